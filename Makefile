@@ -1,0 +1,43 @@
+# Everything runs in .venv, which each target makes and fills by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types unit bench validity clean
+
+demo: $(VENV)/demo
+	$(BIN)/python examples/demo.py
+
+test: lint types unit
+
+lint: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test
+	$(BIN)/mypy
+
+unit: $(VENV)/test
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+
+bench: $(VENV)/test
+	$(BIN)/python -m benchmarks
+
+validity: $(VENV)/test
+	$(BIN)/python -m benchmarks.validity
+
+$(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[test]'
+	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

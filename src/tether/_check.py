@@ -1,0 +1,106 @@
+"""One door for input: every array and number a user passes comes in through here.
+
+Each function either returns clean values or raises an error that names the argument, shows what
+was passed and says what would have been accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
+    """Real numbers as a read-only float64 array; integers and booleans are converted."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        shown = next(iter(array.flat), None)
+        raise TypeError(
+            f"{name} must hold real numbers, got an array of dtype {array.dtype} "
+            f"(first value {shown!r})"
+        )
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); at least one row is needed")
+    return frozen(array.astype(np.float64, copy=False))
+
+
+def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = False) -> Floats:
+    """Log-probabilities or log-densities: no NaN, no +inf, and −inf only where `zero` allows it."""
+    array = floats(name, values, ndim=ndim)
+    top = array.max()
+    if not top < np.inf:  # NaN fails this too
+        reject(name, array, ~(array < np.inf), "a log-probability below +inf")
+    if not zero and array.min() == -np.inf:
+        reject(name, array, np.isneginf(array), "a finite log-probability")
+    return array
+
+
+def losses(name: str, values: Any) -> Floats:
+    """Losses: finite and not negative."""
+    array = floats(name, values)
+    if not (array.min() >= 0 and array.max() < np.inf):
+        reject(name, array, ~((array >= 0) & (array < np.inf)), "a finite loss of at least 0")
+    return array
+
+
+def labels(name: str, values: Any, length: int) -> NDArray[Any]:
+    """One label a row (a context, a group): integers, booleans or strings."""
+    array = np.asarray(values)
+    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
+        array = array.astype(np.str_)
+    if array.dtype.kind not in "iubUS":
+        shown = next(iter(array.flat), None)
+        raise TypeError(
+            f"{name} must hold one integer or string a row, got dtype {array.dtype} "
+            f"(first value {shown!r})"
+        )
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have 1 dimension, got shape {array.shape}")
+    same_length(name, array, "the other columns", length)
+    return frozen(array)
+
+
+def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None:
+    """Two columns that belong to the same rows have the same length."""
+    if len(array) != length:
+        raise ValueError(f"{name} has {len(array)} rows but {other} has {length}")
+
+
+def number(name: str, value: Any, *, above: float, below: float) -> float:
+    """One real number strictly between two others."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not above < value < below:
+        raise ValueError(f"{name} must be above {above:g} and below {below:g}, got {value!r}")
+    return float(value)
+
+
+def choice(name: str, value: Any, accepted: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """One of a few words."""
+    if value not in accepted:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
+    return str(value)
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only view: results and tables never change under their owner."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def reject(name: str, array: NDArray[Any], bad: NDArray[np.bool_], accepted: str) -> None:
+    """Raise for the first offending value of an array, and say where it stands."""
+    where = tuple(int(index) for index in np.argwhere(bad)[0])
+    place = where[0] if len(where) == 1 else where
+    raise ValueError(
+        f"{name}[{place}] is {array[where]}: expected {accepted} "
+        f"({int(bad.sum())} such value(s) in {array.size})"
+    )
