@@ -1,1 +1,28 @@
-"""Conformal policy control."""
+"""tether: conformal policy control.
+
+Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
+number, the expected loss that is tolerated, to how far the optimized policy may pull away.
+"""
+
+from tether.control.calibrate import calibrate
+from tether.control.calibration import Calibration, Curve
+from tether.control.families import BudgetedClip, Clip, Family, Mix
+from tether.control.log import Log
+from tether.control.mixture import mixture_log_density
+from tether.control.permutation import permutation_weights
+from tether.control.proposals import Proposals
+
+__all__ = [
+    "BudgetedClip",
+    "Calibration",
+    "Clip",
+    "Curve",
+    "Family",
+    "Log",
+    "Mix",
+    "Proposals",
+    "calibrate",
+    "mixture_log_density",
+    "permutation_weights",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,189 @@
+"""Weights: how much each row of the log counts for the tethered policy at a given beta.
+
+Row i weighs w_i(β) = tethered density / density of the mixture that produced the log. The test
+point, the action not yet taken, is given the largest weight it could have. All in logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tether import _check
+from tether._check import Floats
+from tether.control.draws import Draws, check_normalizer, gather_draws
+from tether.control.families import Clip, Family
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+
+TEST_WEIGHTS = ("empirical", "analytic")
+UNSETTLED = 30.0
+"""How far past the ratios a family that never settles is followed, in log beta."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A log, the draws that go with it, a family, and how the test point is weighed.
+
+    `test_weight` is "empirical" (the largest weight among the draws), "analytic" (a bound that no
+    draw can exceed) or a number (the user's own bound).
+    """
+
+    log: Log
+    draws: Draws
+    family: Family
+    test_weight: str | float
+    drawn: bool
+    """Whether the draws were given, rather than borrowed from the log's own rows."""
+
+    @property
+    def log_mix(self) -> Floats:
+        """Log-density of the policies that produced the rows."""
+        return self.log.log_safe if self.log.log_mix is None else self.log.log_mix
+
+    def at(self, log_beta: float) -> tuple[Floats, float]:
+        """The log-weight of every row and of the test point."""
+        log_psi = self.draws.log_psi(self.family, log_beta)
+        rows = self.family.log_density(
+            self.log.log_safe,
+            self.log.log_optimized,
+            log_beta,
+            log_psi if len(log_psi) == 1 else log_psi[self.draws.row],
+        )
+        return rows - self.log_mix, self._test(log_beta, log_psi)
+
+    def shares(self, log_beta: float) -> tuple[Floats, float]:
+        """The weights of the rows and of the test point as shares of one."""
+        rows, test = self.at(log_beta)
+        top = max(rows.max(), test)
+        if top == -np.inf:  # no row and no draw is possible: nothing but the worst case is left
+            return np.zeros(len(rows)), 1.0
+        share, last = np.exp(rows - top), float(np.exp(test - top))
+        total = share.sum() + last
+        share /= total
+        return share, last / total
+
+    def log_acceptance(self, log_beta: float) -> float:
+        """Log of the share of a sampler's draws that it keeps, over all contexts of the log."""
+        per_context = self.family.log_acceptance(
+            log_beta, self.draws.log_psi(self.family, log_beta)
+        )
+        costs = -np.asarray(per_context)[self.draws.row]
+        return float(np.log(len(costs)) - np.logaddexp.reduce(costs))
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The smallest and the largest log ratio that rows and draws have."""
+        lo, hi = np.inf, -np.inf
+        for part in (self.log, self.draws):
+            with np.errstate(invalid="ignore"):
+                ratio = part.log_optimized - part.log_safe
+            finite = np.isfinite(ratio)
+            lo = min(lo, float(ratio.min(initial=np.inf, where=finite)))
+            hi = max(hi, float(ratio.max(initial=-np.inf, where=finite)))
+        return (lo, hi) if lo <= hi else (0.0, 0.0)
+
+    def reach(self, log_beta: float = 0.0) -> tuple[float, float]:
+        """The log betas between which the tethered policy changes, as far as the data can tell.
+
+        A finite `log_beta` is always within reach; a family that never settles reaches everything.
+        """
+        lo, hi = self.span
+        if not self.family.settled:
+            return -np.inf, np.inf
+        seen = log_beta if np.isfinite(log_beta) else 0.0
+        return min(lo, seen, 0.0), max(hi, seen, 0.0)
+
+    def searched(self) -> tuple[float, float]:
+        """The log betas among which to look for the largest that passes."""
+        lo, hi = self.span
+        return self.reach() if self.family.settled else (lo - UNSETTLED, hi + UNSETTLED)
+
+    def log_draws(self, log_beta: float) -> Floats:
+        """The log-weight of every draw."""
+        log_psi = self.draws.log_psi(self.family, log_beta)
+        return self.draws.log_weight(self.family, log_beta, log_psi)
+
+    def _test(self, log_beta: float, log_psi: Floats) -> float:
+        if self.test_weight == "empirical":
+            return float(self.draws.log_weight(self.family, log_beta, log_psi).max())
+        if self.test_weight == "analytic":
+            bound = self.family.log_ratio_bound(log_beta, log_psi)
+            return float(np.max(bound) - np.log(self.log.safe_share or 1.0))
+        return float(np.log(self.test_weight))
+
+
+def weigh(
+    log: Log, proposals: Proposals | None, family: Family, test_weight: str | float
+) -> Weights:
+    """Bring log, proposals, family and test weight together, or say why they do not fit."""
+    if not isinstance(log, Log):
+        raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
+    if proposals is not None and not isinstance(proposals, Proposals):
+        raise TypeError(f"proposals must be tether.Proposals, got {type(proposals).__name__}")
+    drawn = proposals is not None or log.log_safe_all is not None
+    test_weight = _resolved(test_weight, log, family, drawn)
+    if proposals is not None and (log.log_mix is None) != (proposals.log_mix is None):
+        present, lacking = ("log", "proposals") if log.log_mix is not None else ("proposals", "log")
+        raise ValueError(
+            f"the {present} has log_mix but the {lacking} has none: rows and draws must be weighed "
+            f"against the same mixture"
+        )
+    if family.normalized and log.context is not None and proposals is None and not drawn:
+        draws = _no_draws(log)
+    else:
+        draws = gather_draws(log, proposals)
+    if proposals is not None:
+        check_normalizer(draws)
+    _check_support(draws, family)
+    return Weights(log, draws, family, test_weight, drawn)
+
+
+def _resolved(test_weight: str | float, log: Log, family: Family, drawn: bool) -> str | float:
+    if not isinstance(test_weight, str):
+        return _check.number("test_weight", test_weight, above=0, below=np.inf)
+    _check.choice("test_weight", test_weight, TEST_WEIGHTS)
+    bounded = bool(np.isfinite(family.log_ratio_bound(0.0, np.zeros(1))).all())
+    if test_weight == "empirical" and not drawn:
+        if not (bounded and isinstance(family, Clip)):
+            raise ValueError(
+                f"test_weight 'empirical' of family {family.name!r} needs proposals: draws from "
+                f"the optimized policy among which to find the largest weight"
+            )
+        test_weight = "analytic"
+    if test_weight == "analytic":
+        if not bounded:
+            raise ValueError(
+                f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
+                f"have no bound; use 'empirical' with proposals, or a number"
+            )
+        if log.safe_share is None:
+            raise ValueError(
+                "test_weight 'analytic' needs safe_share in the log: the share of rows that the "
+                "safe policy produced, since log_mix is given"
+            )
+    return test_weight
+
+
+def _no_draws(log: Log) -> Draws:
+    """Stand-ins for a family that needs no normalizer, when nothing else asks for draws."""
+    mix = log.log_safe if log.log_mix is None else log.log_mix
+    every = np.arange(len(log))
+    return Draws(log.log_safe, log.log_optimized, mix, mix, start=every, row=every)
+
+
+def _check_support(draws: Draws, family: Family) -> None:
+    """A family that acts where the safe policy never does has no finite weight there."""
+    outside = np.isneginf(draws.log_safe)
+    if not outside.any():
+        return
+    reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
+    if reached[0] > -np.inf and (draws.log_optimized[outside] > -np.inf).any():
+        where = int(np.argmax(outside & (draws.log_optimized > -np.inf)))
+        raise ValueError(
+            f"family {family.name!r} needs a safe policy that can do whatever the optimized one "
+            f"does, but draw {where} has log_safe −inf; blend a little of the safe policy into the "
+            f"optimized one, or use family 'clip'"
+        )
