@@ -105,7 +105,7 @@ class Calibration:
         """The calibrated risk at beta of every constraint."""
         share, last = self._evidence.shares(self._reached)
         return {
-            each.name: float(self._evidence.log.loss[each.name] @ share + each.bound * last)
+            each.name: float((self._evidence.log.loss[each.name] * share).sum() + each.bound * last)
             for each in self.constraints
         }
 
@@ -144,7 +144,7 @@ class Calibration:
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
         share, _ = self._evidence.shares(self._reached)
-        squares = float(share @ share)
+        squares = float((share * share).sum())
         return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
 
     @cached_property

@@ -40,7 +40,7 @@ class Constraint:
     def risk(self, weights: Weights, log_beta: float) -> float:
         """The calibrated risk of the tethered policy at one beta."""
         share, last = weights.shares(log_beta)
-        return float(weights.log.loss[self.name] @ share + self.bound * last)
+        return float((weights.log.loss[self.name] * share).sum() + self.bound * last)
 
     def terms(self, weights: Weights) -> Terms:
         """The condition of clip without contexts, or of mix, as rows and tops (see `segments`).
@@ -93,10 +93,11 @@ class Excess:
     def parts(self, log_beta: float) -> tuple[float, float, Floats]:
         """P, N, and the share of the weight that each row has."""
         share, last = self.weights.shares(log_beta)
-        return float(self.against @ share + self.worst * last), float(self.speaking @ share), share
+        against = float((self.against * share).sum() + self.worst * last)
+        return against, float((self.speaking * share).sum()), share
 
     def __call__(self, log_beta: float) -> float:
-        """log P − log N."""
+        """Log P − log N."""
         return _log_quotient(*self.parts(log_beta)[:2])
 
     def without_heaviest(self, fewer: bool) -> Callable[[float], float]:
@@ -122,8 +123,8 @@ class Excess:
 
     def certain_failure(self, hi: float) -> float:
         """A point past hi where the analytic test weight, growing like beta, must fail."""
-        share, last = self.weights.shares(hi)
-        speaking = float(self.speaking @ share)
+        _, last = self.weights.shares(hi)
+        _, speaking, _ = self.parts(hi)
         if speaking == 0 or last == 0:
             return hi
         return hi + max(0.0, float(np.log(speaking) - np.log(self.worst * last))) + 1.0

@@ -63,6 +63,8 @@ class Segments:
     below: Floats
     top_above: Floats
     top_below: Floats
+    past: Carry
+    """The constants past the last edge, stated there."""
 
     @classmethod
     def build(cls, terms: Terms, lo: float, hi: float, carry: Carry) -> Segments:
@@ -74,14 +76,22 @@ class Segments:
         edge = np.unique(np.clip(np.concatenate(([lo], ratio, top_ratio, [hi])), lo, hi))
         still = np.cumsum(amount[::-1])[::-1]
         highest = np.maximum.accumulate(top_amount[::-1])[::-1]
+        above = np.append(still, 0.0)[np.searchsorted(ratio, edge)]
+        top_above = np.append(highest, 0.0)[np.searchsorted(top_ratio, edge)]
+        below = _faded(np.add, ratio, amount, edge, carry.below)
+        top_below = _faded(np.maximum, top_ratio, top_amount, edge, carry.top_below)
         return cls(
             edge=edge,
-            above=carry.above + np.append(still, 0.0)[np.searchsorted(ratio, edge)],
-            below=_faded(np.add, ratio, amount, edge, carry.below),
-            top_above=np.maximum(
-                np.append(highest, 0.0)[np.searchsorted(top_ratio, edge)], carry.top_above
+            above=above + carry.above,
+            below=below,
+            top_above=np.maximum(top_above, carry.top_above),
+            top_below=top_below,
+            past=Carry(
+                above=carry.above,
+                below=float(below[-1] + above[-1]),
+                top_above=carry.top_above,
+                top_below=float(max(top_below[-1], top_above[-1])),
             ),
-            top_below=_faded(np.maximum, top_ratio, top_amount, edge, carry.top_below),
         )
 
     @property
@@ -109,11 +119,11 @@ class Segments:
 
     def final_roots(self, less_below: Floats | float = 0.0) -> Floats:
         """Where h turns positive past the last edge, if no ratio lies there; +inf where never."""
-        above, below = self.above[-1], self.below[-1] - np.atleast_1d(less_below)
-        end = self.edge[-1]
+        past, end = self.past, self.edge[-1]
+        above, below = np.array([past.above]), past.below - np.atleast_1d(less_below)
         first = np.minimum(
-            _root(above + self.top_above[-1], below, end, above + self.top_above[-1]),
-            _root(above, below + self.top_below[-1], end, above),
+            _root(above + past.top_above, below, end, above + past.top_above),
+            _root(above, below + past.top_below, end, above),
         )
         return np.asarray(np.maximum(first, end))
 

@@ -53,8 +53,8 @@ def _exact(terms: Terms, rows: int) -> Floats:
     """First passages for clip: over a_i by h while row i is clipped, over a_i·ρ_i by β·h after."""
     ratio = terms.ratio[:rows]
     amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
-    earliest = exact_clip.first_crossing(terms, extra=float(-amount.min()))
-    latest = exact_clip.first_crossing(terms, extra=float(-amount.max()))
+    earliest = exact_clip.first_crossing(terms, extra=-float(amount.min(initial=0.0)))
+    latest = exact_clip.first_crossing(terms, extra=-float(amount.max(initial=0.0)))
     if earliest == latest:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)
@@ -111,9 +111,9 @@ def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]
 
 def _signed_log(amount: Floats, log_scale: Floats) -> Floats:
     """A number that orders like amount·e^log_scale, for scales that have no float."""
-    with np.errstate(divide="ignore"):
-        size = np.log(np.abs(amount)) + log_scale
-    return np.where(amount == 0, 0.0, np.sign(amount) * (size + FAR))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.log(np.abs(amount)) + log_scale + FAR
+        return np.where(amount == 0, 0.0, np.sign(amount) * size)
 
 
 def _searched(excess: Excess, weights: Weights) -> Floats:

@@ -15,6 +15,7 @@ from tether import _check
 from tether._check import Floats
 from tether.control.draws import Draws, check_normalizer, gather_draws
 from tether.control.families import Clip, Family
+from tether.control.linear_clip import FARTHEST, LinearClip
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -56,6 +57,8 @@ class Weights:
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point as shares of one."""
+        if self._linear is not None and abs(log_beta) < FARTHEST:
+            return self._linear.shares(log_beta)
         rows, test = self.at(log_beta)
         top = max(rows.max(), test)
         if top == -np.inf:  # no row and no draw is possible: nothing but the worst case is left
@@ -105,6 +108,12 @@ class Weights:
         """The log-weight of every draw."""
         log_psi = self.draws.log_psi(self.family, log_beta)
         return self.draws.log_weight(self.family, log_beta, log_psi)
+
+    @cached_property
+    def _linear(self) -> LinearClip | None:
+        if not (isinstance(self.family, Clip) and self.log.contextual):
+            return None
+        return LinearClip.build(self.log, self.draws, self.test_weight)
 
     def _test(self, log_beta: float, log_psi: Floats) -> float:
         if self.test_weight == "empirical":
