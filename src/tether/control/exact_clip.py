@@ -54,7 +54,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         top_above=constant,
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
-    return float(Segments.build(NOTHING, hi, hi, fading).final_roots()[0])
+    return float(Segments.build(NOTHING, hi, hi, fading).roots(np.array([1]))[0])
 
 
 def _kept(terms: Terms) -> Terms:
@@ -85,7 +85,7 @@ def _sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float 
         return None
     if positive[0] == 0:
         return lo
-    return float(segments.roots(positive[:1])[0])
+    return min(float(segments.roots(positive[:1])[0]), float(segments.edge[positive[0]]))
 
 
 class _Bins:
@@ -108,7 +108,10 @@ class _Bins:
         tops = np.maximum(self.top_above, self.top_below)
         positive = self.clipped[0] + self.unclipped[0] + max(carry.above, 0.0) + tops
         negative = self.clipped[1] + self.unclipped[1] + max(-carry.above, 0.0)
-        certain = (positive[:-1] <= negative[1:]) | (positive[1:] <= negative[:-1] * self.fade)
+        # Nothing is certified against a zero, which may be a number too small to be one.
+        falling, rising = negative[1:], negative[:-1] * self.fade
+        certain = (positive[:-1] <= falling) & (falling > 0)
+        certain |= (positive[1:] <= rising) & (rising > 0)
         failing = np.flatnonzero(positive[1:] > negative[1:])
         self.stop = int(failing[0]) + 1 if len(failing) else BINS + 1
         self.doubt = ~certain
