@@ -35,6 +35,16 @@ def problem(rng: np.random.Generator, rows: int, draws: int, *, spread=1.0, mix=
     return made
 
 
+def gaussian(rng: np.random.Generator, rows: int, draws: int):
+    """The columns of N(0, 1) against N(1, 0.8), harmful past 1.5: the safe risk is 0.067."""
+    action, drawn = rng.normal(size=rows), 1 + 0.8 * rng.normal(size=draws)
+    made = {"loss": (action > 1.5).astype(float)}
+    for prefix, values in (("", action), ("draw_", drawn)):
+        made[f"{prefix}safe"] = made[f"{prefix}mix"] = -(values**2) / 2
+        made[f"{prefix}optimized"] = -(((values - 1) / 0.8) ** 2) / 2 - np.log(0.8)
+    return made
+
+
 def clip_weights(safe, optimized, mix, log_beta):
     """min(optimized, β·safe)/mix for each row (axis 0) and beta (axis 1), without a normalizer."""
     safe, optimized, mix = (

@@ -1,5 +1,7 @@
 """The exact solvers of clip and mix, against the definitions and against each other's paths."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -196,7 +198,7 @@ def test_more_tolerance_never_means_less_beta(made, family):
         tether.calibrate(*tables(made, True), alpha=alpha, family=family).log_beta
         for alpha in (0.1, 0.2, 0.3, 0.5, 0.8)
     ]
-    assert all(a <= b + 1e-9 for a, b in zip(betas, betas[1:], strict=False))
+    assert all(a <= b + 1e-9 for a, b in pairwise(betas))
 
 
 @given(problems(), st.sampled_from(["clip", "mix"]))
@@ -241,7 +243,7 @@ def test_enormous_ratios_neither_overflow_nor_warn(family, scale):
         proposals = tether.Proposals(np.zeros(9) - scale, draws - scale)
         found = tether.calibrate(log, proposals, alpha=0.2, family=family)
         assert found.risk <= 0.2 + 1e-9 or not found.exists
-        assert 0 <= found.stability
+        assert found.stability >= 0
         assert found.max_weight <= 1
         assert np.isfinite(found.curve().risk).all()
         assert str(found)

@@ -86,7 +86,7 @@ class Segments:
 
     @property
     def value(self) -> Floats:
-        """h at the edges."""
+        """H at the edges."""
         return self.above + self.below + np.maximum(self.top_above, self.top_below)
 
     def roots(

@@ -73,8 +73,9 @@ class Weights:
         per_context = self.family.log_acceptance(
             log_beta, self.draws.log_psi(self.family, log_beta)
         )
-        costs = -np.asarray(per_context)[self.draws.row]
-        return float(np.log(len(costs)) - np.logaddexp.reduce(costs))
+        log_draws = -np.asarray(per_context)[self.draws.row]
+        with np.errstate(invalid="ignore"):  # a family may answer nan
+            return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
 
     @cached_property
     def span(self) -> tuple[float, float]:
