@@ -156,23 +156,28 @@ def _heavy_tail(rows: int) -> World:
     )
 
 
-def _unequal_contexts(rows: int, tables: bool, draws: int = 8) -> World:
-    """Two contexts: in one the policies agree, in the other the optimized one is all but apart."""
+def _unequal_contexts(rows: int, tables: bool, *, edge: bool = False) -> World:
+    """Two contexts: in one the policies agree, in the other the optimized one is all but apart.
+
+    `edge` puts the safe risk so close to alpha that a single row decides whether any beta passes.
+    """
     safe = np.full((2, 10), 0.1)
+    if not edge:
+        safe[1] = [0.95 / 9] * 9 + [0.05]
     agree = np.full(10, 0.1) + np.linspace(-0.02, 0.02, 10)
     apart = np.array([0.002] * 8 + [0.004, 0.98])
     loss = np.zeros((2, 10))
-    loss[0, :1] = 1.0
+    loss[0, 0] = 1.0 if edge else 0.6
     loss[1, 9] = 1.0
     return World(
-        f"unequal contexts, {'tables' if tables else 'draws'}",
+        f"{'knife edge' if edge else 'unequal contexts'}, {'tables' if tables else 'draws'}",
         np.log(safe),
         _normalized(np.log(np.stack((agree, apart)))),
         {"loss": loss},
         np.tile(np.linspace(0, 1, 10), (2, 1)),
         {"loss": 0.12},
         rows,
-        draws,
+        8,
         tables=tables,
         share=np.array([0.5, 0.5]),
     )
@@ -220,6 +225,11 @@ def _gaussian_contexts(rows: int) -> World:
         8,
         share=np.full(30, 1 / 30),
     )
+
+
+def knife_edge() -> World:
+    """Not in the table: the promise is alpha plus a term, and here the term can be seen."""
+    return _unequal_contexts(300, tables=True, edge=True)
 
 
 def all_worlds() -> list[World]:

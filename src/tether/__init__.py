@@ -10,6 +10,7 @@ from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.control.log import Log
 from tether.control.mixture import mixture_log_density
 from tether.control.permutation import permutation_weights
+from tether.control.plan import Plan, plan
 from tether.control.proposals import Proposals
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "Family",
     "Log",
     "Mix",
+    "Plan",
     "Proposals",
     "calibrate",
     "mixture_log_density",
     "permutation_weights",
+    "plan",
 ]
 __version__ = "0.1.0"

@@ -89,6 +89,8 @@ def test_summary_of_each_outcome():
     none, _ = calibrated(alpha=0.01)
     assert "beta = 0: serve the safe policy only" in str(none)
     assert "no beta passes" in str(none)
+    assert "expected loss ≤" not in str(none)
+    assert none.guarantee == none.bound == 1.0
     assert none.risk > 0.01
 
 

@@ -127,12 +127,17 @@ class Calibration:
 
     @property
     def guarantee(self) -> float:
-        """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B."""
+        """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B.
+
+        Where no beta passes nothing is promised, and this is B.
+        """
         return self.guarantees[self.binding.name]
 
     @property
     def guarantees(self) -> dict[str, float]:
         """The promise for every constraint."""
+        if not self.exists:
+            return {each.name: each.bound for each in self.constraints}
         return {
             each.name: min(
                 each.bound, each.alpha + max(each.alpha, each.bound - each.alpha) * self.stability
