@@ -68,7 +68,9 @@ def _log_beta(world, family, how, contexts, actions, log_mix, safe_share, rng) -
     if log_mix is not None and how == "analytic":
         log = _with_share(world, contexts, actions, log_mix, safe_share)
     proposals = world.proposals(contexts, rng, log_mix, marginal=marginal)
-    test_weight = {"analytic": "analytic", "number": _largest_weight(world, family, log_mix)}
+    test_weight: str | float = "analytic" if how == "analytic" else "empirical"
+    if how == "number":
+        test_weight = _largest_weight(world, family, log_mix)
     bound = {name: float(np.ceil(loss.max())) for name, loss in world.losses.items()}
     return tether.calibrate(
         log,
@@ -76,7 +78,7 @@ def _log_beta(world, family, how, contexts, actions, log_mix, safe_share, rng) -
         alpha=world.alpha,
         bound=bound,
         family=family,
-        test_weight=test_weight.get(how, "empirical"),
+        test_weight=test_weight,
     ).log_beta
 
 
@@ -100,7 +102,7 @@ def _largest_weight(world: World, family: str, log_mix) -> float:
     top = np.maximum(world.log_safe, world.log_optimized) - mix
     if family == "mix":
         return float(np.exp(top.max()))
-    grid = np.linspace(-8, 8, 65)
+    grid = np.linspace(-8, 8, 17)
     return float(max(np.exp((world.tethered(family, t) - mix).max()) for t in grid) * 1.01)
 
 
