@@ -73,14 +73,10 @@ class LinearClip:
             possible = np.where(np.isneginf(draws.log_safe), -np.inf, top_free)
             top_free = np.maximum.reduceat(possible, draws.start)
             top_capped = np.zeros(len(draws.start))
-        logs = (
-            log.log_optimized - mix,
-            log.log_safe - mix,
-            draws.log_optimized - draws.log_mass,
-            draws.log_safe - draws.log_mass,
-            top_free,
-            top_capped,
-        )
+        row_free, row_capped = log.log_optimized - mix, log.log_safe - mix
+        draw_free = draws.log_optimized - draws.log_mass
+        draw_capped = draws.log_safe - draws.log_mass
+        logs = (row_free, row_capped, draw_free, draw_capped, top_free, top_capped)
         if any(_far(values) for values in logs):
             return None
         with np.errstate(invalid="ignore"):
@@ -91,7 +87,12 @@ class LinearClip:
         cuts = np.linspace(0, len(sample) - 1, 2 + len(ratio) // PER_WINDOW)[1:-1]
         inner = sample[cuts.astype(int)]
         return cls(
-            *(np.exp(values) for values in logs),
+            row_free=np.exp(row_free),
+            row_capped=np.exp(row_capped),
+            draw_free=np.exp(draw_free),
+            draw_capped=np.exp(draw_capped),
+            top_free=np.exp(top_free),
+            top_capped=np.exp(top_capped),
             ratio=ratio,
             context=np.repeat(np.arange(len(draws.start)), draws.size),
             start=draws.start,
