@@ -26,6 +26,20 @@ def test_curve_is_the_risk():
         found.curve("harm")
 
 
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_risks_at_many_betas_are_the_risk_at_each(family, mixed, spread):
+    rng = np.random.default_rng(9)
+    for test_weight in ("empirical", 3.0) if family == "mix" or mixed else ("analytic", 3.0):
+        made = oracle.problem(rng, 40, 12, spread=spread, mix=mixed)
+        log, proposals = tables(made, mixed)
+        found = tether.calibrate(log, proposals, alpha=0.3, family=family, test_weight=test_weight)
+        grid = np.sort(rng.normal(size=20) * spread)
+        one = [found.constraints[0].risk(found._weights, point) for point in grid]
+        assert found.constraints[0].risks(found._weights, grid) == pytest.approx(one, abs=1e-8)
+
+
 def test_diagnostics_by_hand():
     found, made = calibrated()
     weight = oracle.clip_weights(made["safe"], made["optimized"], made["safe"], found.log_beta)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._check import Floats
-from tether.control.segments import Carry, Segments, Terms
+from tether.control.segments import Carry, Segments, Terms, kept
 
 BINS = 4096
 CHUNK = 1 << 16
@@ -32,7 +32,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
 
     Ratios of −inf never carry weight and are left out; a top with a ratio of +inf is a constant.
     """
-    terms = _kept(terms)
+    terms = kept(terms)
     highest = terms.top_amount.max(initial=0.0)
     if terms.amount.sum() + highest + extra > 0:
         return -np.inf
@@ -55,15 +55,6 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
     return float(Segments.build(NOTHING, hi, hi, fading).roots(np.array([1]))[0])
-
-
-def _kept(terms: Terms) -> Terms:
-    """Only terms that matter at some beta."""
-    row = (terms.amount != 0) & (terms.ratio > -np.inf)
-    top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
-    if row.all() and top.all():
-        return terms
-    return Terms(terms.ratio[row], terms.amount[row], terms.top_ratio[top], terms.top_amount[top])
 
 
 def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float | None:

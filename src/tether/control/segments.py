@@ -36,6 +36,15 @@ class Terms:
         return len(self.ratio) + len(self.top_ratio)
 
 
+def kept(terms: Terms) -> Terms:
+    """Only the terms that matter to clip at some beta."""
+    row = (terms.amount != 0) & (terms.ratio > -np.inf)
+    top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
+    if row.all() and top.all():
+        return terms
+    return Terms(terms.ratio[row], terms.amount[row], terms.top_ratio[top], terms.top_amount[top])
+
+
 @dataclass(frozen=True)
 class Carry:
     """What the terms outside an interval [lo, hi] contribute inside it.
@@ -48,6 +57,9 @@ class Carry:
     below: float = 0.0
     top_above: float = 0.0
     top_below: float = 0.0
+
+
+NO_CARRY = Carry()
 
 
 @dataclass(frozen=True)
@@ -67,11 +79,16 @@ class Segments:
     @classmethod
     def build(cls, terms: Terms, lo: float, hi: float, carry: Carry) -> Segments:
         """Sort the terms of [lo, hi] and accumulate."""
+        edge = np.concatenate(([lo], terms.ratio, terms.top_ratio, [hi]))
+        return cls.at(np.unique(np.clip(edge, lo, hi)), terms, carry)
+
+    @classmethod
+    def at(cls, edge: Floats, terms: Terms, carry: Carry = NO_CARRY) -> Segments:
+        """The same at edges of one's own, in rising order; h is exact there, if not between."""
         order = np.argsort(terms.ratio)
         ratio, amount = terms.ratio[order], terms.amount[order]
         order = np.argsort(terms.top_ratio)
         top_ratio, top_amount = terms.top_ratio[order], terms.top_amount[order]
-        edge = np.unique(np.clip(np.concatenate(([lo], ratio, top_ratio, [hi])), lo, hi))
         passed = np.searchsorted(ratio, edge, side="right")
         top_passed = np.searchsorted(top_ratio, edge, side="right")
         still = np.cumsum(amount[::-1])[::-1]

@@ -14,7 +14,7 @@ import numpy as np
 from tether import _check
 from tether._check import Floats
 from tether.control.draws import Draws, check_normalizer, gather_draws
-from tether.control.families import Clip, Family
+from tether.control.families import Clip, Family, Mix
 from tether.control.linear_clip import FARTHEST, LinearClip
 from tether.control.log import Log
 from tether.control.proposals import Proposals
@@ -38,6 +38,13 @@ class Weights:
     test_weight: str | float
     drawn: bool
     """Whether the draws were given, rather than borrowed from the log's own rows."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the condition has a closed form in beta: mix, and clip without contexts."""
+        return isinstance(self.family, Mix) or (
+            isinstance(self.family, Clip) and not self.log.contextual
+        )
 
     @property
     def log_mix(self) -> Floats:
