@@ -97,13 +97,13 @@ def _with_share(world, contexts, actions, log_mix, safe_share) -> tether.Log:
 
 
 def _largest_weight(world: World, family: str, log_mix) -> float:
-    """A number that no weight exceeds at any beta, as a user who knows both policies could give."""
+    """A generous bound on the weights, as a user who knows both policies could give."""
     mix = world.log_safe if log_mix is None else log_mix
     top = np.maximum(world.log_safe, world.log_optimized) - mix
     if family == "mix":
         return float(np.exp(top.max()))
     grid = np.linspace(-8, 8, 17)
-    return float(max(np.exp((world.tethered(family, t) - mix).max()) for t in grid) * 1.01)
+    return float(max(np.exp((world.tethered(family, t) - mix).max()) for t in grid) * 1.05)
 
 
 def _looks_safe(world: World, contexts, actions, log_mix) -> float:

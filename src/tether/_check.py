@@ -17,7 +17,12 @@ Floats = NDArray[np.float64]
 
 def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
-    array = np.asarray(values)
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise ValueError(f"{name} has {int(np.ma.getmaskarray(values).sum())} masked value(s)")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} is no table of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
         shown = next(iter(array.flat), None)
         raise TypeError(
@@ -90,7 +95,7 @@ def choice(name: str, value: Any, accepted: Mapping[str, Any] | tuple[str, ...])
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view: results and tables never change under their owner."""
+    """A read-only view, without a copy: nothing changes an array through it."""
     view = array.view()
     view.flags.writeable = False
     return view

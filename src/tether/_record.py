@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+WORDS = ("name", "family", "warnings")
+"""Entries that hold words, and stay words even if the word is "inf"."""
+
 
 def encode(value: Any) -> Any:
     """Plain JSON values; the infinities and NaN, which JSON lacks, become strings."""
@@ -28,7 +31,7 @@ def encode(value: Any) -> Any:
 def decode(value: Any) -> Any:
     """Undo `encode`."""
     if isinstance(value, dict):
-        return {key: decode(item) for key, item in value.items()}
+        return {key: item if key in WORDS else decode(item) for key, item in value.items()}
     if isinstance(value, list):
         return [decode(item) for item in value]
     if value in ("inf", "-inf", "nan"):
@@ -52,4 +55,5 @@ def read(path: str | Path, kind: str) -> dict[str, Any]:
     found = content.pop("kind", None) if isinstance(content, dict) else None
     if not isinstance(content, dict) or found != kind:
         raise ValueError(f"{path} holds {found!r}, expected a saved {kind!r}")
-    return {key: decode(item) for key, item in content.items()}
+    decoded: dict[str, Any] = decode(content)
+    return decoded

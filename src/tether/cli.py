@@ -18,6 +18,7 @@ from tether import _record
 try:
     import typer
     from rich.console import Console
+    from rich.markup import escape
 except ImportError:  # pragma: no cover - the message is all there is
     sys.exit("the command line needs typer, rich and pyarrow: pip install 'tether[cli]'")
 
@@ -49,7 +50,9 @@ def _told(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]
         try:
             return command(*arguments, **options)
         except (ValueError, TypeError, OSError) as error:
-            errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+            errors.print(
+                f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+            )
             raise typer.Exit(BAD_INPUT) from error
 
     return guarded

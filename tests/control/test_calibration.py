@@ -126,7 +126,8 @@ def test_warnings_say_what_is_wrong():
 
     few = tether.Proposals(made["draw_safe"][:1], made["draw_optimized"][:1] - 3)
     short = tether.calibrate(log, few, alpha=0.15)
-    assert any("larger ratio than every proposal" in warning for warning in short.warnings)
+    assert any("weigh more than the test point" in warning for warning in short.warnings)
+    assert short.beyond > 0
 
     small = tether.Log(np.zeros(20), made["safe"][:20], made["optimized"][:20])
     thin = tether.calibrate(small, proposals, alpha=0.15)

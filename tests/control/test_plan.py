@@ -86,7 +86,7 @@ def test_hopeless_and_very_long_plans():
         ((0.1, 1.0, 0.05), {"optimized_risk": 3}, "optimized_risk must be above 0"),
         ((0.1, 1.0, 0.05), {"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
         ((0.1, 1.0, 0.05), {"confidence": 1.0}, "confidence must be above 0 and below 1"),
-        ((0.1, 1.0, 0.05), {"rows": 0}, "rows must be above 0"),
+        ((0.1, 1.0, 0.05), {"rows": 0}, "rows must be a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_plans(arguments, more, message):

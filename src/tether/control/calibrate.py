@@ -12,10 +12,13 @@ from tether.control import exact_clip, search
 from tether.control.calibration import Calibration
 from tether.control.condition import Constraint, Excess
 from tether.control.exact_mix import Lines
-from tether.control.families import Clip, Family, Mix, find_family
+from tether.control.families import Family, Mix, find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.control.weights import Weights, weigh
+
+SLACK = 1e-6
+"""How far rounding may carry the calibrated risk past alpha, relatively."""
 
 
 def calibrate(
@@ -47,14 +50,16 @@ def calibrate(
     constraints = _constraints(log, alpha, bound)
     weights = weigh(log, proposals, chosen, test_weight)
     allowed = {constraint.name: largest(constraint, weights) for constraint in constraints}
-    return Calibration.from_weights(weights, constraints, allowed)
+    found = Calibration.from_weights(weights, constraints, allowed)
+    _check_result(found)
+    return found
 
 
 def largest(constraint: Constraint, weights: Weights) -> float:
     """Log of the largest beta that one constraint allows; −inf where it allows none."""
-    if isinstance(weights.family, Mix):
+    if weights.exact and isinstance(weights.family, Mix):
         return Lines.build(constraint.terms(weights)).first_crossing()
-    if isinstance(weights.family, Clip) and not weights.log.contextual:
+    if weights.exact:
         return exact_clip.first_crossing(constraint.terms(weights))
     return _searched(Excess(constraint, weights), weights)
 
@@ -65,10 +70,20 @@ def _searched(excess: Excess, weights: Weights) -> float:
         return -np.inf
     if weights.test_weight == "analytic":
         hi = excess.certain_failure(hi)
-    found = search.first_crossing(excess, excess.slope(lo, hi), lo, hi)
+    found = search.first_crossing(excess.between, weights.points(lo, hi))
     if found is not None:
         return found
     return np.inf if weights.family.settled or excess(np.inf) <= 0 else hi
+
+
+def _check_result(found: Calibration) -> None:
+    """The last line of defence: what was found must satisfy the definition, computed afresh."""
+    for each in found.constraints:
+        if found.exists and not found.risks[each.name] <= each.alpha * (1 + SLACK):
+            raise RuntimeError(
+                f"beta = exp({found.log_beta}) was found for {each.name!r} but its calibrated risk "
+                f"is {found.risks[each.name]}, above alpha = {each.alpha}: please report this log"
+            )
 
 
 def _constraints(log: Log, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
@@ -77,7 +92,7 @@ def _constraints(log: Log, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
     for name, value in (("alpha", alpha), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(log.loss):
             raise ValueError(
-                f"{name} has the losses {sorted(value)} but the log has {sorted(log.loss)}"
+                f"{name} has the losses {list(value)} but the log has {list(log.loss)}"
             )
     constraints = []
     for name, loss in log.loss.items():

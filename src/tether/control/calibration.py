@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -103,18 +103,14 @@ class Calibration:
     @cached_property
     def risks(self) -> dict[str, float]:
         """The calibrated risk at beta of every constraint."""
-        share, last = self._evidence.shares(self._reached)
-        return {
-            each.name: float((self._evidence.log.loss[each.name] * share).sum() + each.bound * last)
-            for each in self.constraints
-        }
+        return {each.name: each.risk(self._evidence, self.reached) for each in self.constraints}
 
     @cached_property
     def stability(self) -> float:
         """ε̂: how much beta moves when one row is left out, relative to itself."""
         weights = self._evidence
         without = np.min([leave_one_out(each, weights) for each in self.constraints], axis=0)
-        share, _ = weights.shares(self._reached)
+        share, _ = weights.shares(self.reached)
         return instability(
             self.log_beta, without, share, self.smoothness, weights.reach(self.log_beta)
         )
@@ -148,20 +144,20 @@ class Calibration:
     @cached_property
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
-        share, _ = self._evidence.shares(self._reached)
+        share, _ = self._evidence.shares(self.reached)
         squares = float((share * share).sum())
         return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
 
     @cached_property
     def max_weight(self) -> float:
         """The largest share of the whole weight that one point has, the test point included."""
-        share, last = self._evidence.shares(self._reached)
+        share, last = self._evidence.shares(self.reached)
         return float(max(share.max(), last))
 
     @cached_property
     def acceptance(self) -> float:
         """The share of its draws that a rejection sampler keeps; nan for a family that says not."""
-        return float(np.exp(self._evidence.log_acceptance(self._reached)))
+        return float(np.exp(self._evidence.log_acceptance(self.reached)))
 
     @cached_property
     def beyond(self) -> int:
@@ -174,7 +170,12 @@ class Calibration:
         return tuple(diagnostics.doubts(self, self._evidence))
 
     def curve(self, constraint: str | None = None, *, points: int = 256) -> Curve:
-        """Beta and calibrated risk at the breakpoints, thinned to about `points` of them."""
+        """Beta and calibrated risk at the breakpoints, thinned to about `points` of them.
+
+        A loaded calibration has the curve that it was saved with, whatever `points` says.
+        """
+        if not isinstance(points, int) or points < 2:
+            raise ValueError(f"points must be a whole number of at least 2, got {points!r}")
         name = self.binding.name if constraint is None else constraint
         saved: dict[str, Curve] = self.__dict__.get("_curves", {})
         if name in saved:
@@ -188,9 +189,11 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Everything, diagnostics included, as plain values."""
         plain = {name: getattr(self, name) for name in (*_STATED, *_DERIVED)}
-        plain["constraints"] = [vars(each) for each in self.constraints]
-        plain["beta"] = self.beta
-        plain["guarantees"] = self.guarantees
+        plain["constraints"] = [asdict(each) for each in self.constraints]
+        for name in ("beta", "exists", "alpha", "bound", "risk", "guarantee", "guarantees"):
+            plain[name] = getattr(self, name)
+        plain["allowed"] = dict(self.allowed)
+        plain["assumptions"] = summary.ASSUMPTIONS
         plain["curves"] = {
             each.name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
             for each in self.constraints
@@ -206,6 +209,9 @@ class Calibration:
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; all of it is there except the log itself."""
         saved = _record.read(path, "calibration")
+        lacking = [name for name in (*_STATED, *_DERIVED, "curves") if name not in saved]
+        if lacking:
+            raise ValueError(f"{path} is no whole calibration: it lacks {', '.join(lacking)}")
         stated = {name: saved[name] for name in _STATED}
         stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
         loaded = cls(**stated)
@@ -227,8 +233,8 @@ class Calibration:
         return self._weights
 
     @property
-    def _reached(self) -> float:
-        """A finite log beta with the same policy, where the family settles."""
+    def reached(self) -> float:
+        """Log beta, or the nearest finite one with the same policy if the family settles."""
         return float(np.clip(self.log_beta, *self._evidence.reach(self.log_beta)))
 
 

@@ -10,16 +10,15 @@ tolerance of `tether._condition`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tether._check import Floats
 from tether._condition import TOLERANCE
-from tether.control import search
 from tether.control.exact_mix import Lines
 from tether.control.families import Mix
+from tether.control.intervals import between
 from tether.control.segments import Segments, Terms, kept
 from tether.control.weights import Weights
 
@@ -101,53 +100,61 @@ class Excess:
     """
 
     def __init__(self, constraint: Constraint, weights: Weights) -> None:
-        amounts = constraint.amounts(weights.log.loss[constraint.name])
         self.weights = weights
-        self.against = np.maximum(amounts, 0.0)
-        self.speaking = np.maximum(-amounts, 0.0)
-        self.worst = constraint.bound - constraint.alpha
-
-    def parts(self, log_beta: float) -> tuple[float, float, Floats]:
-        """P, N, and the share of the weight that each row has."""
-        share, last = self.weights.shares(log_beta)
-        against = float((self.against * share).sum() + self.worst * last)
-        return against, float((self.speaking * share).sum()), share
+        self.amounts = constraint.amounts(weights.log.loss[constraint.name])
+        self.against = np.flatnonzero(self.amounts > 0)
+        self.speaking = np.flatnonzero(self.amounts < 0)
+        with np.errstate(divide="ignore"):
+            self.log_amounts = np.log(np.abs(self.amounts))
+        self.log_worst = float(np.log(constraint.bound - constraint.alpha))
 
     def __call__(self, log_beta: float) -> float:
-        """Log P − log N."""
-        return _log_quotient(*self.parts(log_beta)[:2])
+        """The excess at one beta."""
+        return self.between(log_beta, log_beta)
 
-    def without_heaviest(self, fewer: bool) -> Callable[[float], float]:
-        """The same without the row that speaks most for the condition, or most against it."""
+    def between(self, left: float, right: float, without: str | None = None) -> float:
+        """The excess, from above, while log beta moves from left to right.
 
-        def excess(log_beta: float) -> float:
-            against, speaking, share = self.parts(log_beta)
-            if fewer:
-                return _log_quotient(against, speaking - float((self.speaking * share).max()))
-            return _log_quotient(against - float((self.against * share).max()), speaking)
-
-        return excess
+        `without` takes out the row that is heaviest: "speaking" for the condition or "against" it.
+        """
+        low, high, test = between(self.weights, left, right)
+        against = self.log_amounts[self.against] + high[self.against]
+        speaking = self.log_amounts[self.speaking] + low[self.speaking]
+        log_against, log_speaking = _log_sum(against, self.log_worst + test), _log_sum(speaking)
+        if without == "speaking" and len(speaking):
+            heaviest = self.log_amounts[self.speaking] + high[self.speaking]
+            log_speaking = _log_less(log_speaking, float(heaviest.max()))
+        if without == "against" and len(against):
+            heaviest = self.log_amounts[self.against] + low[self.against]
+            log_against = _log_less(log_against, float(heaviest.max()))
+        # With nothing that speaks for it, a condition has not passed.
+        return np.inf if log_speaking == -np.inf else log_against - log_speaking
 
     def without_each(self, log_beta: float) -> Floats:
-        """P − N without each row in turn: positive where the condition then fails."""
-        against, speaking, share = self.parts(log_beta)
-        return against - speaking - (self.against - self.speaking) * share
-
-    def slope(self, lo: float, hi: float) -> float:
-        """The family's smoothness, or what serves the search in its place."""
-        known = self.weights.family.smoothness
-        return search.measured_slope(self, lo, hi) if known is None else known
+        """P − N without each row in turn, on some scale: positive where the condition fails."""
+        rows, test = self.weights.at(log_beta)
+        against = _log_sum((self.log_amounts + rows)[self.against], self.log_worst + test)
+        speaking = _log_sum((self.log_amounts + rows)[self.speaking])
+        top = max(against, speaking)
+        own = np.sign(self.amounts) * np.exp(self.log_amounts + rows - top)
+        return np.asarray(np.exp(against - top) - np.exp(speaking - top) - own)
 
     def certain_failure(self, hi: float) -> float:
         """A point past hi where the analytic test weight, growing like beta, must fail."""
-        _, last = self.weights.shares(hi)
-        _, speaking, _ = self.parts(hi)
-        if speaking == 0 or last == 0:
-            return hi
-        return hi + max(0.0, float(np.log(speaking) - np.log(self.worst * last))) + 1.0
+        rows, test = self.weights.at(hi)
+        room = _log_sum((self.log_amounts + rows)[self.speaking]) - self.log_worst - test
+        return hi + max(0.0, room) + 1.0 if np.isfinite(room) else hi
 
 
-def _log_quotient(against: float, speaking: float) -> float:
-    if speaking <= 0:
-        return np.inf if against > 0 else 0.0
-    return float(np.log(against / speaking)) if against > 0 else -np.inf
+def _log_sum(values: Floats, more: float = -np.inf) -> float:
+    """Log of a sum of exponentials."""
+    top = max(float(values.max(initial=-np.inf)), more)
+    if top == -np.inf:
+        return top
+    return top + float(np.log(np.exp(values - top).sum() + np.exp(more - top)))
+
+
+def _log_less(log_sum: float, part: float) -> float:
+    """Log of a sum with one part taken off; −inf where nothing but rounding is left."""
+    rest = -np.expm1(min(part - log_sum, 0.0))
+    return log_sum + float(np.log(rest)) if rest > 1e-14 else -np.inf

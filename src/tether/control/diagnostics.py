@@ -15,6 +15,8 @@ from tether.control.weights import Weights
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
 
+BEYOND = 3.0
+"""How far a curve without breakpoints is drawn past the last ratio, in log beta."""
 FEW = 30.0
 """Fewer effective rows than this are worth a warning."""
 
@@ -56,10 +58,12 @@ def risk_curve(
             [part.log_optimized - part.log_safe for part in (weights.log, weights.draws)]
         )
     breaks = np.sort(breaks[np.isfinite(breaks)])
-    picked = (
-        breaks[np.linspace(0, len(breaks) - 1, points).round().astype(int)] if len(breaks) else []
-    )
-    grid = np.unique(np.append(picked, log_beta if np.isfinite(log_beta) else []))
+    if len(breaks) and not weights.family.settled:
+        # No breakpoints: the policy moves where β·ratio passes one, and stops only slowly.
+        breaks = np.linspace(-breaks[-1] - BEYOND, -breaks[0] + BEYOND, points)
+    if len(breaks):
+        breaks = breaks[np.linspace(0, len(breaks) - 1, points).round().astype(int)]
+    grid = np.unique(np.append(breaks, log_beta if np.isfinite(log_beta) else []))
     return grid, constraint.risks(weights, grid)
 
 
@@ -72,10 +76,28 @@ def doubts(found: Calibration, weights: Weights) -> Iterator[str]:
         )
     if not weights.drawn and weights.test_weight == "analytic":
         yield "without proposals the test point has the analytic weight, the largest possible"
-    if found.beyond and weights.test_weight == "empirical":
+    rows, test = weights.at(found.reached)
+    heavier = int(np.sum(rows > test + 1e-9))
+    if heavier and weights.test_weight != "analytic":
         yield (
-            f"{found.beyond} row(s) of the log have a larger ratio than every proposal: the "
-            f"empirical test weight may be too small; draw more proposals from the optimized policy"
+            f"{heavier} row(s) of the log weigh more than the test point, which should weigh the "
+            f"most: draw more proposals from the optimized policy, or give a larger number"
+        )
+    outside = float(np.mean(np.isneginf(weights.draws.log_safe)))
+    if outside and weights.log.log_safe_all is None:
+        yield (
+            f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
+            f"tethered policy takes them either, not even at an infinite beta"
+        )
+    if not (weights.family.normalized or weights.draws.both):
+        yield (
+            "some contexts have proposals of one policy only: their normalizers are noisy, and "
+            "the weights with them; draw a few from each policy in every context"
+        )
+    if not (weights.exact or weights.certified):
+        yield (
+            f"family {found.family!r} states no smoothness: the betas between those that the "
+            f"search looked at are not certified"
         )
     if found.exists and found.effective_sample_size < FEW:
         yield (
@@ -96,4 +118,4 @@ def _mean_ratio(weights: Weights) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         ratios = np.exp(weights.log.log_optimized - weights.log_mix)
         mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
-    return (mean, error) if np.isfinite(error) else (0.0, 0.0)
+    return (mean, error) if np.isfinite(error) else (np.inf, 0.0)

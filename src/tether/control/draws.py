@@ -18,6 +18,8 @@ from tether.control.families import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
+PLAIN = 700.0
+"""Sums with a log within this of zero lost nothing to the range of floating point."""
 CLEARLY = 6.0
 """How many standard errors past one make a normalizer impossible rather than unlucky."""
 
@@ -35,6 +37,13 @@ class Draws:
     log_mass: Floats
     start: NDArray[np.int64]
     row: NDArray[np.int64]
+    both: bool = True
+    """Whether every context has draws from both policies, or all its actions."""
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Draws that the safe policy can take and the mixture cannot."""
+        return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
 
     @property
     def size(self) -> NDArray[np.int64]:
@@ -95,7 +104,7 @@ def _from_tables(log: Log, log_safe_all: Floats, log_optimized_all: Floats) -> D
     return Draws(
         safe,
         log_optimized_all.ravel(),
-        _nowhere_zero(mix),
+        _nowhere_zero(mix, safe),
         np.zeros(rows * actions),
         start=np.arange(0, rows * actions, actions),
         row=np.arange(rows),
@@ -113,6 +122,11 @@ def _from_proposals(log: Log, proposals: Proposals) -> Draws:
         start = np.zeros(1, dtype=np.int64)
         row = np.zeros(len(log), dtype=np.int64)
     else:
+        if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
+            raise TypeError(
+                f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
+                f"proposals: labels must be of one kind to be matched"
+            )
         known, place = np.unique(proposals.context, return_inverse=True)
         row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
         lost = known[row] != log.context
@@ -128,7 +142,11 @@ def _from_proposals(log: Log, proposals: Proposals) -> Draws:
     mix = safe if proposals.log_mix is None else proposals.log_mix[order]
     from_safe = proposals.from_safe[order]
     mass = _log_mass(safe, optimized, from_safe, start)
-    return Draws(safe, optimized, _nowhere_zero(mix), mass, start=start, row=row)
+    both = log.context is None or bool(
+        np.logical_or.reduceat(from_safe, start).all()
+        and np.logical_or.reduceat(~from_safe, start).all()
+    )
+    return Draws(safe, optimized, _nowhere_zero(mix, safe), mass, start=start, row=row, both=both)
 
 
 def _log_mass(
@@ -148,24 +166,32 @@ def _log_mass(
     return np.logaddexp(safe + log_count(from_safe), optimized + log_count(~from_safe))
 
 
-def _nowhere_zero(log_mix: Floats) -> Floats:
-    """The mixture where it can act; elsewhere any number, since no tethered policy acts there."""
-    return np.where(np.isneginf(log_mix), 0.0, log_mix) if log_mix.min() == -np.inf else log_mix
+def _nowhere_zero(log_mix: Floats, log_safe: Floats) -> Floats:
+    """The mixture; any number where neither it nor the safe policy, and so no tether, can act."""
+    if log_mix.min() > -np.inf:
+        return log_mix
+    return np.where(np.isneginf(log_mix) & np.isneginf(log_safe), 0.0, log_mix)
 
 
 def _log_sums(values: Floats, start: NDArray[np.int64], size: NDArray[np.int64]) -> Floats:
     """Log of the sum of exponentials in each group; exact whatever the range of the values."""
     with np.errstate(divide="ignore", over="ignore"):
         sums = np.log(np.add.reduceat(np.exp(values), start))
-    if np.isfinite(sums).all():
+    if (np.abs(sums) < PLAIN).all():
         return np.asarray(sums)
     top = np.maximum.reduceat(values, start)
-    if np.isneginf(top).any():
-        raise ValueError(
-            "a context has no draw that both policies can take: its normalizer is zero. "
-            "Add draws from the safe policy there"
-        )
+    refuse_empty(top)
     return np.asarray(top + np.log(np.add.reduceat(np.exp(values - np.repeat(top, size)), start)))
+
+
+def refuse_empty(log_psi: Floats) -> None:
+    """A context whose draws are all impossible for one of the policies has no normalizer."""
+    empty = np.isneginf(log_psi)
+    if empty.any():
+        raise ValueError(
+            f"context number {int(np.argmax(empty))} has no draw that both policies can take, so "
+            f"its normalizer is zero ({int(empty.sum())} such context(s)); add draws there"
+        )
 
 
 def check_normalizer(draws: Draws) -> None:
@@ -177,9 +203,10 @@ def check_normalizer(draws: Draws) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         parts = np.exp(draws.log_optimized - draws.log_mass)
         parts *= draws.spread(draws.size.astype(np.float64))
-        mean, count = parts.mean(), len(parts)
-        error = parts.std() / np.sqrt(count)
-    if mean > 1 + CLEARLY * error + 1e-6:
+        mean, deviation = float(parts.mean()), float(parts.std())
+    # A few draws may agree by chance: their own deviation is not trusted below one.
+    error = max(deviation, 1.0) / np.sqrt(len(parts))
+    if np.isinf(mean) or mean > 1 + CLEARLY * error:
         raise ValueError(
             f"the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the "
             f"proposals were not drawn from the policies whose log-probabilities they carry"

@@ -34,7 +34,8 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     """
     terms = kept(terms)
     highest = terms.top_amount.max(initial=0.0)
-    if terms.amount.sum() + highest + extra > 0:
+    # With no row that speaks for it, a condition has not passed.
+    if not (terms.amount < 0).any() or terms.amount.sum() + highest + extra > 0:
         return -np.inf
     endless = np.isposinf(terms.top_ratio)
     constant = terms.top_amount[endless].max(initial=0.0)

@@ -48,7 +48,7 @@ class Lines:
     def first_crossing(self) -> float:
         """Log of the largest beta that passes: Newton's method, exact on such functions."""
         level, slope = float(self.level.sum()), float(self.slope.sum())
-        if level + self.top_level.max(initial=0.0) > 0:
+        if level >= 0 or level + self.top_level.max(initial=0.0) > 0:
             return -np.inf
         reached = np.inf
         active = int(np.argmax(self.top_slope))
@@ -74,9 +74,8 @@ class Lines:
 
     def without_each(self) -> Floats:
         """Log of the largest beta with each row left out in turn."""
-        level = self.level.sum() - self.level
-        slope = self.slope.sum() - self.slope
-        missing = level + self.top_level.max(initial=0.0) > 0
+        level, slope = _others(self.level), _others(self.slope)
+        missing = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
         # No crossing lies before that of the worst line, or past that of the best.
         ends = (self._without(pick(level), pick(slope)) for pick in (np.max, np.min))
         reached = np.full(len(level), np.inf)
@@ -108,6 +107,13 @@ class Lines:
                 found.add(middle)
                 open_ += [(left, middle), (middle, right)]
         return found
+
+
+def _others(values: Floats) -> Floats:
+    """The sum of all other values, never as a difference: one value may dwarf the rest."""
+    before = np.concatenate(([0.0], np.cumsum(values)[:-1]))
+    after = np.concatenate((np.cumsum(values[::-1])[:-1][::-1], [0.0]))
+    return before + after
 
 
 def _highest(level: Floats, slope: Floats, at: float) -> int:

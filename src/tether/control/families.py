@@ -212,6 +212,8 @@ def find_family(family: str | Family) -> Family:
             f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)') "
             f"or an object with the members of tether.Family, got {family!r}"
         )
+    if isinstance(family, type):
+        raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
         members = ("name", "smoothness", "normalized", "settled", "log_kernel", "log_density")
         members += ("log_acceptance", "log_ratio_bound")

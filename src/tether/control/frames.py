@@ -32,7 +32,14 @@ def column(frame: Any, argument: str, name: str) -> NDArray[Any]:
     known = names(frame)
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
-    return np.asarray(frame[name])
+    if known.count(name) > 1:
+        raise ValueError(f"{argument}: there are {known.count(name)} columns {name!r}")
+    try:
+        return np.asarray(frame[name])
+    except TypeError as error:
+        raise TypeError(
+            f"frame of type {type(frame).__name__} has no columns to read yet; collect it first"
+        ) from error
 
 
 def optional(frame: Any, argument: str, name: str | None) -> NDArray[Any] | None:

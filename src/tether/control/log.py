@@ -169,12 +169,14 @@ class Log:
         taken = np.isclose(self.log_safe_all, self.log_safe[:, None], rtol=1e-4, atol=1e-4)
         same = self.log_optimized_all == self.log_optimized[:, None]  # −inf equals −inf
         same |= np.isclose(self.log_optimized_all, self.log_optimized[:, None], 1e-4, 1e-4)
+        if self.log_mix is not None and self.log_mix_all is not None:
+            same &= np.isclose(self.log_mix_all, self.log_mix[:, None], 1e-4, 1e-4)
         lost = ~(taken & same).any(axis=1)
         if lost.any():
             row = int(np.argmax(lost))
             raise ValueError(
                 f"row {row} took an action with log_safe {self.log_safe[row]:g} and log_optimized "
-                f"{self.log_optimized[row]:g}, which no action of its tables has"
+                f"{self.log_optimized[row]:g}: no action of its tables has these and its log_mix"
             )
 
 
@@ -182,11 +184,13 @@ def _losses(loss: Any, rows: int) -> dict[str, Floats]:
     named = loss if isinstance(loss, Mapping) else {"loss": loss}
     if not named:
         raise ValueError("loss is an empty mapping; at least one loss is needed")
-    checked = {}
+    checked: dict[str, Floats] = {}
     for key, values in named.items():
+        if not isinstance(key, str):
+            raise TypeError(f"loss must be named by strings, got the name {key!r}")
         name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
-        checked[str(key)] = _check.losses(name, values)
-        _check.same_length(name, checked[str(key)], "log_safe", rows)
+        checked[key] = _check.losses(name, values)
+        _check.same_length(name, checked[key], "log_safe", rows)
     return checked
 
 

@@ -29,7 +29,8 @@ def mixture_log_density(log_columns: Any, counts: Any) -> Floats:
     weights = floats("counts", counts)
     same_length("counts", weights, "log_columns (its columns)", table.shape[1])
     if not (weights.min() >= 0 and 0 < weights.sum() < np.inf):
-        reject("counts", weights, ~(weights > 0), "counts of at least 0 and not all 0")
+        bad = ~((weights >= 0) & (weights < np.inf))
+        reject("counts", weights, bad if bad.any() else bad | True, "counts from 0, not all 0")
     with np.errstate(divide="ignore"):
         log_shares = np.log(weights / weights.sum())
     return np.asarray(np.logaddexp.reduce(table + log_shares, axis=1))

@@ -93,7 +93,9 @@ def plan(
         needed = math.ceil((bound - alpha) / (alpha - safe_risk) * (1 - 1e-9))
         likely = _likely(alpha, bound, safe_risk, confidence)
     if rows is not None:
-        sizes = [int(_check.number("rows", rows, above=0, below=np.inf))]
+        if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
+            raise ValueError(f"rows must be a whole number of at least 1, got {rows!r}")
+        sizes = [int(rows)]
     else:
         sizes = [int(likely * step) for step in STEPS] if math.isfinite(likely) else []
     model = _Model(alpha, bound, safe_risk / bound, optimized_risk / bound, spread)
@@ -103,7 +105,7 @@ def plan(
 
 def _at_most(name: str, value: Any, bound: float) -> float:
     """A risk, from 0 to the bound."""
-    if value in (0, bound):
+    if not isinstance(value, bool) and value in (0, bound):
         return float(value)
     return _check.number(name, value, above=0, below=bound)
 

@@ -1,58 +1,62 @@
-"""The first crossing of a function that cannot change fast.
+"""The first beta that fails, found with a certificate.
 
-Let P and N be the positive and negative part of the condition, and F = log P − log N: it passes
-where F ≤ 0. If each weight moves by at most K·|Δ log β| in log, so do log P and log N. Between two
-points at distance d then F is at most their mean plus K·d: the interval is certified when that is
-not positive, and split in two when it is. This is valid for every family with a known smoothness.
+`between(left, right)` bounds F = log P − log N from above while log beta moves from left to right,
+P and N being what pushes against the condition and what speaks for it; at left = right it is F. An
+interval is certified when its bound is not positive, and split in two when it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 RESOLUTION = 1e-3
-"""Narrower intervals of log beta are not split: inside, P exceeds N by at most e^(K·this)."""
+"""Narrower intervals of log beta are not split: inside one, P exceeds N by less than 0.3 %."""
+PATIENCE = 20_000
 EXACT = 1e-12
 """How closely the crossing itself is pinned down, in log beta."""
 
+Between = Callable[[float, float], float]
 
-def first_crossing(
-    excess: Callable[[float], float], slope: float, lo: float, hi: float
-) -> float | None:
-    """The largest t in [lo, hi] with `excess` ≤ 0 at every smaller one; None if all of them pass.
 
-    `excess(lo)` must not be positive. `slope` is K above.
+def first_crossing(between: Between, points: Sequence[float]) -> float | None:
+    """The largest t with F ≤ 0 at every smaller one from the first point on; None if all pass.
+
+    F must not be positive at the first point; the points between it and the last are where the
+    search begins, and a certificate needs none of them. Gives up after `PATIENCE` intervals with
+    what it has vouched for until then, which is less than what might have passed.
     """
-    pending = [(lo, excess(lo), hi, excess(hi))]
+    pending = list(pairwise(points))[::-1]
+    looked = 0
     while pending:
-        left, at_left, right, at_right = pending.pop()
-        width = right - left
-        if (at_left + at_right) / 2 + slope * width <= 0:
+        left, right = pending.pop()
+        looked += 1
+        if between(left, right) <= 0:
             continue
-        if width > RESOLUTION:
+        if looked > PATIENCE:
+            return left
+        if right - left > RESOLUTION:
             middle = (left + right) / 2
-            at_middle = excess(middle)
-            pending.append((middle, at_middle, right, at_right))
-            pending.append((left, at_left, middle, at_middle))
-        elif at_right > 0:
-            return _pin_down(excess, left, at_left, right, at_right)
+            pending += [(middle, right), (left, middle)]
+        elif (failed := between(right, right)) > 0:
+            return _pin_down(between, left, between(left, left), right, failed)
     return None
 
 
 def _pin_down(
-    excess: Callable[[float], float], left: float, at_left: float, right: float, at_right: float
+    between: Between, left: float, at_left: float, right: float, at_right: float
 ) -> float:
     """The root between a passing and a failing point, from the passing side (Illinois method)."""
+    if at_left > 0:  # the crossing stands at the very end of the interval before
+        return left
     while right - left > EXACT * max(1.0, abs(left)):
-        finite = at_left > -float("inf") and at_right < float("inf") and at_right > at_left
+        finite = -float("inf") < at_left < at_right < float("inf")
         share = -at_left / (at_right - at_left) if finite else 0.5
         # A step that keeps both ends moving: never closer to an end than a hundredth of the way.
         middle = left + (right - left) * min(max(share, 0.01), 0.99)
         if not left < middle < right:
             break
-        value = excess(middle)
+        value = between(middle, middle)
         if value > 0:
             right, at_right = middle, value
             at_left /= 2
@@ -60,17 +64,3 @@ def _pin_down(
             left, at_left = middle, value
             at_right /= 2
     return left
-
-
-def measured_slope(
-    excess: Callable[[float], float], lo: float, hi: float, points: int = 129
-) -> float:
-    """A stand-in for K where a family states none: the steepest change of F on a grid.
-
-    F changes at most 2K times as fast as log beta, so this is twice the least K that could be.
-    """
-    grid = np.linspace(lo, hi, points)
-    with np.errstate(invalid="ignore"):
-        change = np.abs(np.diff([excess(point) for point in grid]))
-    steepest = np.max(change, initial=0.0, where=np.isfinite(change))
-    return float(steepest * (points - 1) / max(hi - lo, 1e-12))

@@ -8,6 +8,7 @@ it is the first passage of the same function over a level that belongs to the ro
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ from tether._check import Floats
 from tether.control import exact_clip, search
 from tether.control.condition import Constraint, Excess
 from tether.control.exact_mix import Lines
-from tether.control.families import Clip, Mix
+from tether.control.families import Mix
 from tether.control.passage import first_past
 from tether.control.segments import Carry, Segments, Terms
 from tether.control.weights import Weights
@@ -30,9 +31,9 @@ FAR = 1e6
 
 def leave_one_out(constraint: Constraint, weights: Weights) -> Floats:
     """Log of the largest beta that a constraint allows without each row of the log."""
-    if isinstance(weights.family, Mix):
+    if weights.exact and isinstance(weights.family, Mix):
         return Lines.build(constraint.terms(weights)).without_each()
-    if isinstance(weights.family, Clip) and not weights.log.contextual:
+    if weights.exact:
         return _exact(constraint.terms(weights), len(weights.log))
     return _searched(Excess(constraint, weights), weights)
 
@@ -120,14 +121,14 @@ def _searched(excess: Excess, weights: Weights) -> Floats:
     lo, hi = weights.searched()
     if weights.test_weight == "analytic":
         hi = excess.certain_failure(hi)
-    slope = excess.slope(lo, hi)
+    points = weights.points(lo, hi)
 
-    def crossing(fewer: bool) -> float:
-        shifted = excess.without_heaviest(fewer)
-        found = lo if shifted(lo) > 0 else search.first_crossing(shifted, slope, lo, hi)
+    def crossing(without: str) -> float:
+        shifted = partial(excess.between, without=without)
+        found = lo if shifted(lo, lo) > 0 else search.first_crossing(shifted, points)
         return hi if found is None else found
 
-    earliest, latest = crossing(fewer=True), crossing(fewer=False)
+    earliest, latest = crossing("speaking"), crossing("against")
     grid = np.linspace(earliest, latest, GRID)
     found = np.full(len(weights.log), np.nan)
     last = excess.without_each(grid[0])

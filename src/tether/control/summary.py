@@ -35,8 +35,10 @@ def of_calibration(found: Calibration) -> str:
         f"  {'largest weight':<22} {found.max_weight:.3g} of 1, test weight {found.test_weight}",
     ]
     if np.isfinite(found.acceptance):
-        draws = 1 / found.acceptance
-        lines.append(f"  {'acceptance':<22} {found.acceptance:.3g}: {draws:.3g} draws an action")
+        draws = ""
+        if found.family == "clip" and found.acceptance > 0:
+            draws = f": {1 / found.acceptance:.3g} draws an action"
+        lines.append(f"  {'acceptance':<22} {found.acceptance:.3g} of the draws{draws}")
     lines += [
         textwrap.fill(f"! {warning}", 96, subsequent_indent="    ", initial_indent="  ")
         for warning in found.warnings

@@ -10,18 +10,33 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether import _check
 from tether._check import Floats
 from tether.control.draws import Draws, check_normalizer, gather_draws
-from tether.control.families import Clip, Family, Mix
-from tether.control.linear_clip import FARTHEST, LinearClip
+from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.control.log import Log
+from tether.control.normalizer import ClipNormalizer
 from tether.control.proposals import Proposals
+from tether.control.segments import WIDEST
 
 TEST_WEIGHTS = ("empirical", "analytic")
+REMEMBERED = 64
+"""How many betas' normalizers are kept while the search goes back and forth."""
+UNCERTIFIED = 257
+"""How many ratios, and as many even steps, a search without a certificate begins with."""
 UNSETTLED = 30.0
 """How far past the ratios a family that never settles is followed, in log beta."""
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Draws that may be the heaviest: log ratio, log of safe over mixture density, and context."""
+
+    ratio: Floats
+    base: Floats
+    context: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -42,9 +57,24 @@ class Weights:
     @property
     def exact(self) -> bool:
         """Whether the condition has a closed form in beta: mix, and clip without contexts."""
-        return isinstance(self.family, Mix) or (
+        if isinstance(self.family, Mix) or (
             isinstance(self.family, Clip) and not self.log.contextual
-        )
+        ):
+            return self._on_one_scale
+        return False
+
+    @cached_property
+    def _on_one_scale(self) -> bool:
+        """Whether the amounts of `Constraint.terms` fit one range of plain numbers."""
+        if self.log.log_mix is None and isinstance(self.test_weight, str):
+            return True
+        scales = [np.zeros(1) if self.log.log_mix is None else self.log.log_safe - self.log_mix]
+        possible = self.draws.log_safe > -np.inf
+        scales.append((self.draws.log_safe - self.draws.log_mix)[possible])
+        if not isinstance(self.test_weight, str):
+            scales.append((self.draws.log_safe - self.draws.log_mass)[possible])
+        highest, lowest = max(part.max() for part in scales), min(part.min() for part in scales)
+        return bool(highest - lowest < WIDEST)
 
     @property
     def log_mix(self) -> Floats:
@@ -53,7 +83,7 @@ class Weights:
 
     def at(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
-        log_psi = self.draws.log_psi(self.family, log_beta)
+        log_psi = self.log_psi(log_beta)
         rows = self.family.log_density(
             self.log.log_safe,
             self.log.log_optimized,
@@ -64,8 +94,6 @@ class Weights:
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point as shares of one."""
-        if self._linear is not None and abs(log_beta) < FARTHEST:
-            return self._linear.shares(log_beta)
         rows, test = self.at(log_beta)
         top = max(rows.max(), test)
         if top == -np.inf:  # no row and no draw is possible: nothing but the worst case is left
@@ -77,9 +105,7 @@ class Weights:
 
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of a sampler's draws that it keeps, over all contexts of the log."""
-        per_context = self.family.log_acceptance(
-            log_beta, self.draws.log_psi(self.family, log_beta)
-        )
+        per_context = self.family.log_acceptance(log_beta, self.log_psi(log_beta))
         log_draws = -np.asarray(per_context)[self.draws.row]
         with np.errstate(invalid="ignore"):  # a family may answer nan
             return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
@@ -112,16 +138,68 @@ class Weights:
         lo, hi = self.span
         return self.reach() if self.family.settled else (lo - UNSETTLED, hi + UNSETTLED)
 
+    @property
+    def certified(self) -> bool:
+        """Whether the search can vouch for the betas between those it looks at."""
+        return isinstance(self.family, BudgetedClip) or self.family.smoothness is not None
+
+    def points(self, lo: float, hi: float) -> list[float]:
+        """Where the search begins: the ends, and ratios in between where it has no certificate."""
+        if self.certified:
+            return [lo, hi]
+        with np.errstate(invalid="ignore"):
+            ratio = np.append(self.ratio, self.draws.log_optimized - self.draws.log_safe)
+        ratio = np.sort(ratio[np.isfinite(ratio)])
+        picked = ratio[np.linspace(0, len(ratio) - 1, UNCERTIFIED).astype(int)]
+        even = np.linspace(lo, hi, UNCERTIFIED)
+        return [float(t) for t in np.unique(np.concatenate((picked, even))) if lo <= t <= hi]
+
     def log_draws(self, log_beta: float) -> Floats:
         """The log-weight of every draw."""
-        log_psi = self.draws.log_psi(self.family, log_beta)
-        return self.draws.log_weight(self.family, log_beta, log_psi)
+        return self.draws.log_weight(self.family, log_beta, self.log_psi(log_beta))
+
+    def log_psi(self, log_beta: float) -> Floats:
+        """The log-normalizer of every context."""
+        if self.family.normalized or np.isinf(log_beta):
+            return np.zeros(len(self.draws.start))
+        if not isinstance(self.family, (Clip, BudgetedClip)):
+            return self.draws.log_psi(self.family, log_beta)
+        if log_beta not in self._psi:
+            while len(self._psi) >= REMEMBERED:
+                self._psi.pop(next(iter(self._psi)))
+            self._psi[log_beta] = self._normalizer.log_psi(log_beta)
+        return self._psi[log_beta]
 
     @cached_property
-    def _linear(self) -> LinearClip | None:
-        if not (isinstance(self.family, Clip) and self.log.contextual):
-            return None
-        return LinearClip.build(self.log, self.draws, self.test_weight)
+    def ratio(self) -> Floats:
+        """The log ratio of every row."""
+        return np.asarray(self.log.log_optimized - self.log.log_safe)
+
+    @cached_property
+    def base(self) -> Floats | float:
+        """Log of safe over mixture density at every row."""
+        return 0.0 if self.log.log_mix is None else self.log.log_safe - self.log.log_mix
+
+    @cached_property
+    def atoms(self) -> Atoms:
+        """Draws that may be the heaviest: one a context, if the mixture is the safe policy."""
+        draws = self.draws
+        possible = np.flatnonzero(draws.log_safe > -np.inf)
+        ratio = draws.log_optimized[possible] - draws.log_safe[possible]
+        context = np.repeat(np.arange(len(draws.start)), draws.size)[possible]
+        if self.log.log_mix is not None:
+            return Atoms(ratio, draws.log_safe[possible] - draws.log_mix[possible], context)
+        contexts, start = np.unique(context, return_index=True)
+        highest = np.maximum.reduceat(ratio, start)
+        return Atoms(highest, np.zeros(len(contexts)), contexts)
+
+    @cached_property
+    def _normalizer(self) -> ClipNormalizer:
+        return ClipNormalizer(self.draws)
+
+    @cached_property
+    def _psi(self) -> dict[float, Floats]:
+        return {}
 
     def _test(self, log_beta: float, log_psi: Floats) -> float:
         if self.test_weight == "empirical":
@@ -155,6 +233,7 @@ def weigh(
     if proposals is not None:
         check_normalizer(draws)
     _check_support(draws, family)
+    _check_draws(log, draws, test_weight)
     return Weights(log, draws, family, test_weight, drawn)
 
 
@@ -204,3 +283,23 @@ def _check_support(draws: Draws, family: Family) -> None:
             f"does, but draw {where} has log_safe −inf; blend a little of the safe policy into the "
             f"optimized one, or use family 'clip'"
         )
+
+
+def _check_draws(log: Log, draws: Draws, test_weight: str | float) -> None:
+    """Refuse draws that have no weight, or none that is finite."""
+    if draws.lost.any():
+        where = int(np.argmax(draws.lost))
+        raise ValueError(
+            f"draw {where} has log_mix −inf and a finite log_safe: the safe policy is part of the "
+            f"mixture, which can then do whatever the safe policy does"
+        )
+    if not (np.minimum(draws.log_safe, draws.log_optimized) > -np.inf).any():
+        raise ValueError("no draw is possible under both policies: there is nothing to weigh")
+    if log.log_mix is not None and log.safe_share is not None:
+        short = draws.log_mix < draws.log_safe + np.log(log.safe_share) - 1e-6
+        if short.any():
+            where = int(np.argmax(short))
+            raise ValueError(
+                f"draw {where} has log_mix {draws.log_mix[where]:g}, below log_safe + "
+                f"log(safe_share) = {draws.log_safe[where] + np.log(log.safe_share):g}"
+            )
