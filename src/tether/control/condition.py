@@ -96,7 +96,7 @@ class Excess:
         return float(self.against @ share + self.worst * last), float(self.speaking @ share), share
 
     def __call__(self, log_beta: float) -> float:
-        """log P − log N."""
+        """Log P − log N."""
         return _log_quotient(*self.parts(log_beta)[:2])
 
     def without_heaviest(self, fewer: bool) -> Callable[[float], float]:
