@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from tether import _check
 from tether._check import Floats
 from tether._contexts import length, settled
-from tether.sampling.discrete import choose
+from tether.sampling.discrete import choose, log_softmax
 
 SLACK = 1e-6
 """How far probabilities may be from summing to one before they are refused."""
@@ -67,7 +66,7 @@ class Categorical:
             array = np.asarray(values, dtype=np.float64)
             if not array.max() < np.inf:
                 _check.reject("logits", array, ~(array < np.inf), "a score below +inf")
-            return np.asarray(log_softmax(array / temperature, axis=-1))
+            return log_softmax(array / temperature)
 
         return cls(_through(logits, logs), actions)
 

@@ -6,13 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from tether import _check
 from tether._check import Floats
 from tether._contexts import length, settled
 from tether.policies.categorical import positions
-from tether.sampling.discrete import choose
+from tether.sampling.discrete import choose, log_softmax
 
 
 class Pool:

@@ -144,12 +144,15 @@ class Tethered:
                     for rows, *tables in self._tables(contexts)
                 ]
             )
-        log_safe = _ask.score("safe", self.safe, contexts, actions)
-        log_optimized = _ask.score("optimized", self.optimized, contexts, actions)
-        if self._pair.strict:
-            _ask.reached(log_safe, log_optimized)
-        log_psi = self.normalizer(contexts).log_psi
-        return self.family.log_density(log_safe, log_optimized, self.log_beta, log_psi)
+        return self._estimated(contexts, actions)[0]
+
+    def log_prob_with_error(self, contexts: Any, actions: Any) -> tuple[Floats, Floats]:
+        """The same, and its standard error at each action: 0 where the score is exact."""
+        actions = np.asarray(actions)
+        contexts = self._settled(contexts, actions)
+        if self.actions is not None:
+            return self.log_prob(contexts, actions), np.zeros(len(actions))
+        return self._estimated(contexts, actions)
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """The log-probability of every action in each context, for finitely many actions."""
@@ -219,6 +222,21 @@ class Tethered:
                 _ask.reached(safe, optimized)
             yield slice(start, start + length(each)), safe, optimized
             start += length(each)
+
+    def _estimated(self, contexts: Any, actions: NDArray[Any]) -> tuple[Floats, Floats]:
+        log_safe = _ask.score("safe", self.safe, contexts, actions)
+        log_optimized = _ask.score("optimized", self.optimized, contexts, actions)
+        if self._pair.strict:
+            _ask.reached(log_safe, log_optimized)
+        found = self.normalizer(contexts)
+        at, low, high = (
+            self.family.log_density(
+                log_safe, log_optimized, self.log_beta, found.log_psi + side * found.standard_error
+            )
+            for side in (0, -1, 1)
+        )
+        with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
+            return at, np.nan_to_num(np.abs(high - low) / 2)
 
     def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
         return exact_normalizer(safe, optimized, self.family, self.log_beta)

@@ -22,8 +22,6 @@ from tether.sampling.proposal import SLACK, Proposal
 
 BATCH = 1 << 15
 """The most proposals that a policy is asked for at once."""
-SMALL = 1 << 10
-"""A round may always be this large, however few actions are wanted."""
 CAP = 100_000
 """Draws for one action after which accept-reject gives up."""
 
@@ -157,14 +155,17 @@ class _Rounds:
         """All the actions, in the order of the contexts."""
         count = length(self.contexts)
         missing = np.arange(count)
-        tries = 0
+        tries, times = 0, 1
         limit = cap if budget is None else budget
         while len(missing) and tries < limit:
-            times = min(max(count, SMALL) // len(missing), max(tries, 1), limit - tries)
-            times = max(1, min(times, self.most))
-            hit = [self._round(chunk, times) for chunk in self._chunks(missing, times)]
-            missing = missing[~np.concatenate(hit)]
+            chunks = self._chunks(missing, times)
+            hit = np.concatenate([self._round(chunk, times) for chunk in chunks])
             tries += times
+            # Half as many draws as it should take, so that few of them are in vain.
+            half = (len(hit) * times + tries + 1) // (2 * (int(np.count_nonzero(hit)) + 1))
+            missing = missing[~hit]
+            most = self.most // max(1, len(missing))
+            times = max(1, min(half, most, limit - tries))
         if len(missing) and budget is None:
             seen = f"{len(missing)} of {count} context(s), context {missing[0]} first"
             raise RuntimeError(_gave_up(tries * len(missing), 0, cap, seen))

@@ -26,3 +26,10 @@ def choose(log_table: Floats, count: int, rng: np.random.Generator) -> NDArray[n
         aim = rng.random(count) * last
         place = (running <= aim[:, None]).sum(axis=1)
     return np.asarray(place, dtype=np.int64)
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Log-probabilities in proportion to the exponentials of scores, along the last axis."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return np.asarray(shifted)

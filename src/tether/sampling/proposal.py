@@ -83,7 +83,7 @@ def _log_blend(weight: float, log_ratio: Floats) -> Floats:
     """Log of w + (1 − w)·ρ."""
     if weight in (0.0, 1.0):
         return np.zeros_like(log_ratio) if weight else log_ratio
-    return np.logaddexp(np.log(weight), np.log1p(-weight) + log_ratio)
+    return np.asarray(np.logaddexp(np.log(weight), np.log1p(-weight) + log_ratio))
 
 
 def _check_weight(weight: float) -> None:
