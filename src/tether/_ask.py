@@ -37,7 +37,11 @@ def score(
 ) -> Floats:
     """The log-probability of each action, finite where the policy itself `drew` them."""
     what = f"the {name} policy's log_prob"
-    scores = _check.log_probabilities(what, policy.log_prob(contexts, actions), zero=True)
+    try:
+        scores = policy.log_prob(contexts, actions)
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{what} failed on actions of shape {actions.shape}: {error}") from error
+    scores = _check.log_probabilities(what, scores, zero=True)
     _check.same_length(what, scores, "its actions", len(actions))
     if drew and scores.min() == -np.inf:
         _check.reject(what, scores, np.isneginf(scores), "a finite one, as the policy drew this")

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from tests.fit import chi_square, fits
 from tether.sampling import choose
 from tether.sampling.discrete import log_softmax
-from tests.fit import chi_square, fits
 
 
 def test_one_row_and_many_rows_fit_their_probabilities():

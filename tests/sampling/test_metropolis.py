@@ -1,13 +1,13 @@
-"""Independence Metropolis–Hastings: right after thinning by its own measure, and honest about it."""
+"""Independence Metropolis–Hastings: right after its own thinning, and honest about it."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import tether
+from tests.fit import chi_square, cumulative, fits
 from tether.sampling import Pair, Proposal, metropolis
 from tether.sampling.metropolis import Chains, autocorrelation, describe
-from tests.fit import chi_square, cumulative, fits
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 

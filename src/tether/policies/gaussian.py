@@ -43,12 +43,8 @@ class Gaussian:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """The mean in each context plus noise."""
         contexts = settled(contexts)
-        mean, scale = self._parameters(contexts)
-        shape = np.broadcast_shapes(
-            (length(contexts), *np.shape(mean)[1:]),
-            (1,) * np.ndim(scale) if self._root is not None else np.shape(scale),
-        )
-        noise = rng.standard_normal(shape)
+        mean, scale, size = self._parameters(contexts)
+        noise = rng.standard_normal((length(contexts), *size))
         if self._root is not None:
             noise = noise @ self._root.T
         else:
@@ -60,8 +56,7 @@ class Gaussian:
         """The log-density, summed over coordinates."""
         actions = np.asarray(actions, dtype=np.float64)
         contexts = settled(contexts, actions)
-        mean, scale = self._parameters(contexts)
-        size = np.shape(mean)[1:] or np.shape(scale)[1:]
+        mean, scale, size = self._parameters(contexts)
         if actions.shape[1:] != size:
             raise ValueError(
                 f"actions has shape {actions.shape}, expected {(length(contexts), *size)}"
@@ -77,27 +72,27 @@ class Gaussian:
         off -= np.log(scale) + HALF_LOG_TWO_PI
         return off if off.ndim == 1 else np.asarray(off.sum(axis=1))
 
-    def _parameters(self, contexts: Any) -> tuple[Any, Any]:
-        """Mean and scale, with a first axis of contexts, or of one where all contexts are alike."""
+    def _parameters(self, contexts: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
+        """Mean and scale, with a row a context or one for all, and the shape of one action."""
         mean = self._answered("mean", self._mean, contexts)
         if self._root is not None:
-            if np.shape(mean)[1:] != (len(self._root),):
+            if mean.shape[1:] != (len(self._root),):
                 raise ValueError(
-                    f"mean has shape {np.shape(mean)[1:]} but covariance is of "
-                    f"{len(self._root)} coordinates"
+                    f"mean has shape {mean.shape[1:]} but covariance is of {len(self._root)} "
+                    f"coordinates"
                 )
-            return mean, self._root
+            return mean, np.ones(1), mean.shape[1:]
         scale = self._answered("scale", self._scale, contexts)
-        if np.shape(scale)[1:] and not np.shape(mean)[1:]:
-            mean = np.asarray(mean)[:, None]
-        elif np.shape(mean)[1:] and not np.shape(scale)[1:]:
-            scale = np.asarray(scale)[:, None]
-        return mean, scale
+        if mean.ndim < scale.ndim:
+            mean = mean[:, None]
+        elif scale.ndim < mean.ndim:
+            scale = scale[:, None]
+        return mean, scale, np.broadcast_shapes(mean.shape[1:], scale.shape[1:])
 
     @staticmethod
-    def _answered(name: str, parameter: Any, contexts: Any) -> Any:
+    def _answered(name: str, parameter: Any, contexts: Any) -> Floats:
         if not callable(parameter):
-            return parameter[None]
+            return np.asarray(parameter[None])
         values = np.asarray(parameter(contexts), dtype=np.float64)
         if values.ndim not in (1, 2) or len(values) != length(contexts):
             raise ValueError(

@@ -31,7 +31,9 @@ class Pool:
         if values.max() == -np.inf:
             raise ValueError("scores rule out every candidate: all are -inf")
         temperature = _check.number("temperature", temperature, above=0, below=np.inf)
-        self._table = _check.frozen(log_softmax((values - values.max()) / temperature)[None])
+        with np.errstate(over="ignore"):  # past the smallest number it is impossible, rightly
+            scaled = (values - values.max()) / temperature
+        self._table = _check.frozen(log_softmax(scaled)[None])
         self.actions: NDArray[Any] = _check.frozen(np.arange(len(values)))
 
     @classmethod
