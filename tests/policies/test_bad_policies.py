@@ -110,7 +110,9 @@ def test_actions_of_different_shapes():
     plane = tether.Gaussian([0.0, 0.0])
     with pytest.raises(ValueError, match="different shapes"):
         tether.Tethered(GOOD, plane, 1.0, family="mix").sample(50, RNG)
-    with pytest.raises(ValueError, match=r"the optimized policy's log_prob failed on actions of shape"):
+    with pytest.raises(
+        ValueError, match=r"the optimized policy's log_prob failed on actions of shape"
+    ):
         tether.Tethered(GOOD, plane, 0.5).sample(50, RNG)
     lax = broken(sample=plane.sample, log_prob=lambda n, a: np.zeros(len(a)))
     policy = tether.Tethered(broken(log_prob=lax.log_prob), lax, 1.0, sampler="adaptive")
