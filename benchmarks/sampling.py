@@ -55,7 +55,20 @@ def contextual() -> tuple[str, float, float]:
     return name, spent, best_of(lambda: rng.random((DRAWS, ACTIONS)), times=3)
 
 
+def acceptance() -> None:
+    """Acceptance as predicted before any draw, and as observed."""
+    rng = np.random.default_rng(0)
+    print("beta      predicted  observed  draws an action")
+    for beta in (1e-6, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6):
+        policy = tether.Tethered(SAFE, OPTIMIZED, beta)
+        _, info = policy.sample_with_info(DRAWS // 5, rng)
+        predicted = policy.acceptance(1)[0]
+        draws = info.draws / info.actions
+        print(f"{beta:<9g} {predicted:9.4f} {info.acceptance:9.4f} {draws:9.3f}")
+
+
 def main() -> None:
+    acceptance()
     for (name, seconds, unit), limit in ((gaussian(), 15), (contextual(), 6)):
         print(
             f"{name:<36} {seconds:6.3f} s, {seconds / unit:5.2f} × the {unit:.3f} s of plain "

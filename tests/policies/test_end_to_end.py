@@ -13,7 +13,7 @@ import pytest
 import tether
 
 REPEATS = 2000
-FAMILIES = ("clip", "mix", "budgeted_clip(3)")
+FAMILIES = ("clip", "mix", "budgeted_clip(1)")
 
 
 def repeat(world, family, alpha, repeats, seed):
@@ -61,23 +61,27 @@ def marginal():
 
 
 def contextual():
-    """Two contexts and ten actions, where one normalizer for all would be wrong."""
-    rng = np.random.default_rng(2)
-    tables = rng.normal(size=(2, 2, 10))
-    cost = np.array([[0.0] * 9 + [1.0], [0.0, 1.0] * 5])
-    tables[1] += 1.5 * cost
-    safe, optimized = (tether.Categorical.from_logits(table) for table in tables)
+    """Two contexts and ten actions. In one of them the policies hardly meet, but in a harmful act:
+    one normalizer for all contexts, too large there, would take its harm for rare.
+    """
+    cost = np.zeros((2, 10))
+    cost[0, 0] = cost[1, 9] = 1.0
+    safe, optimized = np.full((2, 10), 0.1), np.full((2, 10), 0.1)
+    safe[0] = np.array([0.04] + [0.96 / 9] * 9)
+    optimized[0] = np.array([0.04] + [0.2] * 4 + [0.16 / 5] * 5)
+    safe[1] = np.array([0.95 / 9] * 9 + [0.05])
+    optimized[1] = np.array([0.1 / 9] * 9 + [0.9])
     return (
-        safe,
-        optimized,
-        lambda rng: rng.integers(2, size=60),
+        tether.Categorical.from_probabilities(safe),
+        tether.Categorical.from_probabilities(optimized),
+        lambda rng: rng.integers(2, size=100),
         lambda contexts, actions: cost[contexts, actions],
         1,
     )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("world", "alpha"), [(marginal, 0.12), (contextual, 0.25)])
+@pytest.mark.parametrize(("world", "alpha"), [(marginal, 0.12), (contextual, 0.12)])
 def test_the_risk_of_what_is_deployed(pool, world, alpha, family):
     risk, error, deployed = deployed_risk(pool, world, family, alpha)
     assert risk <= alpha + 3 * error
