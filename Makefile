@@ -26,7 +26,7 @@ bench: $(VENV)/test
 	$(BIN)/python -m benchmarks
 
 validity: $(VENV)/test
-	$(BIN)/python -m benchmarks.validity
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity
 
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'

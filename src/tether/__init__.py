@@ -10,6 +10,7 @@ from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.control.log import Log
 from tether.control.mixture import mixture_log_density
 from tether.control.permutation import permutation_weights
+from tether.control.plan import Plan, plan
 from tether.control.proposals import Proposals
 from tether.policies import (
     Categorical,
@@ -36,6 +37,7 @@ __all__ = [
     "Log",
     "Mix",
     "Mixture",
+    "Plan",
     "Policy",
     "Pool",
     "Proposals",
@@ -46,5 +48,6 @@ __all__ = [
     "make_proposals",
     "mixture_log_density",
     "permutation_weights",
+    "plan",
 ]
 __version__ = "0.1.0"

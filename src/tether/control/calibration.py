@@ -105,7 +105,7 @@ class Calibration:
         """The calibrated risk at beta of every constraint."""
         share, last = self._evidence.shares(self._reached)
         return {
-            each.name: float(self._evidence.log.loss[each.name] @ share + each.bound * last)
+            each.name: float((self._evidence.log.loss[each.name] * share).sum() + each.bound * last)
             for each in self.constraints
         }
 
@@ -127,12 +127,17 @@ class Calibration:
 
     @property
     def guarantee(self) -> float:
-        """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B."""
+        """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B.
+
+        Where no beta passes nothing is promised, and this is B.
+        """
         return self.guarantees[self.binding.name]
 
     @property
     def guarantees(self) -> dict[str, float]:
         """The promise for every constraint."""
+        if not self.exists:
+            return {each.name: each.bound for each in self.constraints}
         return {
             each.name: min(
                 each.bound, each.alpha + max(each.alpha, each.bound - each.alpha) * self.stability
@@ -144,7 +149,7 @@ class Calibration:
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
         share, _ = self._evidence.shares(self._reached)
-        squares = float(share @ share)
+        squares = float((share * share).sum())
         return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
 
     @cached_property

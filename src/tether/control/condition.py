@@ -11,15 +11,16 @@ tolerance of `tether._condition`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tether._check import Floats
 from tether._condition import TOLERANCE
 from tether.control import search
+from tether.control.exact_mix import Lines
 from tether.control.families import Mix
-from tether.control.segments import Terms
+from tether.control.segments import Segments, Terms, kept
 from tether.control.weights import Weights
 
 
@@ -40,7 +41,23 @@ class Constraint:
     def risk(self, weights: Weights, log_beta: float) -> float:
         """The calibrated risk of the tethered policy at one beta."""
         share, last = weights.shares(log_beta)
-        return float(weights.log.loss[self.name] @ share + self.bound * last)
+        return float((weights.log.loss[self.name] * share).sum() + self.bound * last)
+
+    def risks(self, weights: Weights, log_beta: Floats) -> Floats:
+        """The calibrated risk at many betas, in rising order.
+
+        The condition's left side is linear in alpha: between an alpha of 0, where it is the sum of
+        the losses, and of B, it falls by B times the sum of the weights.
+        """
+        if not weights.exact or not isinstance(weights.test_weight, str):
+            return np.array([self.risk(weights, point) for point in log_beta])
+        ends = [replace(self, alpha=alpha).terms(weights) for alpha in (0.0, self.bound)]
+        if isinstance(weights.family, Mix):
+            shift = weights.span[1]
+            losses, less = (Lines.build(terms, shift).value(log_beta) for terms in ends)
+        else:
+            losses, less = (Segments.at(log_beta, kept(terms)).value for terms in ends)
+        return np.asarray(self.bound * losses / (losses - less))
 
     def terms(self, weights: Weights) -> Terms:
         """The condition of clip without contexts, or of mix, as rows and tops (see `segments`).
@@ -93,7 +110,8 @@ class Excess:
     def parts(self, log_beta: float) -> tuple[float, float, Floats]:
         """P, N, and the share of the weight that each row has."""
         share, last = self.weights.shares(log_beta)
-        return float(self.against @ share + self.worst * last), float(self.speaking @ share), share
+        against = float((self.against * share).sum() + self.worst * last)
+        return against, float((self.speaking * share).sum()), share
 
     def __call__(self, log_beta: float) -> float:
         """Log P − log N."""
@@ -122,8 +140,8 @@ class Excess:
 
     def certain_failure(self, hi: float) -> float:
         """A point past hi where the analytic test weight, growing like beta, must fail."""
-        share, last = self.weights.shares(hi)
-        speaking = float(self.speaking @ share)
+        _, last = self.weights.shares(hi)
+        _, speaking, _ = self.parts(hi)
         if speaking == 0 or last == 0:
             return hi
         return hi + max(0.0, float(np.log(speaking) - np.log(self.worst * last))) + 1.0

@@ -60,7 +60,7 @@ def risk_curve(
         breaks[np.linspace(0, len(breaks) - 1, points).round().astype(int)] if len(breaks) else []
     )
     grid = np.unique(np.append(picked, log_beta if np.isfinite(log_beta) else []))
-    return grid, np.array([constraint.risk(weights, point) for point in grid])
+    return grid, constraint.risks(weights, grid)
 
 
 def doubts(found: Calibration, weights: Weights) -> Iterator[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._check import Floats
-from tether.control.segments import Carry, Segments, Terms
+from tether.control.segments import Carry, Segments, Terms, kept
 
 BINS = 4096
 CHUNK = 1 << 16
@@ -32,7 +32,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
 
     Ratios of −inf never carry weight and are left out; a top with a ratio of +inf is a constant.
     """
-    terms = _kept(terms)
+    terms = kept(terms)
     highest = terms.top_amount.max(initial=0.0)
     if terms.amount.sum() + highest + extra > 0:
         return -np.inf
@@ -54,16 +54,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         top_above=constant,
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
-    return float(Segments.build(NOTHING, hi, hi, fading).final_roots()[0])
-
-
-def _kept(terms: Terms) -> Terms:
-    """Only terms that matter at some beta."""
-    row = (terms.amount != 0) & (terms.ratio > -np.inf)
-    top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
-    if row.all() and top.all():
-        return terms
-    return Terms(terms.ratio[row], terms.amount[row], terms.top_ratio[top], terms.top_amount[top])
+    return float(Segments.build(NOTHING, hi, hi, fading).roots(np.array([1]))[0])
 
 
 def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float | None:
@@ -85,7 +76,7 @@ def _sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float 
         return None
     if positive[0] == 0:
         return lo
-    return float(segments.roots(positive[:1])[0])
+    return min(float(segments.roots(positive[:1])[0]), float(segments.edge[positive[0]]))
 
 
 class _Bins:
@@ -108,7 +99,10 @@ class _Bins:
         tops = np.maximum(self.top_above, self.top_below)
         positive = self.clipped[0] + self.unclipped[0] + max(carry.above, 0.0) + tops
         negative = self.clipped[1] + self.unclipped[1] + max(-carry.above, 0.0)
-        certain = (positive[:-1] <= negative[1:]) | (positive[1:] <= negative[:-1] * self.fade)
+        # Nothing is certified against a zero, which may be a number too small to be one.
+        falling, rising = negative[1:], negative[:-1] * self.fade
+        certain = (positive[:-1] <= falling) & (falling > 0)
+        certain |= (positive[1:] <= rising) & (rising > 0)
         failing = np.flatnonzero(positive[1:] > negative[1:])
         self.stop = int(failing[0]) + 1 if len(failing) else BINS + 1
         self.doubt = ~certain

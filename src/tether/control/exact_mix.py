@@ -29,13 +29,14 @@ class Lines:
     shift: float
 
     @classmethod
-    def build(cls, terms: Terms) -> Lines:
-        """Lines of the rows and of the tops, on one scale."""
+    def build(cls, terms: Terms, shift: float | None = None) -> Lines:
+        """Lines of the rows and of the tops, on one scale: the largest ratio that matters."""
         highest = max(
             terms.ratio.max(initial=-np.inf, where=terms.amount != 0),
             terms.top_ratio.max(initial=-np.inf, where=terms.top_amount != 0),
         )
-        shift = float(highest) if np.isfinite(highest) else 0.0
+        if shift is None:
+            shift = float(highest) if np.isfinite(highest) else 0.0
         return cls(
             level=terms.amount,
             slope=terms.amount * np.exp(np.minimum(terms.ratio - shift, 0.0)),
@@ -59,6 +60,17 @@ class Lines:
             reached = root
             active = int(np.argmax(self.top_level + reached * self.top_slope))
         return _log(reached) - self.shift
+
+    def value(self, log_beta: Floats) -> Floats:
+        """The left side of the condition over the larger of 1 and γ, which keeps it a number."""
+        log_gamma = log_beta + self.shift
+        larger = np.maximum(log_gamma, 0.0)
+        still, moved = np.exp(-larger), np.exp(log_gamma - larger)
+        tops = [
+            (one * self.top_level + other * self.top_slope).max(initial=0.0)
+            for one, other in zip(still, moved, strict=True)
+        ]
+        return np.asarray(self.level.sum() * still + self.slope.sum() * moved + tops)
 
     def without_each(self) -> Floats:
         """Log of the largest beta with each row left out in turn."""

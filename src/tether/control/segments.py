@@ -36,6 +36,15 @@ class Terms:
         return len(self.ratio) + len(self.top_ratio)
 
 
+def kept(terms: Terms) -> Terms:
+    """Only the terms that matter to clip at some beta."""
+    row = (terms.amount != 0) & (terms.ratio > -np.inf)
+    top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
+    if row.all() and top.all():
+        return terms
+    return Terms(terms.ratio[row], terms.amount[row], terms.top_ratio[top], terms.top_amount[top])
+
+
 @dataclass(frozen=True)
 class Carry:
     """What the terms outside an interval [lo, hi] contribute inside it.
@@ -50,11 +59,14 @@ class Carry:
     top_below: float = 0.0
 
 
+NO_CARRY = Carry()
+
+
 @dataclass(frozen=True)
 class Segments:
-    """h on an interval: its edges, and the constants of the piece that ends at each edge.
+    """h on an interval: its edges, and the constants of the piece that starts at each edge.
 
-    At a point t before edge k, with s = e^(edge_k − t), h is the larger of
+    At a point t past edge k, with s = e^(edge_k − t), h is the larger of
     above + top_above + below·s and above + (below + top_below)·s.
     """
 
@@ -67,21 +79,26 @@ class Segments:
     @classmethod
     def build(cls, terms: Terms, lo: float, hi: float, carry: Carry) -> Segments:
         """Sort the terms of [lo, hi] and accumulate."""
+        edge = np.concatenate(([lo], terms.ratio, terms.top_ratio, [hi]))
+        return cls.at(np.unique(np.clip(edge, lo, hi)), terms, carry)
+
+    @classmethod
+    def at(cls, edge: Floats, terms: Terms, carry: Carry = NO_CARRY) -> Segments:
+        """The same at edges of one's own, in rising order; h is exact there, if not between."""
         order = np.argsort(terms.ratio)
         ratio, amount = terms.ratio[order], terms.amount[order]
         order = np.argsort(terms.top_ratio)
         top_ratio, top_amount = terms.top_ratio[order], terms.top_amount[order]
-        edge = np.unique(np.clip(np.concatenate(([lo], ratio, top_ratio, [hi])), lo, hi))
+        passed = np.searchsorted(ratio, edge, side="right")
+        top_passed = np.searchsorted(top_ratio, edge, side="right")
         still = np.cumsum(amount[::-1])[::-1]
         highest = np.maximum.accumulate(top_amount[::-1])[::-1]
         return cls(
             edge=edge,
-            above=carry.above + np.append(still, 0.0)[np.searchsorted(ratio, edge)],
-            below=_faded(np.add, ratio, amount, edge, carry.below),
-            top_above=np.maximum(
-                np.append(highest, 0.0)[np.searchsorted(top_ratio, edge)], carry.top_above
-            ),
-            top_below=_faded(np.maximum, top_ratio, top_amount, edge, carry.top_below),
+            above=carry.above + np.append(still, 0.0)[passed],
+            below=_faded(np.add, ratio, amount, edge, passed, carry.below),
+            top_above=np.maximum(np.append(highest, 0.0)[top_passed], carry.top_above),
+            top_below=_faded(np.maximum, top_ratio, top_amount, edge, top_passed, carry.top_below),
         )
 
     @property
@@ -91,56 +108,59 @@ class Segments:
 
     def roots(
         self,
-        piece: NDArray[np.int64],
+        end: NDArray[np.int64],
         less_above: Floats | float = 0.0,
         less_below: Floats | float = 0.0,
     ) -> Floats:
-        """Where h first turns positive inside the pieces that end at the given edges.
+        """Where h first turns positive in the pieces that end at the given edges; +inf where never.
 
-        `less_above` and `less_below` are taken off the constants first: h without one row.
+        The piece past the last edge ends at the number of edges. `less_above` and `less_below`,
+        stated where the piece starts, are taken off the constants first: h without one row.
         """
-        above, below = self.above[piece] - less_above, self.below[piece] - less_below
-        start, end = self.edge[piece - 1], self.edge[piece]
-        first = np.minimum(
-            _root(above + self.top_above[piece], below, end, above + self.top_above[piece] + below),
-            _root(above, below + self.top_below[piece], end, above + below + self.top_below[piece]),
+        start = self.edge[end - 1]
+        stop = np.append(self.edge, np.inf)[end]
+        above, below = self.above[end - 1] - less_above, self.below[end - 1] - less_below
+        top_above, top_below = self.top_above[end - 1], self.top_below[end - 1]
+        return np.minimum(
+            _root(above + top_above, below, start, stop),
+            _root(above, below + top_below, start, stop),
         )
-        return np.clip(first, start, end)
-
-    def final_roots(self, less_below: Floats | float = 0.0) -> Floats:
-        """Where h turns positive past the last edge, if no ratio lies there; +inf where never."""
-        above, below = self.above[-1], self.below[-1] - np.atleast_1d(less_below)
-        end = self.edge[-1]
-        first = np.minimum(
-            _root(above + self.top_above[-1], below, end, above + self.top_above[-1]),
-            _root(above, below + self.top_below[-1], end, above),
-        )
-        return np.asarray(np.maximum(first, end))
 
 
-def _faded(combine: np.ufunc, ratio: Floats, amount: Floats, edge: Floats, first: float) -> Floats:
-    """At each edge, amount·e^(ratio − edge) combined over all ratios before it.
+def _faded(
+    combine: np.ufunc,
+    ratio: Floats,
+    amount: Floats,
+    edge: Floats,
+    passed: NDArray[np.int64],
+    first: float,
+) -> Floats:
+    """At each edge, amount·e^(ratio − edge) combined over the ratios it has passed.
 
     `first` is what came before the first edge, stated there. Works through blocks of edges that
     lie close enough together for e^distance to be a number.
     """
-    before = np.searchsorted(ratio, edge)
     faded = np.empty(len(edge))
     done, start, at, carried = 0, 0, edge[0], first
     while start < len(edge):
         stop = int(np.searchsorted(edge, edge[start] + WIDEST, side="right"))
         reference = edge[stop - 1]
-        new = slice(done, before[stop - 1])
-        terms = amount[new] * np.exp(ratio[new] - reference)
+        new = slice(done, passed[stop - 1])
+        terms = amount[new] * np.exp(np.minimum(ratio[new] - reference, 0.0))
         run = combine.accumulate(np.append(carried * np.exp(at - reference), terms))
-        faded[start:stop] = run[before[start:stop] - done] * np.exp(reference - edge[start:stop])
-        done, start, at, carried = before[stop - 1], stop, reference, run[-1]
+        faded[start:stop] = run[passed[start:stop] - done] * np.exp(reference - edge[start:stop])
+        done, start, at, carried = passed[stop - 1], stop, reference, run[-1]
     return faded
 
 
-def _root(constant: Floats, fading: Floats, end: Floats, at_end: Floats) -> Floats:
-    """Where constant + fading·e^(end − t) turns positive on the way to `at_end`; +inf if never."""
+def _root(constant: Floats, fading: Floats, start: Floats, stop: Floats) -> Floats:
+    """First t in [start, stop] with constant + fading·e^(start − t) > 0; +inf where there is none.
+
+    The function is monotone: it is positive in the piece if it is so at one of its ends.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         rising = (fading < 0) & (constant > 0)
-        root = np.where(rising, end + np.log(-fading / constant), -np.inf)
-    return np.where(at_end > 0, root, np.inf)
+        crossing = start + np.log(-fading / constant)
+    at_stop = constant + fading * np.exp(start - stop)
+    found = np.where(rising, np.clip(crossing, start, stop), start)
+    return np.where((at_stop > 0) | (constant + fading > 0), found, np.inf)

@@ -23,6 +23,7 @@ from tether.control.weights import Weights
 
 GRID = 65
 """Points between the earliest and the latest crossing, where the condition has no closed form."""
+ROUNDING = 1e-12
 FAR = 1e6
 """Added to logs of sizes so that they stay positive and can carry a sign."""
 
@@ -53,29 +54,27 @@ def _exact(terms: Terms, rows: int) -> Floats:
     """First passages for clip: over a_i by h while row i is clipped, over a_i·ρ_i by β·h after."""
     ratio = terms.ratio[:rows]
     amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
-    earliest = exact_clip.first_crossing(terms, extra=float(-amount.min()))
-    latest = exact_clip.first_crossing(terms, extra=float(-amount.max()))
+    earliest = exact_clip.first_crossing(terms, extra=-float(amount.min(initial=0.0)))
+    latest = exact_clip.first_crossing(terms, extra=-float(amount.max(initial=0.0)))
     if earliest == latest:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)
     edge, value = segments.edge, segments.value
     # In the band a row's own ratio is an edge: it is clipped up to there.
     own = np.searchsorted(edge, ratio) - (ratio < edge[0])
-    piece = first_past(value, amount, np.zeros(rows, dtype=np.int64))
+    # What is left when a row cancels itself is rounding, and must not count as a crossing.
+    level = amount + ROUNDING * np.abs(amount)
+    piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
     clipped = piece <= own
-    later = first_past(_signed_log(value, edge), _signed_log(amount, ratio), np.maximum(own, 0))
+    later = first_past(_signed_log(value, edge), _signed_log(level, ratio), np.maximum(own, 0))
     piece = np.where(clipped, piece, later)
-    found = np.full(rows, latest)
-    found[piece == 0] = earliest
-    inside = (piece > 0) & (piece < len(edge))
-    place, bound = piece[inside], clipped[inside]
-    faded = amount[inside] * np.exp(np.minimum(ratio[inside] - edge[place], 0.0))
-    found[inside] = segments.roots(
-        place, np.where(bound, amount[inside], 0.0), np.where(bound, 0.0, faded)
-    )
-    past = piece == len(edge)
-    if complete and past.any():
-        found[past] = segments.final_roots(amount[past] * np.exp(ratio[past] - edge[-1]))
+    found = np.where(piece == 0, earliest, latest)
+    inside = (piece > 0) & (piece < len(edge) + complete)
+    end, still = piece[inside], clipped[inside]
+    faded = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
+    roots = segments.roots(end, np.where(still, level[inside], 0.0), np.where(still, 0.0, faded))
+    # Rounding may hide a root that stands at the very end of its piece.
+    found[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
     return found
 
 
@@ -111,9 +110,9 @@ def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]
 
 def _signed_log(amount: Floats, log_scale: Floats) -> Floats:
     """A number that orders like amount·e^log_scale, for scales that have no float."""
-    with np.errstate(divide="ignore"):
-        size = np.log(np.abs(amount)) + log_scale
-    return np.where(amount == 0, 0.0, np.sign(amount) * (size + FAR))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.log(np.abs(amount)) + log_scale + FAR
+        return np.where(amount == 0, 0.0, np.sign(amount) * size)
 
 
 def _searched(excess: Excess, weights: Weights) -> Floats:

@@ -14,7 +14,8 @@ import numpy as np
 from tether import _check
 from tether._check import Floats
 from tether.control.draws import Draws, check_normalizer, gather_draws
-from tether.control.families import Clip, Family
+from tether.control.families import Clip, Family, Mix
+from tether.control.linear_clip import FARTHEST, LinearClip
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -39,6 +40,13 @@ class Weights:
     """Whether the draws were given, rather than borrowed from the log's own rows."""
 
     @property
+    def exact(self) -> bool:
+        """Whether the condition has a closed form in beta: mix, and clip without contexts."""
+        return isinstance(self.family, Mix) or (
+            isinstance(self.family, Clip) and not self.log.contextual
+        )
+
+    @property
     def log_mix(self) -> Floats:
         """Log-density of the policies that produced the rows."""
         return self.log.log_safe if self.log.log_mix is None else self.log.log_mix
@@ -56,6 +64,8 @@ class Weights:
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point as shares of one."""
+        if self._linear is not None and abs(log_beta) < FARTHEST:
+            return self._linear.shares(log_beta)
         rows, test = self.at(log_beta)
         top = max(rows.max(), test)
         if top == -np.inf:  # no row and no draw is possible: nothing but the worst case is left
@@ -70,8 +80,9 @@ class Weights:
         per_context = self.family.log_acceptance(
             log_beta, self.draws.log_psi(self.family, log_beta)
         )
-        costs = -np.asarray(per_context)[self.draws.row]
-        return float(np.log(len(costs)) - np.logaddexp.reduce(costs))
+        log_draws = -np.asarray(per_context)[self.draws.row]
+        with np.errstate(invalid="ignore"):  # a family may answer nan
+            return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -105,6 +116,12 @@ class Weights:
         """The log-weight of every draw."""
         log_psi = self.draws.log_psi(self.family, log_beta)
         return self.draws.log_weight(self.family, log_beta, log_psi)
+
+    @cached_property
+    def _linear(self) -> LinearClip | None:
+        if not (isinstance(self.family, Clip) and self.log.contextual):
+            return None
+        return LinearClip.build(self.log, self.draws, self.test_weight)
 
     def _test(self, log_beta: float, log_psi: Floats) -> float:
         if self.test_weight == "empirical":

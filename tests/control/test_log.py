@@ -1,0 +1,240 @@
+"""What may come in: logs, proposals and frames, and what is said of everything else."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import tether
+
+GOOD = {
+    "loss": [0.0, 1.0, 0.5],
+    "log_safe": [-1.0, -2.0, -1.5],
+    "log_optimized": [-1.1, -0.3, -2.0],
+}
+
+
+def log(**changes):
+    return tether.Log(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"log_safe": [-1.0, np.nan, -1]}, ValueError, r"log_safe\[1\] is nan: expected a log-pr"),
+        ({"log_safe": [-1.0, np.inf, -1]}, ValueError, r"log_safe\[1\] is inf"),
+        ({"log_safe": [-1.0, -np.inf, -1]}, ValueError, r"log_safe\[1\] is -inf: expected a fini"),
+        ({"log_optimized": [np.nan, 0, 0]}, ValueError, r"log_optimized\[0\] is nan"),
+        ({"log_optimized": [0.0, 0.0]}, ValueError, r"log_optimized has 2 rows but log_safe has 3"),
+        ({"loss": [0.0, -0.1, 0.0]}, ValueError, r"loss\[1\] is -0.1: expected a finite loss"),
+        ({"loss": [0.0, np.nan, 0.0]}, ValueError, r"loss\[1\] is nan"),
+        ({"loss": [0.0]}, ValueError, r"loss has 1 rows but log_safe has 3"),
+        ({"loss": {}}, ValueError, r"loss is an empty mapping"),
+        ({"loss": {"harm": [0.0, np.inf, 0.0]}}, ValueError, r"loss\['harm'\]\[1\] is inf"),
+        ({"loss": ["a", "b", "c"]}, TypeError, r"loss must hold real numbers.*'a'"),
+        ({"loss": [None, 0, 1]}, TypeError, r"loss must hold real numbers.*dtype object"),
+        ({"log_safe": np.array([1j, 0, 0])}, TypeError, r"log_safe must hold real numbers"),
+        ({"log_safe": np.zeros((3, 1))}, ValueError, r"log_safe must have 1 dimension.*\(3, 1\)"),
+        ({"log_safe": []}, ValueError, r"log_safe is empty"),
+        ({"context": [1.5, 2.5, 3.5]}, TypeError, r"context must hold one integer or string"),
+        ({"context": [1, 2]}, ValueError, r"context has 2 rows"),
+        ({"context": [[1], [2], [3]]}, ValueError, r"context must have 1 dimension"),
+        ({"context": np.array([1, "a", None], dtype=object)}, TypeError, r"context must hold"),
+        ({"log_mix": [-1.0, -np.inf, 0]}, ValueError, r"log_mix\[1\] is -inf"),
+        ({"safe_share": 0.5}, ValueError, r"safe_share is 0.5 but without log_mix"),
+        ({"log_mix": [-1, -1, -1], "safe_share": 2.0}, ValueError, r"safe_share must be above 0"),
+        ({"log_mix": [-9, -9, -9], "safe_share": 0.5}, ValueError, r"log_mix\[0\] is -9, below"),
+        ({"log_safe_all": np.zeros((3, 1))}, ValueError, r"log_optimized_all is missing"),
+        ({"log_optimized_all": np.zeros((3, 1))}, ValueError, r"log_safe_all is missing"),
+        ({"log_mix_all": np.zeros((3, 1))}, ValueError, r"log_mix_all needs log_safe_all"),
+    ],
+)
+def test_bad_logs(changes, error, message):
+    with pytest.raises(error, match=message):
+        log(**changes)
+
+
+def tables(**changes):
+    safe = np.log([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
+    optimized = np.log([[0.3, 0.7], [0.8, 0.2], [0.1, 0.9]])
+    made = {
+        "loss": [0, 1, 0],
+        "log_safe": safe[:, 0],
+        "log_optimized": optimized[:, 0],
+        "log_safe_all": safe,
+        "log_optimized_all": optimized,
+    }
+    return tether.Log(**{**made, **changes})
+
+
+def test_tables_must_be_whole():
+    assert tables().contextual
+    with pytest.raises(ValueError, match=r"log_safe_all\[1\] has probabilities that sum to 0.95"):
+        tables(log_safe_all=np.log([[0.5, 0.5], [0.9, 0.05], [0.2, 0.8]]))
+    with pytest.raises(ValueError, match=r"row 0 took an action with log_safe -0.1"):
+        tables(log_safe=[-0.1, np.log(0.9), np.log(0.2)])
+    with pytest.raises(ValueError, match=r"log_optimized_all has shape \(3, 3\)"):
+        tables(log_optimized_all=np.log(np.full((3, 3), 1 / 3)))
+    with pytest.raises(ValueError, match="log_mix is given but log_mix_all is not"):
+        tables(log_mix=[-1, -1, -1])
+    with pytest.raises(ValueError, match="log_mix_all is given but log_mix is not"):
+        tables(log_mix_all=np.log([[0.5, 0.5]] * 3))
+    with pytest.raises(ValueError, match="proposals are not needed beside log_safe_all"):
+        tether.calibrate(tables(), tether.Proposals([0.0], [0.0]), alpha=0.5)
+    never = np.log([[0.3, 0.7], [0.8, 0.2]])
+    never = np.vstack((never, [-np.inf, 0.0]))
+    logged = tables(log_optimized=never[:, 0], log_optimized_all=never)
+    assert tether.calibrate(logged, alpha=0.5).rows == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": "both"}, r"source must be one of 'safe', 'optimized', got 'both'"),
+        ({"source": ["safe", "both"]}, r"source\[1\] is both: expected 'safe' or 'optimized'"),
+        ({"source": ["safe"]}, r"source has 1 rows"),
+        ({"log_optimized": [0.0, -np.inf]}, r"log_optimized\[1\] is -inf.*optimized policy drew"),
+        (
+            {"log_safe": [0.0, -np.inf], "source": "safe"},
+            r"log_safe\[1\] is -inf.*safe policy drew",
+        ),
+        ({"log_safe": [np.nan, 0.0]}, r"log_safe\[0\] is nan"),
+        ({"log_mix": [0.0]}, r"log_mix has 1 rows"),
+        ({"log_optimized": [0.0]}, r"log_optimized has 1 rows"),
+    ],
+)
+def test_bad_proposals(changes, message):
+    with pytest.raises(ValueError, match=message):
+        tether.Proposals(**{"log_safe": [0.0, -1.0], "log_optimized": [-1.0, 0.0], **changes})
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"alpha": 0.0}, ValueError, r"alpha must be above 0 and below 1, got 0.0"),
+        ({"alpha": 1.0}, ValueError, r"alpha must be above 0 and below 1, got 1.0"),
+        ({"alpha": np.nan}, ValueError, r"alpha must be above 0 and below 1, got nan"),
+        ({"alpha": "0.1"}, TypeError, r"alpha must be a number, got '0.1'"),
+        ({"alpha": True}, TypeError, r"alpha must be a number, got True"),
+        ({"alpha": 0.1, "bound": -1}, ValueError, r"bound must be above 0"),
+        ({"alpha": 0.1, "bound": 0.7}, ValueError, r"loss\[1\] is 1.0: expected .* bound = 0.7"),
+        ({"alpha": {"harm": 0.1}}, ValueError, r"alpha has the losses \['harm'\] but the log"),
+        ({"alpha": 0.1, "test_weight": "max"}, ValueError, r"test_weight must be one of"),
+        ({"alpha": 0.1, "test_weight": -1.0}, ValueError, r"test_weight must be above 0"),
+        ({"alpha": 0.1, "family": "mix"}, ValueError, r"'empirical' of family 'mix' needs prop"),
+        ({"alpha": 0.1, "family": "budgeted_clip"}, ValueError, r"needs proposals"),
+        (
+            {"alpha": 0.1, "family": "mix", "test_weight": "analytic"},
+            ValueError,
+            r"'analytic' does not exist for family 'mix'",
+        ),
+    ],
+)
+def test_bad_calibrations(how, error, message):
+    with pytest.raises(error, match=message):
+        tether.calibrate(log(), **how)
+
+
+def test_log_and_proposals_must_fit():
+    proposals = tether.Proposals([0.0], [0.0])
+    with pytest.raises(TypeError, match=r"log must be a tether.Log, got dict"):
+        tether.calibrate({}, proposals, alpha=0.1)
+    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got list"):
+        tether.calibrate(log(), [1.0], alpha=0.1)
+    with pytest.raises(ValueError, match="the log has log_mix but the proposals has none"):
+        tether.calibrate(log(log_mix=[-1, -1, -1]), proposals, alpha=0.1)
+    mixed = tether.Proposals([0.0], [0.0], log_mix=[0.0])
+    with pytest.raises(ValueError, match="the proposals has log_mix but the log has none"):
+        tether.calibrate(log(), mixed, alpha=0.1)
+    with pytest.raises(ValueError, match="needs safe_share in the log"):
+        tether.calibrate(log(log_mix=[-1, -1, -1]), mixed, alpha=0.1, test_weight="analytic")
+    shared = log(log_mix=[-1, -1, -1], safe_share=0.25)
+    assert tether.calibrate(shared, mixed, alpha=0.6, test_weight="analytic").rows == 3
+    outside = tether.Proposals([0.0, -np.inf], [0.0, -1.0])
+    with pytest.raises(ValueError, match="draw 1 has log_safe −inf"):
+        tether.calibrate(log(), outside, alpha=0.1, family="mix")
+    assert tether.calibrate(log(), outside, alpha=0.1).rows == 3
+
+
+def test_integers_booleans_and_lists_are_numbers():
+    same = [
+        tether.Log(loss, [-1, -2, -3], [-2, -2, -2])
+        for loss in ([0, 1, 0], [False, True, False], np.array([0.0, 1.0, 0.0], dtype=np.float32))
+    ]
+    betas = {tether.calibrate(each, alpha=0.7).log_beta for each in same}
+    assert len(betas) == 1
+
+
+def test_all_losses_equal():
+    ones, zeros = np.ones(20), np.zeros(20)
+    proposals = tether.Proposals([0.0], [0.0])
+    assert tether.calibrate(tether.Log(zeros, zeros, zeros), proposals, alpha=0.1).beta == np.inf
+    found = tether.calibrate(tether.Log(ones, zeros, zeros), proposals, alpha=0.1)
+    assert (found.beta, found.exists) == (0.0, False)
+    assert found.risk == pytest.approx(1.0)
+
+
+def test_tables_do_not_change_under_their_owner():
+    with pytest.raises(ValueError, match="read-only"):
+        log().log_safe[0] = 1.0
+    assert repr(log()) == "Log(3 rows, losses ['loss'])"
+    assert "2 actions" in repr(tables())
+    assert "contexts" in repr(log(context=[1, 2, 3]))
+    assert "mixture" in repr(log(log_mix=[-1, -1, -1]))
+    shown = repr(tether.Proposals([0.0], [0.0], context=["a"]))
+    assert shown == "Proposals(0 safe and 1 optimized draws, with contexts)"
+
+
+COLUMNS = {**GOOD, "context": ["a", "b", "a"], "log_mix": [-1.0, -1.0, -1.0]}
+MAKERS = {
+    "dict": dict,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "structured": lambda columns: pd.DataFrame(columns).to_records(index=False),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_frames_of_every_kind(maker):
+    frame = MAKERS[maker](COLUMNS)
+    made = tether.Log.from_frame(frame)
+    assert made.loss["loss"].tolist() == GOOD["loss"]
+    assert made.context.tolist() == ["a", "b", "a"]  # found without being named
+    assert made.log_mix.tolist() == [-1, -1, -1]
+    renamed = MAKERS[maker]({"cost": [0, 1], "delay": [1, 0], "p": [0.0, 0.0], "q": [0.0, 0.0]})
+    several = tether.Log.from_frame(
+        renamed, loss=["cost", "delay"], log_safe="p", log_optimized="q"
+    )
+    assert list(several.loss) == ["cost", "delay"]
+    with pytest.raises(ValueError, match=r"log_safe: there is no column 'log_safe'.*'cost'"):
+        tether.Log.from_frame(renamed, loss="cost")
+    drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0]})
+    assert not tether.Proposals.from_frame(drawn).from_safe.any()
+    assert tether.Proposals.from_frame(drawn, source="safe").from_safe.all()
+    both = MAKERS[maker](
+        {"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "source": ["safe", "optimized"]}
+    )
+    assert tether.Proposals.from_frame(both).from_safe.tolist() == [True, False]
+
+
+def test_frames_with_tables_and_gaps():
+    columns = {
+        "loss": [0, 1],
+        "log_safe": np.log([0.5, 0.5]),
+        "log_optimized": np.log([0.2, 0.8]),
+        "log_safe_all_0": np.log([0.5, 0.5]),
+        "log_safe_all_1": np.log([0.5, 0.5]),
+        "log_optimized_all_0": np.log([0.2, 0.2]),
+        "log_optimized_all_1": np.log([0.8, 0.8]),
+    }
+    assert tether.Log.from_frame(pl.DataFrame(columns)).log_safe_all.shape == (2, 2)
+    gap = {**GOOD, "loss": [0.0, None, 1.0]}
+    for maker in (pd.DataFrame, pl.DataFrame, pa.table):
+        with pytest.raises(ValueError, match=r"loss\[1\] is nan"):
+            tether.Log.from_frame(maker(gap))
+    with pytest.raises(TypeError, match="frame must have named columns, got list"):
+        tether.Log.from_frame([1, 2, 3])
+    with pytest.raises(ValueError, match="context: there is no column 'patient'"):
+        tether.Log.from_frame(GOOD, context="patient")

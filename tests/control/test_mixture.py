@@ -1,0 +1,95 @@
+"""Mixtures of past policies, and how well they stand in for the exact weights."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import tether
+
+
+def test_mixture_is_the_weighted_average():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(7, 3))
+    counts = np.array([5, 0, 20])
+    direct = np.log(np.exp(table) @ (counts / counts.sum()))
+    assert tether.mixture_log_density(table, counts) == pytest.approx(direct)
+    assert tether.mixture_log_density(list(table.T), counts) == pytest.approx(direct)
+    far = tether.mixture_log_density(np.array([[-9000.0, -9001.0], [-np.inf, 3.0]]), [1, 1])
+    assert far == pytest.approx([-9000 + np.log((1 + np.exp(-1)) / 2), 3 - np.log(2)])
+
+
+@pytest.mark.parametrize(
+    ("columns", "counts", "message"),
+    [
+        (np.zeros((3, 2)), [1], r"counts has 1 rows but log_columns \(its columns\) has 2"),
+        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts of at least 0"),
+        (np.zeros((3, 2)), [1, -1], r"counts\[1\] is -1.0"),
+        ([np.zeros(3), np.zeros(2)], [1, 1], r"log_columns\[1\] has 2 rows"),
+        ([], [1], r"log_columns is empty"),
+        (np.full((1, 2), np.nan), [1, 1], r"log_columns\[\(0, 0\)\] is nan"),
+    ],
+)
+def test_bad_mixtures(columns, counts, message):
+    with pytest.raises(ValueError, match=message):
+        tether.mixture_log_density(columns, counts)
+
+
+def by_hand(table):
+    """The definition: a sum over all orders of the points."""
+    points = len(table)
+    weights = np.zeros(points)
+    for order in permutations(range(points)):
+        weights[order[-1]] += np.exp(sum(table[k, order[k]] for k in range(points)))
+    return weights / weights.sum()
+
+
+def test_permutation_weights_by_hand():
+    rng = np.random.default_rng(1)
+    for points in (1, 2, 4, 6):
+        table = rng.normal(size=(points, points)) - 3
+        assert tether.permutation_weights(table) == pytest.approx(by_hand(table))
+    shifted = tether.permutation_weights(table - 5000)
+    assert shifted == pytest.approx(by_hand(table))
+
+
+def test_one_past_policy_is_exact():
+    """When one policy produced the log, the mixture weights are the exact ones."""
+    rng = np.random.default_rng(2)
+    past, last = rng.normal(size=(2, 6))
+    exact = tether.permutation_weights(np.vstack((np.tile(past, (5, 1)), last)))
+    plain = np.exp(last - past)
+    assert exact == pytest.approx(plain / plain.sum())
+
+
+def test_mixture_is_close_for_several_rounds():
+    """Two past policies that drift apart: the mixture's weights stay near the exact ones."""
+    rng = np.random.default_rng(3)
+    grid = np.arange(8)
+    gaps = []
+    for drift in (0.0, 0.2, 0.5, 1.0):
+        gap = []
+        for _ in range(40):
+            first = np.array([grid < 4]).ravel()
+            points = np.where(first, rng.normal(size=8), rng.normal(size=8) + drift)
+            test = rng.normal() + 2 * drift
+            points = np.append(points, test)
+            scores = np.stack([-((points - m) ** 2) / 2 for m in (0.0, drift, 2 * drift)])
+            exact = tether.permutation_weights(scores[np.repeat([0, 1, 2], [4, 4, 1])])
+            weight = np.exp(scores[2] - tether.mixture_log_density(scores[:2].T, [4, 4]))
+            gap.append(np.abs(exact - weight / weight.sum()).sum() / 2)
+        gaps.append(np.mean(gap))
+    assert gaps[0] == pytest.approx(0, abs=1e-12)
+    assert gaps[1] < 0.005
+    assert gaps[2] < 0.02
+    assert gaps[3] < 0.08
+    assert gaps == sorted(gaps)
+
+
+def test_bad_permutations():
+    with pytest.raises(ValueError, match=r"must be square, got shape \(2, 3\)"):
+        tether.permutation_weights(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="has 20 points; at most 16"):
+        tether.permutation_weights(np.zeros((20, 20)))
+    with pytest.raises(ValueError, match="every order of the points probability zero"):
+        tether.permutation_weights(np.array([[-np.inf, -np.inf], [0.0, 0.0]]))

@@ -1,0 +1,94 @@
+"""Plans, against the definitions and against simulated calibrations."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tether
+
+
+def test_rows_needed_is_the_first_size_that_can_pass():
+    """With losses at the safe risk exactly, one row fewer fails and this many pass."""
+    for alpha, bound, risk in ((0.1, 1.0, 0.05), (0.3, 2.0, 0.1), (0.05, 1.0, 0.0)):
+        made = tether.plan(alpha, bound, risk)
+        proposals = tether.Proposals([0.0], [0.0])
+
+        def passes(rows, alpha=alpha, bound=bound, risk=risk, proposals=proposals):
+            log = tether.Log(np.full(rows, risk), np.zeros(rows), np.zeros(rows))
+            return tether.calibrate(log, proposals, alpha=alpha, bound=bound).exists
+
+        assert passes(made.rows_needed)
+        assert not passes(made.rows_needed - 1)
+
+
+def test_rows_likely_pass_as_often_as_promised():
+    made = tether.plan(0.1, 1.0, 0.05, confidence=0.8)
+    rng = np.random.default_rng(0)
+    harmful = rng.binomial(made.rows_likely, 0.05, size=20_000)
+    often = (harmful * 0.9 - (made.rows_likely - harmful) * 0.1 + 0.9 <= 1e-9).mean()
+    assert 0.79 < often < 0.92
+
+
+@pytest.mark.parametrize(("optimized_risk", "spread"), [(0.3, 1.0), (0.15, 0.5), (0.4, 1.5)])
+def test_beta_is_what_the_model_gives_on_average(optimized_risk, spread):
+    """Simulate the model: normal log ratios, shifted for harmful and for harmless actions."""
+    alpha, safe_risk, rows = 0.12, 0.06, 4000
+    made = tether.plan(
+        alpha, 1.0, safe_risk, optimized_risk=optimized_risk, log_ratio_spread=spread, rows=rows
+    )
+    rng = np.random.default_rng(1)
+    shift = np.log([(1 - optimized_risk) / (1 - safe_risk), optimized_risk / safe_risk])
+    betas = []
+    for _ in range(200):
+        harmful = (rng.random(rows) < safe_risk).astype(int)
+        ratio = shift[harmful] + spread * rng.normal(size=rows) - spread**2 / 2
+        drawn = (rng.random(rows) < optimized_risk).astype(int)
+        top = shift[drawn] + spread * rng.normal(size=rows) + spread**2 / 2
+        log = tether.Log(harmful, np.zeros(rows), ratio)
+        proposals = tether.Proposals(np.zeros(rows), top)
+        betas.append(tether.calibrate(log, proposals, alpha=alpha).log_beta)
+    assert math.log(made.betas[0][1]) == pytest.approx(np.median(betas), abs=0.1)
+
+
+def test_normal_approximation_continues_the_exact_count():
+    exact = tether.plan(0.1, 1.0, 0.0976).rows_likely
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tether.control.plan.MANY", 0)
+        assert tether.plan(0.1, 1.0, 0.0976).rows_likely == pytest.approx(exact, rel=0.02)
+
+
+def test_harmless_policies_go_all_the_way():
+    assert tether.plan(0.1, 1.0, 0.0, rows=10_000).betas == ((10_000, math.inf),)
+    assert tether.plan(0.1, 1.0, 0.05, optimized_risk=0.0, rows=100_000).betas[0][1] == math.inf
+
+
+def test_hopeless_and_very_long_plans():
+    never = tether.plan(0.1, 1.0, 0.1)
+    assert never.rows_needed == never.rows_likely == math.inf
+    assert never.betas == ()
+    assert "no number of rows helps" in str(never)
+    long = tether.plan(0.1, 1.0, 0.09995)
+    assert long.rows_needed == 18_000
+    assert 50_000_000 < long.rows_likely < 100_000_000
+    assert "69 rows pass with probability 0.9" in str(tether.plan(0.1, 1.0, 0.05))
+    assert tether.plan(0.1, 1.0, 0.05).to_dict()["rows_needed"] == 18
+    assert tether.plan(0.1, 1.0, 0.05, rows=5).betas == ((5, 0.0),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "message"),
+    [
+        ((0.0, 1.0, 0.1), {}, "alpha must be above 0"),
+        ((0.1, 0.0, 0.1), {}, "bound must be above 0"),
+        ((0.1, 1.0, -0.1), {}, "safe_risk must be above 0 and below 1, got -0.1"),
+        ((0.1, 1.0, 1.2), {}, "safe_risk must be above 0 and below 1, got 1.2"),
+        ((0.1, 1.0, 0.05), {"optimized_risk": 3}, "optimized_risk must be above 0"),
+        ((0.1, 1.0, 0.05), {"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
+        ((0.1, 1.0, 0.05), {"confidence": 1.0}, "confidence must be above 0 and below 1"),
+        ((0.1, 1.0, 0.05), {"rows": 0}, "rows must be above 0"),
+    ],
+)
+def test_bad_plans(arguments, more, message):
+    with pytest.raises(ValueError, match=message):
+        tether.plan(*arguments, **more)
