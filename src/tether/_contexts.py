@@ -19,6 +19,8 @@ def settled(contexts: Any, actions: Any = None) -> Any:
     if isinstance(contexts, (bool, np.bool_)) or contexts is None:
         raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
     if isinstance(contexts, (int, np.integer)):
+        if actions is not None and contexts != len(actions):
+            raise ValueError(f"actions has {len(actions)} rows but contexts is {contexts}")
         if contexts < 1:
             raise ValueError(f"contexts must be at least 1 when it is a number, got {contexts}")
         return int(contexts)
@@ -26,16 +28,16 @@ def settled(contexts: Any, actions: Any = None) -> Any:
         contexts = np.asarray(contexts)
     if len(getattr(contexts, "shape", ())) == 0:
         raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
-    if len(contexts) == 0:
+    if length(contexts) == 0:
         raise ValueError("contexts is empty; at least one row is needed")
-    if actions is not None and len(contexts) != len(actions):
-        raise ValueError(f"actions has {len(actions)} rows but contexts has {len(contexts)}")
+    if actions is not None and length(contexts) != len(actions):
+        raise ValueError(f"actions has {len(actions)} rows but contexts has {length(contexts)}")
     return contexts
 
 
 def length(contexts: Any) -> int:
     """How many actions settled contexts ask for."""
-    return contexts if isinstance(contexts, int) else len(contexts)
+    return contexts if isinstance(contexts, int) else int(contexts.shape[0])
 
 
 def take(contexts: Any, index: NDArray[np.int64]) -> Any:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -112,8 +113,15 @@ def test_frames_and_lists_serve_as_contexts():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
     safe, optimized = tether.Gaussian(lambda x: 0 * x["a"]), tether.Gaussian(lambda x: x["a"])
-    actions = tether.Tethered(safe, optimized, 0.7).sample(frame, rng)
+    policy = tether.Tethered(safe, optimized, 0.7)
+    actions = policy.sample(frame, rng)
     assert actions.shape == (40,)
+    assert policy.log_prob(frame, actions).shape == (40,)
+    sparse = scipy.sparse.csr_array(np.eye(6))
+    by_column = tether.Gaussian(lambda x: x.argmax(axis=1).ravel().astype(float))
+    assert tether.Tethered(by_column, by_column, 1.0).sample(sparse, rng).shape == (6,)
+    with pytest.raises(TypeError, match="do not list their actions"):
+        policy.log_prob_all(frame)
     table = tether.Categorical.from_logits(rng.normal(size=(3, 4)))
     assert tether.Tethered(table, table, 1.0).sample([0, 1, 2, 2], rng).shape == (4,)
 

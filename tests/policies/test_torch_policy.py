@@ -38,6 +38,14 @@ def test_tethered_takes_torch_distributions_as_they_are():
     assert np.isfinite(policy.log_prob(100, actions)).all()
 
 
+def test_distributions_of_ones_own_count_as_torch():
+    class Shifted(distributions.Normal):
+        """A user's distribution, from a module that is not torch's."""
+
+    policy = tether.Tethered(Shifted(0.0, 1.0), Shifted(1.0, 1.0), 1.0)
+    assert policy.sample(5, np.random.default_rng(7)).shape == (5,)
+
+
 def test_finite_torch_distributions_are_exact():
     safe = distributions.Categorical(logits=torch.zeros(4))
     optimized = distributions.Categorical(probs=torch.tensor([0.1, 0.2, 0.3, 0.4]))

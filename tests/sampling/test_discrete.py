@@ -26,6 +26,14 @@ def test_impossible_actions_are_never_drawn_and_scale_does_not_matter(count):
         assert set(drawn.tolist()) <= {1, 3}
 
 
+def test_rows_of_very_different_scale_are_drawn_alike():
+    rng = np.random.default_rng(3)
+    row = log_softmax(rng.normal(size=6))
+    table = np.repeat(row[None] + np.array([[0.0], [-3000.0]]), 4000, axis=0)
+    drawn = choose(table, 8000, rng)
+    fits([chi_square(drawn[:4000], np.exp(row)), chi_square(drawn[4000:], np.exp(row))])
+
+
 def test_a_row_without_actions_is_refused():
     with pytest.raises(ValueError, match="no action is possible in row 1"):
         choose(np.array([[0.0, 0.0], [-np.inf, -np.inf]]), 2, np.random.default_rng(2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -52,12 +51,12 @@ def as_policy(name: str, policy: Any) -> Policy:
     from tether.policies.categorical import Categorical
     from tether.policies.torch_policy import TorchPolicy
 
-    if "torch" in sys.modules and type(policy).__module__.partition(".")[0] == "torch":
+    if any(base.__module__.startswith("torch.distributions") for base in type(policy).__mro__):
         return TorchPolicy(policy)
-    if hasattr(policy, "predict_proba"):
-        return Categorical.from_classifier(policy)
     if isinstance(policy, Policy):
         return policy
+    if hasattr(policy, "predict_proba"):
+        return Categorical.from_classifier(policy)
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {policy!r}"
