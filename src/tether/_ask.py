@@ -80,7 +80,7 @@ def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     shapes = {piece.shape[1:] for piece in pieces}
     if len(shapes) > 1:
         raise ValueError(
-            f"the safe and the optimized policy draw actions of different shapes: "
+            f"the policies (safe and optimized) draw actions of different shapes: "
             f"{' and '.join(map(str, sorted(shapes, key=len)))}"
         )
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -50,8 +50,9 @@ def test_bad_draws_name_their_policy(which, drawn):
     bad = broken(sample=drawn)
     pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
     policy = tether.Tethered(*pair, 0.5 if which == "safe" else 2.0)
-    with pytest.raises(ValueError, match=f"the {which} policy's sample returned shape"):
-        policy.sample(20, RNG)
+    for tried in (policy, tether.Tethered(*pair, 1.0, family="mix")):
+        with pytest.raises(ValueError, match=f"the {which} policy's sample returned shape"):
+            tried.sample(20, RNG)
 
 
 def test_a_safe_policy_that_cannot_do_what_the_optimized_one_does():

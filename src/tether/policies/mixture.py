@@ -49,7 +49,16 @@ class Mixture:
         """One action in each context, each from one of the policies."""
         contexts = settled(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
-        return draw_by(chosen, self.policies, contexts, rng)
+        places, pieces = [], []
+        for k, each in enumerate(self.policies):
+            place = np.flatnonzero(chosen == k)
+            if len(place):
+                places.append(place)
+                pieces.append(_ask.draw(f"mixture's {k}", each, take(contexts, place), rng))
+        drawn = _ask.joined(pieces)
+        actions = np.empty_like(drawn)
+        actions[np.concatenate(places)] = drawn
+        return actions
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """Log of the weighted average of the policies' probabilities."""
@@ -85,22 +94,6 @@ def shared_actions(policies: Sequence[Policy]) -> NDArray[Any] | None:
                 f"they must list the same ones in the same order"
             )
     return first
-
-
-def draw_by(
-    chosen: NDArray[np.int64], policies: Sequence[Policy], contexts: Any, rng: np.random.Generator
-) -> NDArray[Any]:
-    """In each context an action of the policy that was chosen for it."""
-    places, pieces = [], []
-    for k, each in enumerate(policies):
-        place = np.flatnonzero(chosen == k)
-        if len(place):
-            places.append(place)
-            pieces.append(_ask.draw(f"mixture's {k}", each, take(contexts, place), rng))
-    drawn = _ask.joined(pieces)
-    actions = np.empty_like(drawn)
-    actions[np.concatenate(places)] = drawn
-    return actions
 
 
 def _shown(actions: NDArray[Any]) -> str:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tether import _ask, _check
 from tether._check import Floats
-from tether._contexts import length, part, parts, settled
+from tether._contexts import length, parts, settled
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.policies.categorical import picked, positions
-from tether.policies.mixture import draw_by, shared_actions
+from tether.policies.mixture import shared_actions
 from tether.policies.normalizer import (
     Normalizer,
     estimated_normalizer,
@@ -26,15 +26,11 @@ from tether.sampling.accept_reject import CAP, accept_reject
 from tether.sampling.discrete import choose
 from tether.sampling.info import Info, direct, exact
 from tether.sampling.metropolis import metropolis
-from tether.sampling.mixture_proposal import adaptive, by_grid, by_overlap
 from tether.sampling.pair import Pair
-from tether.sampling.proposal import Proposal
+from tether.sampling.samplers import SAMPLERS, find_proposal
 
-SAMPLERS = ("auto", "safe", "optimized", "grid", "overlap", "adaptive", "metropolis")
 CELLS = 1 << 17
 """How many actions or draws are scored at once, over all contexts of a part."""
-PILOT = 1 << 12
-"""Draws from each policy by which a mixture proposal is chosen."""
 DRAWS_ALONE, DRAWS = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: for the only one, and for that of each context."""
 
@@ -115,21 +111,25 @@ class Tethered:
             return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
         if isinstance(self.family, Mix):
             share = float(1 / (1 + np.exp(-self.log_beta)))
-            chosen = (rng.random(length(contexts)) < share).astype(np.int64)
-            actions = draw_by(chosen, (self.safe, self.optimized), contexts, rng)
-            return actions, direct("mix", len(chosen), int(np.count_nonzero(chosen == 0)))
+            from_safe = rng.random(length(contexts)) >= share
+            actions = self._pair.draw(from_safe, contexts, rng)
+            return actions, direct("mix", len(actions), int(np.count_nonzero(from_safe)))
         if not isinstance(self.family, (Clip, BudgetedClip)):
             raise TypeError(
                 f"family {self.family.name!r} has no sampler beyond finitely many actions; "
                 f"the families with one are clip, mix and budgeted_clip"
             )
+        proposal = find_proposal(self.sampler, self._pair, contexts, self.log_beta, rng)
         if self.sampler == "metropolis":
-            return metropolis(self._pair, contexts, rng, Proposal.auto(self.log_beta))
-        budget = self.family.draws if isinstance(self.family, BudgetedClip) else None
-        proposal = self._proposal(contexts, rng)
-        method = f"accept-reject ({self.sampler})"
+            return metropolis(self._pair, contexts, rng, proposal)
         return accept_reject(
-            self._pair, contexts, rng, proposal, budget=budget, cap=self.cap, method=method
+            self._pair,
+            contexts,
+            rng,
+            proposal,
+            budget=self.family.draws if isinstance(self.family, BudgetedClip) else None,
+            cap=self.cap,
+            method=f"accept-reject ({self.sampler})",
         )
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
@@ -259,22 +259,6 @@ class Tethered:
             pieces.append(choose(scores, rows.stop - rows.start, rng))
         chosen = np.concatenate(pieces)
         return self.actions[chosen], exact(len(chosen), len(pieces))
-
-    def _proposal(self, contexts: Any, rng: np.random.Generator) -> Proposal:
-        fixed = {"safe": 1.0, "optimized": 0.0}
-        if self.sampler == "auto":
-            return Proposal.auto(self.log_beta)
-        if self.sampler in fixed:
-            return Proposal.tight(self.log_beta, fixed[self.sampler])
-        if self.sampler == "adaptive":
-            return adaptive(self.log_beta)
-        seen = contexts if isinstance(contexts, int) else part(contexts, 0, PILOT)
-        seen = PILOT if isinstance(seen, int) else seen
-        from_safe = self._pair.propose(1.0, seen, rng).log_ratio
-        from_optimized = self._pair.propose(0.0, seen, rng).log_ratio
-        if self.sampler == "grid":
-            return by_grid(np.concatenate([from_safe, from_optimized]), self.log_beta)
-        return by_overlap(from_safe, from_optimized, self.log_beta)
 
 
 def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, float]:

@@ -42,7 +42,7 @@ class Pair:
             from_safe = np.zeros(count, dtype=np.bool_)
         else:
             from_safe = rng.random(count) < weight
-        actions = self._draw(from_safe, contexts, rng)
+        actions = self.draw(from_safe, contexts, rng)
         log_safe = _ask.score("safe", self.safe, contexts, actions, drew=weight == 1.0)
         log_optimized = _ask.score(
             "optimized", self.optimized, contexts, actions, drew=weight == 0.0
@@ -51,9 +51,10 @@ class Pair:
             _ask.reached(log_safe, log_optimized)
         return Batch(actions, log_optimized - log_safe, from_safe)
 
-    def _draw(
+    def draw(
         self, from_safe: NDArray[np.bool_], contexts: Any, rng: np.random.Generator
     ) -> NDArray[Any]:
+        """One action in each context, of the policy that is chosen for it."""
         if from_safe.all():
             return _ask.draw("safe", self.safe, contexts, rng)
         if not from_safe.any():
