@@ -1,5 +1,7 @@
 """The tethered policy as a policy: its density, its normalizer, and what it refuses."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -143,6 +145,25 @@ def test_many_contexts_are_scored_in_parts():
     assert pool.log_prob(np.zeros(9), np.zeros(9, dtype=int)).shape == (9,)
 
 
+@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(2)"])
+@pytest.mark.parametrize("log_beta", [-900.0, 900.0])
+def test_likelihoods_and_betas_that_no_float_can_hold(family, log_beta):
+    """Answers with a likelihood of e^-900, and a calibrated beta as far from one as that."""
+    answers = np.array([-900.0, -2000.0, -1500.0])
+    safe = tether.FunctionPolicy(lambda n, rng: rng.integers(3, size=n), lambda n, a: answers[a])
+    optimized = tether.FunctionPolicy(
+        lambda n, rng: rng.integers(3, size=n), lambda n, a: answers[a] + np.array([3, 0, -4])[a]
+    )
+    log = tether.make_log(safe, optimized, None, [0, 1, 2, 0], [0, 0, 1, 0])
+    found = tether.calibrate(log, alpha=0.9)
+    found = dataclasses.replace(found, log_beta=log_beta, family=family)
+    policy = tether.Tethered(safe, optimized, found)
+    actions, info = policy.sample_with_info(300, np.random.default_rng(6))
+    assert set(actions.tolist()) == {0, 1, 2}
+    assert info.acceptance == 1
+    assert (info.draws_safe == 300) == (log_beta < 0)
+
+
 class Geometric:
     """safe^(1−t)·optimized^t with t = β/(1+β), over its integral: a family of the user's own."""
 
@@ -182,6 +203,7 @@ def test_a_family_of_ones_own_works_over_finitely_many_actions():
         ({"beta": 1.0, "family": "clap"}, ValueError, "family must be"),
         ({"beta": 1.0, "sampler": "gibbs"}, ValueError, "sampler must be one of 'auto'"),
         ({"beta": 1.0, "sampler": "safe", "family": "mix"}, ValueError, "is for clip"),
+        ({"beta": 1.0, "cap": 0}, ValueError, "cap must be above 0"),
         ({"beta": 1.0, "normalizer_draws": 1}, ValueError, "normalizer_draws"),
         ({"beta": 1.0, "outside": "maybe"}, ValueError, "outside must be one of"),
     ],

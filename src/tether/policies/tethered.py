@@ -73,7 +73,7 @@ class Tethered:
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
-        self.cap, self.seed = cap, seed
+        self.cap, self.seed = int(_check.number("cap", cap, above=0, below=np.inf)), seed
         if normalizer_draws is not None and normalizer_draws < 2:
             raise ValueError(f"normalizer_draws must be at least 2, got {normalizer_draws}")
         self.normalizer_draws = normalizer_draws
@@ -110,7 +110,7 @@ class Tethered:
             drawn = self._pair.propose(0.0, contexts, rng)
             return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
         if isinstance(self.family, Mix):
-            share = float(1 / (1 + np.exp(-self.log_beta)))
+            share = np.exp(-np.logaddexp(0.0, -self.log_beta))
             from_safe = rng.random(length(contexts)) >= share
             actions = self._pair.draw(from_safe, contexts, rng)
             return actions, direct("mix", len(actions), int(np.count_nonzero(from_safe)))
