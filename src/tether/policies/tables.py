@@ -33,6 +33,16 @@ def make_log(
     which makes every normalizer exact. With None or a number for contexts it is marginal.
     `logged_by` is the policy that produced the rows where it was not the safe one: after several
     rounds a `Mixture` of those deployed, in which `safe_share` is the safe policy's share.
+
+    >>> from tether import Gaussian, Tethered, calibrate
+    >>> rng = np.random.default_rng(0)
+    >>> safe, optimized = Gaussian(0.0), Gaussian(1.0)
+    >>> actions = safe.sample(500, rng)
+    >>> log = make_log(safe, optimized, None, actions, losses=actions > 1.5)
+    >>> proposals = make_proposals(safe, optimized, None, 500, rng)
+    >>> found = calibrate(log, proposals, alpha=0.15)
+    >>> Tethered(safe, optimized, found).sample(3, rng).round(2)
+    array([ 0.41, -0.21,  0.71])
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     names = {"safe": safe, "optimized": optimized}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
+
+from tether import _record
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,19 @@ class Info:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "acceptance": self.acceptance}
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON."""
+        _record.write(path, "info", self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        saved = _record.read(path, "info")
+        saved.pop("acceptance")
+        if (chain := saved.pop("chain")) is not None:
+            chain = Chain(**{**chain, "autocorrelation": tuple(chain["autocorrelation"])})
+        return cls(**saved, chain=chain)
 
     def __str__(self) -> str:
         text = (
