@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
+from benchmarks import sampling
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -111,6 +112,7 @@ def main() -> None:
     time_contextual(rng)
     time_stability(rng)
     time_import()
+    sampling.main()
 
 
 if __name__ == "__main__":

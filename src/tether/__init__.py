@@ -12,18 +12,40 @@ from tether.control.mixture import mixture_log_density
 from tether.control.permutation import permutation_weights
 from tether.control.plan import Plan, plan
 from tether.control.proposals import Proposals
+from tether.policies import (
+    Categorical,
+    FunctionPolicy,
+    Gaussian,
+    Mixture,
+    Policy,
+    Pool,
+    Tethered,
+    TorchPolicy,
+    make_log,
+    make_proposals,
+)
 
 __all__ = [
     "BudgetedClip",
     "Calibration",
+    "Categorical",
     "Clip",
     "Curve",
     "Family",
+    "FunctionPolicy",
+    "Gaussian",
     "Log",
     "Mix",
+    "Mixture",
     "Plan",
+    "Policy",
+    "Pool",
     "Proposals",
+    "Tethered",
+    "TorchPolicy",
     "calibrate",
+    "make_log",
+    "make_proposals",
     "mixture_log_density",
     "permutation_weights",
     "plan",

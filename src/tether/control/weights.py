@@ -280,8 +280,8 @@ def _check_support(draws: Draws, family: Family) -> None:
         where = int(np.argmax(outside & (draws.log_optimized > -np.inf)))
         raise ValueError(
             f"family {family.name!r} needs a safe policy that can do whatever the optimized one "
-            f"does, but draw {where} has log_safe −inf; blend a little of the safe policy into the "
-            f"optimized one, or use family 'clip'"
+            f"does, but draw {where} has log_safe −inf; keep the optimized policy to what the "
+            f"safe one can do, or use family 'clip'"
         )
 
 

@@ -1,0 +1,86 @@
+"""Asking a policy: every action and score that a policy returns comes in through here.
+
+A policy is somebody else's code. What it returns is checked once, and an error says which of the
+two policies returned it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether import _check
+from tether._check import Floats
+from tether._contexts import length
+
+if TYPE_CHECKING:
+    from tether.policies.policy import Policy
+
+
+def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+    """One action for each context."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
+    actions = np.asarray(policy.sample(contexts, rng))
+    if actions.ndim == 0 or len(actions) != length(contexts):
+        raise ValueError(
+            f"the {name} policy's sample returned shape {actions.shape} for {length(contexts)} "
+            f"context(s); expected one action for each"
+        )
+    return actions
+
+
+def score(
+    name: str, policy: Policy, contexts: Any, actions: NDArray[Any], *, drew: bool = False
+) -> Floats:
+    """The log-probability of each action, finite where the policy itself `drew` them."""
+    what = f"the {name} policy's log_prob"
+    try:
+        scores = policy.log_prob(contexts, actions)
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{what} failed on actions of shape {actions.shape}: {error}") from error
+    scores = _check.log_probabilities(what, scores, zero=True)
+    _check.same_length(what, scores, "its actions", len(actions))
+    if drew and scores.min() == -np.inf:
+        _check.reject(what, scores, np.isneginf(scores), "a finite one, as the policy drew this")
+    return scores
+
+
+def table(name: str, policy: Any, contexts: Any) -> Floats:
+    """The log-probability of every action in each context, or one row where all are alike."""
+    what = f"the {name} policy's log_prob_all"
+    scores = _check.log_probabilities(what, policy.log_prob_all(contexts), ndim=2, zero=True)
+    if scores.shape[1] != len(policy.actions) or len(scores) not in (1, length(contexts)):
+        raise ValueError(
+            f"{what} has shape {scores.shape}, expected "
+            f"{(length(contexts), len(policy.actions))}: a row a context, a column an action"
+        )
+    return scores
+
+
+def reached(log_safe: Floats, log_optimized: Floats) -> None:
+    """Refuse an optimized policy that acts where the safe policy never does."""
+    if log_safe.min() > -np.inf:
+        return
+    outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
+    if outside.any():
+        where = tuple(int(index) for index in np.argwhere(outside)[0])
+        raise ValueError(
+            f"the safe policy cannot do what the optimized policy does: its log_prob is -inf at "
+            f"{where if len(where) > 1 else where[0]} ({int(outside.sum())} of {outside.size}). "
+            f"No log of the safe policy says what such actions cost; keep the optimized policy "
+            f"to what the safe one can do, or clip with outside='never'"
+        )
+
+
+def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """Actions of both policies in one array, or an error that shows how they differ."""
+    shapes = {piece.shape[1:] for piece in pieces}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"the policies (safe and optimized) draw actions of different shapes: "
+            f"{' and '.join(map(str, sorted(shapes, key=len)))}"
+        )
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -1,0 +1,28 @@
+"""Who acts: policies that can be drawn from and scored, and the tethered one between two."""
+
+from tether.policies.categorical import Categorical
+from tether.policies.function import FunctionPolicy
+from tether.policies.gaussian import Gaussian
+from tether.policies.mixture import Mixture
+from tether.policies.normalizer import Normalizer
+from tether.policies.policy import FinitePolicy, Policy, as_policy
+from tether.policies.pool import Pool
+from tether.policies.tables import make_log, make_proposals
+from tether.policies.tethered import Tethered
+from tether.policies.torch_policy import TorchPolicy
+
+__all__ = [
+    "Categorical",
+    "FinitePolicy",
+    "FunctionPolicy",
+    "Gaussian",
+    "Mixture",
+    "Normalizer",
+    "Policy",
+    "Pool",
+    "Tethered",
+    "TorchPolicy",
+    "as_policy",
+    "make_log",
+    "make_proposals",
+]

@@ -1,0 +1,57 @@
+"""Pools: one distribution over a finite pool of candidates."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether import _check
+from tether._check import Floats
+from tether._contexts import length, settled
+from tether.policies.categorical import positions
+from tether.sampling.discrete import choose, log_softmax
+
+
+class Pool:
+    """Picks from a pool: candidate i with probability proportional to e^(score_i / temperature).
+
+    Actions are positions in the pool, and contexts are only counted. This is one marginal
+    distribution, as in active learning and Bayesian optimization; a score of −inf rules out.
+
+    >>> Pool([0.0, 1.0, 2.0], temperature=0.5).sample(5, np.random.default_rng(0))
+    array([2, 2, 1, 1, 2])
+    """
+
+    def __init__(self, scores: Any, temperature: float = 1.0) -> None:
+        values = _check.floats("scores", scores)
+        if not values.max() < np.inf:
+            _check.reject("scores", values, ~(values < np.inf), "a score below +inf")
+        if values.max() == -np.inf:
+            raise ValueError("scores rule out every candidate: all are -inf")
+        temperature = _check.number("temperature", temperature, above=0, below=np.inf)
+        with np.errstate(over="ignore"):  # past the smallest number it is impossible, rightly
+            scaled = (values - values.max()) / temperature
+        self._table = _check.frozen(log_softmax(scaled)[None])
+        self.actions: NDArray[Any] = _check.frozen(np.arange(len(values)))
+
+    @classmethod
+    def uniform(cls, size: int) -> Self:
+        """Every candidate alike: the safe policy that many labs run."""
+        return cls(np.zeros(size))
+
+    def log_prob_all(self, contexts: Any) -> Floats:
+        """One row: the log-probability of every candidate."""
+        settled(contexts)
+        return self._table
+
+    def log_prob(self, contexts: Any, actions: Any) -> Floats:
+        """The log-probability of each candidate picked."""
+        place = positions(self.actions, actions)
+        settled(contexts, place)
+        return np.asarray(self._table[0][place])
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        """Positions in the pool, with replacement."""
+        return choose(self._table, length(settled(contexts)), rng)

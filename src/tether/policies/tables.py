@@ -1,0 +1,128 @@
+"""From policies to the tables that calibration wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether import _ask, _check
+from tether._check import Floats
+from tether._contexts import length, settled, take
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+from tether.policies.categorical import picked, positions
+from tether.policies.mixture import shared_actions
+from tether.policies.policy import Policy, as_policy
+
+
+def make_log(
+    safe: Any,
+    optimized: Any,
+    contexts: Any,
+    actions: Any,
+    losses: Any,
+    *,
+    logged_by: Any = None,
+    safe_share: float | None = None,
+) -> Log:
+    """What was done and what it cost, scored under both policies: a `Log` to calibrate on.
+
+    With contexts the log is contextual, and over finitely many actions it lists all their scores,
+    which makes every normalizer exact. With None or a number for contexts it is marginal.
+    `logged_by` is the policy that produced the rows where it was not the safe one: after several
+    rounds a `Mixture` of those deployed, in which `safe_share` is the safe policy's share.
+
+    >>> from tether import Gaussian, Tethered, calibrate
+    >>> rng = np.random.default_rng(0)
+    >>> safe, optimized = Gaussian(0.0), Gaussian(1.0)
+    >>> actions = safe.sample(500, rng)
+    >>> log = make_log(safe, optimized, None, actions, losses=actions > 1.5)
+    >>> proposals = make_proposals(safe, optimized, None, 500, rng)
+    >>> found = calibrate(log, proposals, alpha=0.15)
+    >>> Tethered(safe, optimized, found).sample(3, rng).round(2)
+    array([ 0.41, -0.21,  0.71])
+    """
+    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    names = {"safe": safe, "optimized": optimized}
+    if logged_by is not None:
+        names["mix"] = as_policy("logged_by", logged_by)
+    actions = np.asarray(actions)
+    contexts = settled(contexts, actions)
+    known = shared_actions(tuple(names.values()))
+    columns: dict[str, Any] = {}
+    if known is None or isinstance(contexts, int):
+        for name, policy in names.items():
+            columns[f"log_{name}"] = _ask.score(name, policy, contexts, actions)
+    else:
+        place = positions(known, actions)
+        for name, policy in names.items():
+            table = _ask.table(name, policy, contexts)
+            columns[f"log_{name}_all"] = np.broadcast_to(table, (len(place), table.shape[1]))
+            columns[f"log_{name}"] = picked(table, place)
+    if not isinstance(contexts, int):
+        columns["context"] = np.arange(len(actions))
+    _possible(columns["log_mix" if logged_by is not None else "log_safe"])
+    return Log(losses, **columns, safe_share=safe_share)
+
+
+def make_proposals(
+    safe: Any,
+    optimized: Any,
+    contexts: Any,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    logged_by: Any = None,
+) -> Proposals | None:
+    """Fresh draws of each policy, `draws` in each context (of the same contexts as the log's).
+
+    Without contexts (a number or None) they are `draws` in all. None comes back where the log
+    lists every action already, so that the same lines serve every kind of policy.
+    """
+    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
+        raise ValueError(f"draws must be a whole number of at least 1, got {draws!r}")
+    contexts = 1 if contexts is None else settled(contexts)
+    alone = isinstance(contexts, int)
+    if not alone and shared_actions((safe, optimized)) is not None:
+        return None
+    place = np.repeat(np.arange(length(contexts)), draws)
+    asked = draws if alone else take(contexts, place)
+    pieces = [
+        _scored(name, drawn_by, safe, optimized, logged_by, asked, rng)
+        for name, drawn_by in (("safe", safe), ("optimized", optimized))
+    ]
+    log_safe, log_optimized, log_mix = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    return Proposals(
+        log_safe,
+        log_optimized,
+        context=None if alone else np.tile(place, 2),
+        log_mix=None if logged_by is None else log_mix,
+        source=np.repeat(["safe", "optimized"], length(asked)),
+    )
+
+
+def _scored(
+    name: str,
+    drawn_by: Policy,
+    safe: Policy,
+    optimized: Policy,
+    logged_by: Any,
+    contexts: Any,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, NDArray[Any]]:
+    actions = _ask.draw(name, drawn_by, contexts, rng)
+    log_safe = _ask.score("safe", safe, contexts, actions, drew=name == "safe")
+    log_optimized = _ask.score("optimized", optimized, contexts, actions, drew=name == "optimized")
+    if logged_by is None:
+        return log_safe, log_optimized, log_safe
+    log_mix = _ask.score("mix", as_policy("logged_by", logged_by), contexts, actions)
+    return log_safe, log_optimized, log_mix
+
+
+def _possible(log_logged: Floats) -> None:
+    if log_logged.min() == -np.inf:
+        what = "a finite log-probability, since the log says that it took this action"
+        _check.reject("the safe policy's log_prob", log_logged, np.isneginf(log_logged), what)

@@ -1,0 +1,277 @@
+"""The tethered policy: the optimized policy as far as beta lets it, and itself a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether import _ask, _check
+from tether._check import Floats
+from tether._contexts import length, parts, settled
+from tether.control.calibration import Calibration
+from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+from tether.policies.categorical import picked, positions
+from tether.policies.mixture import shared_actions
+from tether.policies.normalizer import (
+    Normalizer,
+    estimated_normalizer,
+    exact_normalizer,
+    joined,
+)
+from tether.policies.policy import as_policy
+from tether.sampling.accept_reject import CAP, accept_reject
+from tether.sampling.discrete import choose
+from tether.sampling.info import Info, direct, exact
+from tether.sampling.metropolis import metropolis
+from tether.sampling.pair import Pair
+from tether.sampling.samplers import SAMPLERS, find_proposal
+
+CELLS = 1 << 17
+"""How many actions or draws are scored at once, over all contexts of a part."""
+DRAWS_ALONE, DRAWS = 1 << 16, 1 << 8
+"""Draws of each policy for a normalizer: for the only one, and for that of each context."""
+
+
+class Tethered:
+    """Acts between a safe and an optimized policy: beta 0 is the safe one, inf the optimized one.
+
+    `beta` is a number or a `Calibration`, whose family is then used. Over finitely many actions
+    scores and draws are exact. Otherwise draws are exact too (accept-reject needs no normalizer),
+    and `log_prob` estimates ψ(β, x) from `normalizer_draws` draws of each policy, always with the
+    same `seed`, to the standard error that `normalizer` states.
+
+    `sampler` says what proposes: "auto", "safe", "optimized", a mixture ("grid", "overlap",
+    "adaptive"), or "metropolis". An action that takes more than `cap` draws is an error. With clip
+    and outside="never", what only the optimized policy does is never done instead of refused.
+
+    >>> from tether import Gaussian
+    >>> policy = Tethered(Gaussian(0.0), Gaussian(1.0), 0.5)
+    >>> policy.sample(3, np.random.default_rng(0)).round(2)
+    array([ 0.13, -0.13,  0.64])
+    """
+
+    def __init__(
+        self,
+        safe: Any,
+        optimized: Any,
+        beta: float | Calibration,
+        *,
+        family: str | Family | None = None,
+        sampler: str = "auto",
+        cap: int = CAP,
+        normalizer_draws: int | None = None,
+        seed: int = 0,
+        outside: str = "error",
+    ) -> None:
+        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+        self.family, self.log_beta = _family_and_beta(beta, family)
+        self.sampler = _check.choice("sampler", sampler, SAMPLERS)
+        if sampler != "auto" and not isinstance(self.family, Clip):
+            raise ValueError(
+                f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
+            )
+        self.cap, self.seed = int(_check.number("cap", cap, above=0, below=np.inf)), seed
+        if normalizer_draws is not None and normalizer_draws < 2:
+            raise ValueError(f"normalizer_draws must be at least 2, got {normalizer_draws}")
+        self.normalizer_draws = normalizer_draws
+        strict = _check.choice("outside", outside, ("error", "never")) == "error"
+        clipped = isinstance(self.family, (Clip, BudgetedClip)) and np.isfinite(self.log_beta)
+        self._pair = Pair(self.safe, self.optimized, strict=strict or not clipped)
+        self._marginal = isinstance(beta, Calibration) and not (
+            beta.contextual or self.family.normalized or np.isinf(self.log_beta)
+        )
+        self._remembered: Normalizer | None = None
+        self.actions = shared_actions((self.safe, self.optimized))
+
+    @property
+    def beta(self) -> float:
+        """How far the optimized policy may pull away."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_beta))
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        """One action in each context."""
+        return self.sample_with_info(contexts, rng)[0]
+
+    def sample_with_info(
+        self, contexts: Any, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], Info]:
+        """One action in each context, and the record of what they cost."""
+        contexts = self._settled(contexts)
+        if self.log_beta == -np.inf:
+            actions = _ask.draw("safe", self.safe, contexts, rng)
+            return actions, direct("safe policy", len(actions), len(actions))
+        if self.actions is not None and self.sampler == "auto":
+            return self._sample_exactly(contexts, rng)
+        if self.log_beta == np.inf:
+            drawn = self._pair.propose(0.0, contexts, rng)
+            return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
+        if isinstance(self.family, Mix):
+            share = np.exp(-np.logaddexp(0.0, -self.log_beta))
+            from_safe = rng.random(length(contexts)) >= share
+            actions = self._pair.draw(from_safe, contexts, rng)
+            return actions, direct("mix", len(actions), int(np.count_nonzero(from_safe)))
+        if not isinstance(self.family, (Clip, BudgetedClip)):
+            raise TypeError(
+                f"family {self.family.name!r} has no sampler beyond finitely many actions; "
+                f"the families with one are clip, mix and budgeted_clip"
+            )
+        proposal = find_proposal(self.sampler, self._pair, contexts, self.log_beta, rng)
+        if self.sampler == "metropolis":
+            return metropolis(self._pair, contexts, rng, proposal)
+        return accept_reject(
+            self._pair,
+            contexts,
+            rng,
+            proposal,
+            budget=self.family.draws if isinstance(self.family, BudgetedClip) else None,
+            cap=self.cap,
+            method=f"accept-reject ({self.sampler})",
+        )
+
+    def log_prob(self, contexts: Any, actions: Any) -> Floats:
+        """The log-probability of each action; exact where `normalizer(contexts).exact`."""
+        actions = np.asarray(actions)
+        contexts = self._settled(contexts, actions)
+        if self.actions is not None:
+            place = positions(self.actions, actions)
+            return np.concatenate(
+                [
+                    picked(self._log_density(*tables), place[rows])
+                    for rows, *tables in self._tables(contexts)
+                ]
+            )
+        return self._estimated(contexts, actions)[0]
+
+    def log_prob_with_error(self, contexts: Any, actions: Any) -> tuple[Floats, Floats]:
+        """The same, and its standard error at each action: 0 where the score is exact."""
+        actions = np.asarray(actions)
+        contexts = self._settled(contexts, actions)
+        if self.actions is not None:
+            return self.log_prob(contexts, actions), np.zeros(len(actions))
+        return self._estimated(contexts, actions)
+
+    def log_prob_all(self, contexts: Any) -> Floats:
+        """The log-probability of every action in each context, for finitely many actions."""
+        if self.actions is None:
+            raise TypeError("the policies do not list their actions: they have no table")
+        tables = self._tables(self._settled(contexts))
+        return np.concatenate([self._log_density(*pair) for _, *pair in tables])
+
+    def normalizer(self, contexts: Any) -> Normalizer:
+        """ψ(β, x) in each context, with its standard error; one number without contexts."""
+        contexts = self._settled(contexts)
+        if self.family.normalized or np.isinf(self.log_beta):
+            return Normalizer(np.zeros(1), np.zeros(1))
+        if self.actions is not None:
+            tables = self._tables(contexts)
+            return joined([self._exact(*pair) for _, *pair in tables])
+        alone = isinstance(contexts, int)
+        if alone and self._remembered is not None:
+            return self._remembered
+        draws = self.normalizer_draws or (DRAWS_ALONE if alone else DRAWS)
+        rng = np.random.default_rng([self.seed, 7919])  # apart from any stream the user holds
+        asked = [contexts] if alone else parts(contexts, max(1, CELLS // draws))
+        found = joined(
+            [
+                estimated_normalizer(self._pair, each, self.family, self.log_beta, draws, rng)
+                for each in asked
+            ]
+        )
+        if alone:
+            self._remembered = found
+        return found
+
+    def acceptance(self, contexts: Any) -> Floats:
+        """The share of its draws that `auto` keeps in each context, known before any is made."""
+        log_psi = self.normalizer(contexts).log_psi
+        return np.asarray(np.exp(self.family.log_acceptance(self.log_beta, log_psi)))
+
+    def __repr__(self) -> str:
+        return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r})"
+
+    def _settled(self, contexts: Any, actions: Any = None) -> Any:
+        contexts = settled(contexts, actions)
+        if self._marginal and not isinstance(contexts, int):
+            raise ValueError(
+                "this beta was calibrated on a log without contexts, with one normalizer for all, "
+                "but contexts are given, and each has its own. Calibrate on a log with contexts "
+                "(tether.make_log makes one), or pass the number of actions"
+            )
+        return contexts
+
+    def _tables(self, contexts: Any) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Both policies' scores of every action, for some contexts at a time.
+
+        Without contexts it is a single row, and the slice is of all actions.
+        """
+        assert self.actions is not None
+        size = max(1, CELLS // len(self.actions))
+        asked = [contexts] if isinstance(contexts, int) else parts(contexts, size)
+        start = 0
+        for each in asked:
+            safe = _ask.table("safe", self.safe, each)
+            optimized = _ask.table("optimized", self.optimized, each)
+            if not isinstance(each, int):
+                safe = np.broadcast_to(safe, (length(each), safe.shape[1]))
+            safe, optimized = np.broadcast_arrays(safe, optimized)
+            if self._pair.strict:
+                _ask.reached(safe, optimized)
+            yield slice(start, start + length(each)), safe, optimized
+            start += length(each)
+
+    def _estimated(self, contexts: Any, actions: NDArray[Any]) -> tuple[Floats, Floats]:
+        log_safe = _ask.score("safe", self.safe, contexts, actions)
+        log_optimized = _ask.score("optimized", self.optimized, contexts, actions)
+        if self._pair.strict:
+            _ask.reached(log_safe, log_optimized)
+        found = self.normalizer(contexts)
+        at, low, high = (
+            self.family.log_density(
+                log_safe, log_optimized, self.log_beta, found.log_psi + side * found.standard_error
+            )
+            for side in (0, -1, 1)
+        )
+        with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
+            return at, np.nan_to_num(np.abs(high - low) / 2)
+
+    def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
+        return exact_normalizer(safe, optimized, self.family, self.log_beta)
+
+    def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
+        log_psi: Any = 0.0
+        if not self.family.normalized and np.isfinite(self.log_beta):
+            log_psi = self._exact(safe, optimized).log_psi[:, None]
+        return self.family.log_density(safe, optimized, self.log_beta, log_psi)
+
+    def _sample_exactly(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Info]:
+        assert self.actions is not None
+        plain = isinstance(self.family, Clip) and np.isfinite(self.log_beta)
+        pieces = []
+        for rows, safe, optimized in self._tables(contexts):
+            if plain:  # its draws need no normalizer
+                scores = self.family.log_kernel(safe, optimized, self.log_beta)
+            else:
+                scores = self._log_density(safe, optimized)
+            pieces.append(choose(scores, rows.stop - rows.start, rng))
+        chosen = np.concatenate(pieces)
+        return self.actions[chosen], exact(len(chosen), len(pieces))
+
+
+def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, float]:
+    if isinstance(beta, Calibration):
+        chosen = find_family(beta.family if family is None else family)
+        if chosen.name != beta.family:
+            raise ValueError(
+                f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
+            )
+        return chosen, beta.log_beta
+    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
+        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
+    if not beta >= 0:
+        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
+    with np.errstate(divide="ignore"):
+        return find_family("clip" if family is None else family), float(np.log(beta))

@@ -1,0 +1,148 @@
+"""A policy is somebody else's code: what it gets wrong is said, and of which of the two."""
+
+import numpy as np
+import pytest
+
+import tether
+
+GOOD = tether.Gaussian(0.0)
+RNG = np.random.default_rng(0)
+
+
+def broken(sample=None, log_prob=None):
+    return tether.FunctionPolicy(sample or GOOD.sample, log_prob or GOOD.log_prob)
+
+
+BAD = {
+    "nan": (broken(log_prob=lambda n, a: np.full(len(a), np.nan)), r"log_prob\[0\] is nan"),
+    "infinite": (broken(log_prob=lambda n, a: np.full(len(a), np.inf)), r"log_prob\[0\] is inf"),
+    "table": (broken(log_prob=lambda n, a: np.zeros((len(a), 2))), "1 dimension"),
+    "short": (broken(log_prob=lambda n, a: np.zeros(len(a) - 1)), "rows but its actions has"),
+    "impossible": (
+        broken(log_prob=lambda n, a: np.full(len(a), -np.inf)),
+        "-inf",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("kind", list(BAD))
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+@pytest.mark.parametrize("contexts", [20, np.zeros(20)])
+def test_bad_scores_name_their_policy(which, kind, beta, contexts):
+    bad, message = BAD[kind]
+    pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
+    policy = tether.Tethered(*pair, beta, cap=200)
+    rejected = RuntimeError if kind == "impossible" else ValueError
+    with pytest.raises((ValueError, rejected)) as caught:
+        policy.sample(contexts, np.random.default_rng(1))
+    if not isinstance(caught.value, RuntimeError):
+        assert f"the {which} policy" in str(caught.value)
+        with pytest.raises(ValueError, match=message):
+            policy.sample(contexts, np.random.default_rng(1))
+    with pytest.raises(ValueError, match=f"the {which} policy"):
+        policy.log_prob(contexts, np.zeros(20))
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("drawn", [lambda n, rng: np.zeros(3), lambda n, rng: np.float64(1.0)])
+def test_bad_draws_name_their_policy(which, drawn):
+    bad = broken(sample=drawn)
+    pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
+    policy = tether.Tethered(*pair, 0.5 if which == "safe" else 2.0)
+    for tried in (policy, tether.Tethered(*pair, 1.0, family="mix")):
+        with pytest.raises(ValueError, match=f"the {which} policy's sample returned shape"):
+            tried.sample(20, RNG)
+
+
+def test_a_safe_policy_that_cannot_do_what_the_optimized_one_does():
+    box = broken(
+        sample=lambda n, rng: rng.uniform(-1, 1, n if isinstance(n, int) else len(n)),
+        log_prob=lambda n, a: np.where(np.abs(a) < 1, -np.log(2), -np.inf),
+    )
+    message = "the safe policy cannot do what the optimized policy does"
+    for contexts in (200, np.zeros(200)):
+        for options in ({}, {"family": "mix"}, {"sampler": "adaptive"}, {"sampler": "metropolis"}):
+            policy = tether.Tethered(box, GOOD, 2.0, **options)
+            if options != {"family": "mix"}:
+                with pytest.raises(ValueError, match=message):
+                    policy.sample(contexts, RNG)
+            with pytest.raises(ValueError, match=message):
+                policy.log_prob(contexts, np.linspace(-2, 2, 200))
+        with pytest.raises(ValueError, match=message):
+            tether.Tethered(box, GOOD, np.inf).sample(contexts, RNG)
+    finite = (
+        tether.Categorical.from_probabilities([0.5, 0.5, 0.0]),
+        tether.Categorical.from_probabilities([0.1, 0.1, 0.8]),
+    )
+    for family in ("clip", "mix", "budgeted_clip"):
+        with pytest.raises(ValueError, match=message):
+            tether.Tethered(*finite, 1.0, family=family).sample(5, RNG)
+        with pytest.raises(ValueError, match=message):
+            tether.Tethered(*finite, 1.0, family=family).log_prob(2, [0, 1])
+
+
+def test_clip_can_be_told_to_never_act_outside():
+    box = broken(
+        sample=lambda n, rng: rng.uniform(-1, 1, n if isinstance(n, int) else len(n)),
+        log_prob=lambda n, a: np.where(np.abs(a) < 1, -np.log(2), -np.inf),
+    )
+    for beta in (0.5, 5.0):
+        policy = tether.Tethered(box, GOOD, beta, outside="never")
+        assert np.abs(policy.sample(500, RNG)).max() < 1
+        scores, error = policy.log_prob_with_error(2, np.array([0.0, 3.0]))
+        assert scores[1] == -np.inf
+        assert np.isfinite(scores[0])
+        assert error[1] == 0
+    with pytest.raises(ValueError, match="cannot do"):
+        tether.Tethered(box, GOOD, np.inf, outside="never").sample(500, RNG)
+    finite = (
+        tether.Categorical.from_probabilities([0.5, 0.5, 0.0]),
+        tether.Categorical.from_probabilities([0.1, 0.1, 0.8]),
+    )
+    policy = tether.Tethered(*finite, 1.0, outside="never")
+    assert np.allclose(np.exp(policy.log_prob_all(1)), [[0.5, 0.5, 0]])
+    apart = tether.Categorical.from_probabilities([0.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="no action is possible"):
+        tether.Tethered(finite[0], apart, 1.0, outside="never").sample(5, RNG)
+
+
+def test_actions_of_different_shapes():
+    plane = tether.Gaussian([0.0, 0.0])
+    with pytest.raises(ValueError, match="different shapes"):
+        tether.Tethered(GOOD, plane, 1.0, family="mix").sample(50, RNG)
+    with pytest.raises(
+        ValueError, match=r"the optimized policy's log_prob failed on actions of shape"
+    ):
+        tether.Tethered(GOOD, plane, 0.5).sample(50, RNG)
+    lax = broken(sample=plane.sample, log_prob=lambda n, a: np.zeros(len(a)))
+    policy = tether.Tethered(broken(log_prob=lax.log_prob), lax, 1.0, sampler="adaptive")
+    with pytest.raises(ValueError, match="different shapes"):
+        policy.sample(50, RNG)
+
+
+def test_scores_of_another_distribution_than_the_one_sampled():
+    """An integral above one gives it away."""
+    liar = broken(log_prob=lambda n, a: GOOD.log_prob(n, a) + 2.0)
+    with pytest.raises(ValueError, match="can be at most 1"):
+        tether.Tethered(GOOD, liar, 1.0).log_prob(10, np.zeros(10))
+
+
+def test_tables_of_the_wrong_shape():
+    class Wide(tether.Pool):
+        def log_prob_all(self, contexts):
+            return np.log(np.full((1, 9), 1 / 9))
+
+    with pytest.raises(ValueError, match=r"the optimized policy's log_prob_all has shape \(1, 9\)"):
+        tether.Tethered(tether.Pool.uniform(3), Wide(np.zeros(3)), 1.0).sample(4, RNG)
+
+
+def test_what_is_no_policy_at_all():
+    with pytest.raises(TypeError, match="optimized must be a policy"):
+        tether.Tethered(GOOD, "gpt", 1.0)
+    with pytest.raises(TypeError, match="sample must be a function"):
+        tether.FunctionPolicy(3, GOOD.log_prob)
+    with pytest.raises(TypeError, match="rng must be a numpy"):
+        tether.Tethered(GOOD, GOOD, 0.5).sample(3, np.random.RandomState(0))
+    assert isinstance(GOOD, tether.Policy)
+    assert not isinstance("gpt", tether.Policy)

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+import tether
+from tests.fit import chi_square
+
+
+def test_scores_and_draws_are_of_the_weighted_average():
+    mixture = tether.Mixture([tether.Gaussian(-2.0), tether.Gaussian(3.0, 0.5)], weights=[3, 1])
+    grid = np.linspace(-5, 5, 11)
+    density = 0.75 * stats.norm(-2).pdf(grid) + 0.25 * stats.norm(3, 0.5).pdf(grid)
+    assert np.allclose(np.exp(mixture.log_prob(None, grid)), density)
+    drawn = mixture.sample(5000, np.random.default_rng(0))
+
+    def below(x):
+        return 0.75 * stats.norm(-2).cdf(x) + 0.25 * stats.norm(3, 0.5).cdf(x)
+
+    assert stats.kstest(drawn, below).pvalue > 1e-3
+    with pytest.raises(TypeError, match="finitely many"):
+        mixture.log_prob_all(1)
+
+
+def test_a_mixture_of_finite_policies_is_finite():
+    one = tether.Categorical.from_probabilities([[0.9, 0.1], [0.5, 0.5]])
+    two = tether.Categorical.from_probabilities([0.2, 0.8])
+    mixture = tether.Mixture([one, two], [1, 1])
+    expected = np.array([[0.55, 0.45], [0.35, 0.65]])
+    assert np.allclose(np.exp(mixture.log_prob_all(np.array([0, 1]))), expected)
+    contexts = np.repeat([0, 1], 4000)
+    drawn = mixture.sample(contexts, np.random.default_rng(1))
+    assert min(chi_square(drawn[contexts == x], expected[x]) for x in (0, 1)) > 1e-3
+
+
+def test_a_blend_can_do_all_that_the_safe_policy_does():
+    safe = tether.Categorical.from_probabilities([0.5, 0.5])
+    certain = tether.Categorical.from_probabilities([1.0, 0.0])
+    blend = tether.Mixture.blend(certain, safe, delta=0.1)
+    assert np.allclose(np.exp(blend.log_prob_all(1)), [[0.95, 0.05]])
+    assert np.isfinite(tether.Tethered(safe, blend, 0.01).log_prob_all(1)).all()
+
+
+def test_impossible_mixtures_are_refused():
+    safe = tether.Gaussian(0.0)
+    with pytest.raises(ValueError, match="weights has 1 rows but policies has 2"):
+        tether.Mixture([safe, safe], [1])
+    with pytest.raises(ValueError, match="weights"):
+        tether.Mixture([safe, safe], [-1, 2])
+    with pytest.raises(ValueError, match="delta"):
+        tether.Mixture.blend(safe, safe, delta=0)
+    with pytest.raises(TypeError, match=r"policies\[1\] must be a policy"):
+        tether.Mixture([safe, 3], [1, 1])
+    with pytest.raises(ValueError, match="different actions: \\[0, 1\\] and \\[0, 1, 2\\]"):
+        tether.Mixture([tether.Pool.uniform(2), tether.Pool.uniform(3)], [1, 1])
+    uneven = tether.Mixture([safe, tether.Gaussian([0.0, 0.0])], [1, 1])
+    with pytest.raises(ValueError, match="different shapes"):
+        uneven.sample(50, np.random.default_rng(0))

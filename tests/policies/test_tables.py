@@ -1,0 +1,104 @@
+"""From policies to the tables of calibration."""
+
+import numpy as np
+import pytest
+
+import tether
+
+SAFE, OPTIMIZED = tether.Gaussian(0.0), tether.Gaussian(1.0)
+
+
+def test_without_contexts_the_log_is_marginal():
+    rng = np.random.default_rng(0)
+    actions = SAFE.sample(50, rng)
+    for contexts in (None, 50):
+        log = tether.make_log(SAFE, OPTIMIZED, contexts, actions, actions > 1)
+        assert not log.contextual
+        assert np.array_equal(log.log_safe, SAFE.log_prob(50, actions))
+        assert np.array_equal(log.log_optimized, OPTIMIZED.log_prob(50, actions))
+    for contexts in (None, 7):
+        proposals = tether.make_proposals(SAFE, OPTIMIZED, contexts, 30, rng)
+        assert proposals.context is None
+        assert proposals.from_safe.sum() == 30
+        assert len(proposals) == 60
+    pool = tether.Pool.uniform(4), tether.Pool(np.arange(4.0))
+    log = tether.make_log(*pool, None, [0, 3, 3], [0, 1, 1])
+    assert not log.contextual
+    assert len(tether.make_proposals(*pool, None, 30, rng)) == 60
+
+
+def test_with_contexts_every_row_is_a_context_with_its_own_draws():
+    rng = np.random.default_rng(1)
+    safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
+    contexts = rng.normal(size=20)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions > 1)
+    assert np.array_equal(log.context, np.arange(20))
+    proposals = tether.make_proposals(safe, optimized, contexts, 3, rng)
+    assert len(proposals) == 20 * 3 * 2
+    assert (np.bincount(proposals.context[proposals.from_safe]) == 3).all()
+    assert (np.bincount(proposals.context[~proposals.from_safe]) == 3).all()
+    # Each draw is scored in its own context: log ratio = x·a − x²/2.
+    ratio = proposals.log_optimized - proposals.log_safe
+    x = contexts[proposals.context]
+    action = (ratio + x**2 / 2) / x
+    assert np.allclose(proposals.log_safe, SAFE.log_prob(None, action))
+
+
+def test_finite_actions_are_listed_and_need_no_proposals():
+    rng = np.random.default_rng(2)
+    safe, optimized = (
+        tether.Categorical.from_logits(table, actions=["a", "b", "c"])
+        for table in rng.normal(size=(2, 4, 3))
+    )
+    contexts = rng.integers(4, size=30)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions == "c")
+    assert np.allclose(log.log_safe_all, safe.log_prob_all(contexts))
+    assert np.allclose(log.log_optimized, optimized.log_prob(contexts, actions))
+    assert tether.make_proposals(safe, optimized, contexts, 5, rng) is None
+    # Two policies that ignore contexts are listed all the same.
+    log = tether.make_log(
+        tether.Pool.uniform(3),
+        tether.Pool(np.arange(3.0)),
+        contexts,
+        np.zeros(30, int),
+        np.ones(30),
+    )
+    assert log.log_safe_all.shape == (30, 3)
+
+
+@pytest.mark.parametrize("contextual", [False, True])
+def test_a_log_of_several_rounds_is_weighed_against_their_mixture(contextual):
+    rng = np.random.default_rng(3)
+    safe, optimized = (
+        tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 4, 3))
+    )
+    if not contextual:
+        safe, optimized = tether.Pool.uniform(3), tether.Pool([0.0, 1.0, 2.0])
+    first = tether.Tethered(safe, optimized, 0.7)
+    deployed = tether.Mixture([safe, first], [20, 10])
+    contexts = rng.integers(4, size=30) if contextual else 30
+    actions = deployed.sample(contexts, rng)
+    log = tether.make_log(
+        safe, optimized, contexts, actions, actions == 2, logged_by=deployed, safe_share=2 / 3
+    )
+    assert np.allclose(log.log_mix, deployed.log_prob(contexts, actions))
+    assert (log.log_mix_all is not None) == contextual
+    proposals = tether.make_proposals(safe, optimized, contexts, 50, rng, logged_by=deployed)
+    assert (proposals is None) == contextual
+    found = tether.calibrate(log, proposals, alpha=0.6)
+    assert found.beta > 0
+
+
+def test_impossible_tables_are_refused():
+    rng = np.random.default_rng(4)
+    with pytest.raises(ValueError, match="actions has 3 rows but contexts has 2"):
+        tether.make_log(SAFE, OPTIMIZED, np.zeros(2), np.zeros(3), np.zeros(3))
+    with pytest.raises(ValueError, match="loss has 2 rows"):
+        tether.make_log(SAFE, OPTIMIZED, None, np.zeros(3), np.zeros(2))
+    with pytest.raises(ValueError, match="draws must be a whole number"):
+        tether.make_proposals(SAFE, OPTIMIZED, None, 0, rng)
+    never = tether.Categorical.from_probabilities([0.0, 1.0])
+    with pytest.raises(ValueError, match=r"the safe policy's log_prob\[0\] is -inf"):
+        tether.make_log(never, tether.Pool.uniform(2), None, [0, 1], [0, 1])

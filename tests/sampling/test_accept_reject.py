@@ -1,0 +1,142 @@
+"""What accept-reject costs, what it reports, and that it ends."""
+
+import numpy as np
+import pytest
+
+import tether
+from tether.sampling import Pair, Proposal, accept_reject
+
+SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
+
+
+class Counting:
+    """A policy that counts how often it is asked, and for how much."""
+
+    def __init__(self, policy):
+        self.policy, self.drawn, self.scored = policy, [], []
+
+    def sample(self, contexts, rng):
+        actions = self.policy.sample(contexts, rng)
+        self.drawn.append(len(actions))
+        return actions
+
+    def log_prob(self, contexts, actions):
+        self.scored.append(len(actions))
+        return self.policy.log_prob(contexts, actions)
+
+
+def deviation(info, predicted):
+    """How many standard errors observed acceptance is from the predicted one."""
+    return (info.acceptance - predicted) / np.sqrt(predicted * (1 - predicted) / info.draws)
+
+
+@pytest.mark.parametrize("beta", [1e-6, 0.02, 0.4, 0.99, 1.0, 1.7, 30.0, 1e6])
+def test_observed_acceptance_is_the_predicted_one(beta):
+    policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=1_000_000)
+    _, info = policy.sample_with_info(50_000, np.random.default_rng(2))
+    predicted = policy.acceptance(1)[0]
+    assert abs(deviation(info, min(predicted, 1 - 1e-9))) < 4 + 1e3 * (predicted > 0.9999)
+    assert info.acceptance == pytest.approx(predicted, abs=0.01)
+    assert info.actions == 50_000
+    assert (info.draws_safe == info.draws) == (beta < 1)
+    assert info.scored >= info.draws
+
+
+def test_observed_acceptance_in_contexts_is_the_harmonic_mean():
+    rng = np.random.default_rng(3)
+    tables = rng.normal(size=(2, 5, 8))
+    safe, optimized = (tether.Categorical.from_logits(table) for table in tables)
+    contexts = np.tile(np.arange(5), 10_000)
+    policy = tether.Tethered(safe, optimized, 0.8, sampler="safe")
+    _, info = policy.sample_with_info(contexts, rng)
+    exact = tether.Tethered(safe, optimized, 0.8).acceptance(np.arange(5))
+    assert 1 / info.acceptance == pytest.approx((1 / exact).mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
+def test_acceptance_of_a_mixture_is_linear_in_its_weight(beta):
+    pair = Pair(SAFE, OPTIMIZED)
+    policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=1_000_000)
+    log_psi = policy.normalizer(1).log_psi[0]
+    seen = []
+    for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
+        proposal = Proposal.tight(np.log(beta), weight)
+        predicted = np.exp(log_psi) * (weight / beta + 1 - weight)
+        assert np.exp(proposal.log_acceptance(log_psi)) == pytest.approx(predicted)
+        _, info = accept_reject(pair, 40_000, np.random.default_rng(4), proposal)
+        assert abs(deviation(info, predicted)) < 4.5
+        seen.append(info.acceptance)
+    assert np.diff(seen, 2) == pytest.approx(0, abs=0.02)
+
+
+def test_only_unfinished_contexts_are_proposed_in():
+    safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(1.5))
+    contexts = np.zeros(10_000)
+    policy = tether.Tethered(safe, optimized, 0.9)
+    _, info = policy.sample_with_info(contexts, np.random.default_rng(5))
+    assert info.scored == sum(safe.drawn) == sum(safe.scored) == sum(optimized.scored)
+    assert safe.drawn[0] == 10_000
+    assert sum(safe.drawn) < 1.5 * info.draws
+    assert len(safe.drawn) == info.calls < 20
+
+
+def test_calls_grow_with_the_logarithm_of_draws_not_with_actions():
+    safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(7.0))
+    policy = tether.Tethered(safe, optimized, 1.0)
+    for contexts in (1, np.zeros(1), np.zeros(20)):
+        _, info = policy.sample_with_info(contexts, np.random.default_rng(6))
+        assert info.draws > 200 * info.actions
+        assert info.calls < 30
+
+
+@pytest.mark.parametrize("contexts", [10, np.zeros(10)])
+def test_it_gives_up_with_what_it_saw(contexts):
+    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(40.0), 1.0, cap=5_000)
+    with pytest.raises(RuntimeError, match=r"acceptance 0\).*cap of 5,000"):
+        policy.sample(contexts, np.random.default_rng(7))
+
+
+@pytest.mark.parametrize("contexts", [30_000, np.zeros(30_000)])
+@pytest.mark.parametrize("beta", [0.3, 2.0])
+def test_budget_falls_back_as_often_as_the_family_says(contexts, beta):
+    family = tether.BudgetedClip(2)
+    policy = tether.Tethered(
+        tether.Gaussian(0.0), tether.Gaussian(2.0), beta, family=family, normalizer_draws=100_000
+    )
+    policy_alone = tether.Tethered(
+        tether.Gaussian(0.0), tether.Gaussian(2.0), beta, normalizer_draws=1_000_000
+    )
+    _, info = policy.sample_with_info(contexts, np.random.default_rng(8))
+    log_psi = policy_alone.normalizer(1).log_psi[0]
+    expected = np.exp(family.log_fallback(np.log(beta), log_psi))
+    share = info.fallbacks / info.actions
+    assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / 30_000) + 1e-3
+    assert info.draws <= 2 * info.actions
+    assert info.taken_safe + info.taken_optimized + info.fallbacks == info.actions
+
+
+def test_same_seed_same_actions_and_info_prints():
+    policy = tether.Tethered(SAFE, OPTIMIZED, 0.5)
+    one, info = policy.sample_with_info(500, np.random.default_rng(9))
+    two = policy.sample(500, np.random.default_rng(9))
+    assert np.array_equal(one, two)
+    assert "500 actions by accept-reject (auto)" in str(info)
+    assert info.to_dict()["acceptance"] == info.acceptance
+    assert np.isnan(info.acceptance_optimized)
+    assert info.acceptance_safe == info.acceptance
+    assert info.share_safe == 1
+    _, info = tether.Tethered(
+        SAFE, tether.Gaussian(3.0), 1.0, family="budgeted_clip(1)"
+    ).sample_with_info(500, np.random.default_rng(9))
+    assert "fell back to safe" in str(info)
+    assert np.isnan(info.acceptance_safe)
+
+
+def test_text_actions_of_different_lengths():
+    """A later batch may hold longer strings than the first: none may be cut."""
+    words = np.array(["a", "bb", "a much longer answer"])
+    safe = tether.Categorical.from_probabilities([0.98, 0.01, 0.01], actions=words)
+    optimized = tether.Categorical.from_probabilities([0.01, 0.01, 0.98], actions=words)
+    policy = tether.Tethered(safe, optimized, 5.0, sampler="optimized")
+    drawn = policy.sample(np.zeros(500), np.random.default_rng(10))
+    assert set(drawn) <= set(words)

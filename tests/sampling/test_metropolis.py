@@ -1,0 +1,114 @@
+"""Independence Metropolis–Hastings: right after its own thinning, and honest about it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tether
+from tests.fit import chi_square, cumulative, fits
+from tether.sampling import Pair, Proposal, metropolis
+from tether.sampling.metropolis import Chains, autocorrelation, describe
+
+SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
+
+
+@pytest.mark.parametrize("beta", [1e-6, 0.3, 1.0, 3.0, 1e6])
+def test_draws_fit_the_density_after_its_own_thinning(beta):
+    policy = tether.Tethered(SAFE, OPTIMIZED, beta, sampler="metropolis")
+    below, _ = cumulative(lambda x: policy.log_prob(None, x))
+    found = []
+    for seed in range(10):
+        actions, info = policy.sample_with_info(3000, np.random.default_rng([seed, int(beta)]))
+        assert info.chain.thinning >= 1
+        assert info.chain.unsettled == 0
+        found.append(stats.kstest(actions, below).pvalue)
+    fits(found)
+
+
+def test_draws_fit_in_contexts():
+    rng = np.random.default_rng(1)
+    safe, optimized = (
+        tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 3, 6))
+    )
+    contexts = np.repeat(np.arange(3), 2000)
+    found = []
+    for beta in (0.2, 1.0, 4.0):
+        policy = tether.Tethered(safe, optimized, beta, sampler="metropolis")
+        actions, info = policy.sample_with_info(contexts, rng)
+        stated = np.exp(policy.log_prob_all(np.arange(3)))
+        found += [chi_square(actions[contexts == x], stated[x]) for x in range(3)]
+        assert info.chain.unsettled < 0.01
+        assert info.taken_safe == (len(contexts) if beta < 1 else 0)
+    fits(found)
+
+
+def test_dropping_the_repeats_would_be_noticed():
+    """Keeping only states that were moved to is the published mistake: here is what it does."""
+    rng = np.random.default_rng(2)
+    pair, proposal = Pair(SAFE, tether.Gaussian(2.5)), Proposal.tight(0.0, 1.0)
+    policy = tether.Tethered(pair.safe, pair.optimized, 1.0)
+    below, _ = cumulative(lambda x: policy.log_prob(None, x))
+    chains = Chains(pair, 4000, rng, proposal)
+    chains.advance(200)
+    assert stats.kstest(chains.actions, below).pvalue > 1e-3
+    moved = []
+    for _ in range(20):
+        before = chains.actions
+        chains.advance(1)
+        moved.append(chains.actions[chains.actions != before])
+    assert stats.kstest(np.concatenate(moved), below).pvalue < 1e-9
+
+
+def test_diagnostics_of_known_moves():
+    moved = np.array([[True, False], [False, False], [False, True], [True, False]])
+    chain = describe(moved, thinning=2, unsettled=0.0)
+    assert chain.acceptance == 3 / 8
+    # Runs of 3 and 1 in the first chain, of 2 and 2 in the second.
+    assert chain.effective_draws == pytest.approx(64 / 18)
+    assert chain.autocorrelation == pytest.approx((1, 4 / 6, 1 / 4, 0))
+    assert chain.steps == 8
+
+
+def test_effective_draws_tell_the_variance_of_an_average():
+    """The average of a coin flipped for each proposal varies as effective_draws says."""
+    rng = np.random.default_rng(3)
+    steps, chains, stay = 400, 3000, 0.8
+    moved = rng.random((steps, chains)) > stay
+    label = rng.integers(0, 2, size=(steps, chains)).astype(float)
+    for t in range(1, steps):
+        label[t] = np.where(moved[t], label[t], label[t - 1])
+    told = describe(moved, 1, 0.0)
+    per_chain = told.effective_draws / chains
+    assert 0.25 / label.mean(axis=0).var() == pytest.approx(per_chain, rel=0.1)
+    assert autocorrelation(moved, 5)[1:] == pytest.approx(stay ** np.arange(1, 6), abs=0.01)
+
+
+def test_acceptance_and_effective_draws_fall_as_policies_part():
+    rng = np.random.default_rng(4)
+    seen = [
+        metropolis(Pair(SAFE, tether.Gaussian(mean)), 2000, rng, Proposal.auto(0.0))[1].chain
+        for mean in (0.0, 1.0, 2.5)
+    ]
+    assert seen[0].acceptance == 1
+    assert seen[0].acceptance > seen[1].acceptance > seen[2].acceptance
+    share = [chain.effective_draws / chain.steps for chain in seen]
+    assert share[0] == 1
+    assert share[0] > share[1] > share[2]
+    assert seen[0].thinning <= seen[1].thinning < seen[2].thinning
+
+
+def test_chains_that_cannot_forget_their_start_say_so():
+    policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis")
+    _, info = policy.sample_with_info(50, np.random.default_rng(5))
+    assert info.chain.unsettled > 0.9
+    assert info.to_dict()["chain"]["unsettled"] == info.chain.unsettled
+
+
+def test_many_contexts_go_in_parts():
+    contexts = np.linspace(0, 1, 100)
+    safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
+    actions, info = metropolis(
+        Pair(safe, optimized), contexts, np.random.default_rng(6), Proposal.auto(0.0), batch=32
+    )
+    assert actions.shape == (100,)
+    assert info.actions == 100

@@ -1,0 +1,58 @@
+"""The demonstration runs, says what it shows, and is the same every time."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from tether import demo
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    said, out = [], tmp_path_factory.mktemp("demo") / "new folder"
+    return demo.run(out, splits=12, show=said.append), "\n".join(said), out
+
+
+def test_it_shows_every_policy_at_every_alpha(ran):
+    outcomes, said, out = ran
+    assert len(outcomes) == 2 + 3 * len(demo.ALPHAS)
+    for each in outcomes:
+        assert each.missed.shape == each.avoided.shape == (12,)
+        assert each.name in said
+    assert "± one standard error" in said
+    assert (out / "demo.png").stat().st_size > 20_000
+
+
+def test_each_part_is_read_in_one_sentence(ran):
+    outcomes, said, _ = ran
+    for sentence in demo.readings(outcomes):
+        assert sentence in said
+        assert sentence.count(". ") == 0
+
+
+def test_what_it_shows_is_what_the_library_promises(ran):
+    """Tether is not over alpha, spares more than the safe policy does, and more as alpha grows."""
+    at = {(each.name, each.alpha): each for each in ran[0]}
+    for family in demo.FAMILIES:
+        spared = [at[f"tether, {family}", alpha].avoided.mean() for alpha in demo.ALPHAS]
+        assert spared[0] > at["safe", None].avoided.mean()
+        assert np.all(np.diff(spared) > 0)
+        assert not any(at[f"tether, {family}", alpha].over for alpha in demo.ALPHAS)
+
+
+def test_it_is_the_same_every_time_and_does_without_rich(ran, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    said = []
+    again = demo.run(tmp_path, splits=12, show=said.append)
+    for one, two in zip(ran[0], again, strict=True):
+        assert np.array_equal(one.missed, two.missed)
+        assert np.array_equal(one.avoided, two.avoided)
+    assert any(line.startswith("tether, clip") for line in said)
+    assert (ran[2] / "demo.png").read_bytes() == (tmp_path / "demo.png").read_bytes()
+
+
+def test_without_scikit_learn_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"tether\[demo\]"):
+        demo.run(tmp_path)
