@@ -1,0 +1,142 @@
+"""Learn then Test: thresholds whose risk is shown to be at most alpha, with high probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tether import _check
+from tether._check import Floats
+from tether._condition import at_most
+from tether.risk.curve import Sweep
+from tether.risk.driver import Request, Rule
+from tether.risk.groups import select_grouped
+from tether.risk.pvalues import Betting, hoeffding_bentkus, largest_rejected_sum
+from tether.risk.selection import Selection, Stability
+from tether.risk.weights import ItemWeights
+
+PROCEDURES = ("fixed_sequence", "bonferroni", "holm")
+PVALUES = ("hoeffding_bentkus", "wsr")
+
+
+def ltt(
+    losses: Any,
+    thresholds: Any = None,
+    *,
+    alpha: Any,
+    bound: Any = 1.0,
+    loss: Any = None,
+    delta: float = 0.1,
+    procedure: str = "fixed_sequence",
+    pvalue: str = "hoeffding_bentkus",
+    groups: Any = None,
+    minimum_group: int | None = None,
+) -> Selection:
+    """The boldest threshold that testing shows to have risk ≤ alpha.
+
+    Promised: with probability at least 1 − delta over the items at hand, the risk at the threshold
+    is at most alpha, for independent, identically distributed items with losses in [0, bound].
+    `fixed_sequence` tests from the safest on and stops at the first failure; `bonferroni` and
+    `holm` need thresholds chosen before seeing the data. `wsr` looks at every item at every
+    candidate: on large data, give it thresholds.
+
+    >>> import numpy as np, tether
+    >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
+    >>> found = tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive")
+    >>> found.threshold, round(found.risk, 3)
+    (0.347, 0.133)
+    """
+    delta = _check.number("delta", delta, above=0, below=1)
+    procedure = _check.choice("procedure", procedure, PROCEDURES)
+    pvalue = _check.choice("pvalue", pvalue, PVALUES)
+
+    def stop(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[int]:
+        for sweep in sweeps:
+            _testable(sweep, procedure, pvalue)
+        pairs = list(zip(sweeps, alphas, strict=True))
+        if procedure == "fixed_sequence":
+            walk = _walk_sums if pvalue == "hoeffding_bentkus" else _walk
+            return [walk(sweep, level, delta, pvalue) for sweep, level in pairs]
+        count = len(sweeps[0].thresholds)
+        values = [_pvalues(sweep, a, delta / count, pvalue, slice(0, count)) for sweep, a in pairs]
+        # A threshold is good only if every loss is in hand: its p-value is the largest of theirs.
+        passed = _family(np.max(values, axis=0), delta, procedure)
+        boldest = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
+        return [boldest] * len(sweeps)
+
+    def promise(sweep: Sweep, level: float, stability: Stability | None) -> str:
+        return (
+            f"with probability at least {1 - delta:g}, risk ≤ {level:g}, for independent, "
+            "identically distributed items"
+        )
+
+    settings = {"delta": delta, "procedure": procedure, "pvalue": pvalue}
+    rule = Rule("LTT", stop, promise, conservative=False, settings=settings)
+    request = Request(losses, thresholds, alpha, bound, loss, ItemWeights())
+    return select_grouped(rule, request, groups, minimum_group)
+
+
+def _testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
+    if sweep.weighted:
+        raise ValueError("ltt tests unweighted items; this sweep has weights: use gcrc or crc")
+    if sweep.exact and procedure != "fixed_sequence":
+        raise ValueError(
+            f"procedure = {procedure!r} needs thresholds chosen before seeing the data; only "
+            "'fixed_sequence' may try every score"
+        )
+    if pvalue == "wsr" and sweep.dense is None:
+        raise ValueError(
+            "pvalue = 'wsr' sets its stakes by the number of items, which a passing stream does "
+            "not tell: give an array or a list of chunks"
+        )
+
+
+def _pvalues(sweep: Sweep, alpha: float, level: float, kind: str, where: slice) -> Floats:
+    """P-values at a stretch of candidates, losses scaled to [0, 1]."""
+    scaled = alpha / sweep.bound
+    total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
+    if kind == "hoeffding_bentkus":
+        return hoeffding_bentkus(sweep.sums[where] / sweep.bound, total, scaled)
+    assert sweep.dense is not None
+    bets = Betting(scaled, level, total)
+    for block in sweep.dense(where, None):
+        bets.update(block / sweep.bound)
+    return bets.pvalues()
+
+
+def _walk(sweep: Sweep, alpha: float, delta: float, kind: str) -> int:
+    """Test one candidate after another, safest first, until one is not shown to be good."""
+    first, width = 0, 64
+    while first < len(sweep.thresholds):
+        where = slice(first, min(first + width, len(sweep.thresholds)))
+        failed = ~at_most(_pvalues(sweep, alpha, delta, kind, where), delta)
+        if failed.any():
+            return first + int(np.argmax(failed)) - 1
+        first, width = where.stop, min(2 * width, 1024)
+    return len(sweep.thresholds) - 1
+
+
+def _walk_sums(sweep: Sweep, alpha: float, delta: float, kind: str) -> int:
+    """The same for Hoeffding–Bentkus, whose p-value rises with the sum: compare sums instead."""
+    if not isinstance(sweep.total, float):
+        return _walk(sweep, alpha, delta, kind)
+    limit = largest_rejected_sum(int(sweep.total), alpha / sweep.bound, delta) * sweep.bound
+    if limit < 0:
+        return -1
+    failed = ~at_most(sweep.sums, limit)
+    return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
+
+
+def _family(pvalues: Floats, delta: float, procedure: str) -> Any:
+    """Which thresholds are shown to be good, with at most a chance delta of any mistake."""
+    count = len(pvalues)
+    if procedure == "bonferroni":
+        return at_most(pvalues, delta / count)
+    order = np.argsort(pvalues, kind="stable")
+    passed = at_most(pvalues[order], delta / np.arange(count, 0, -1))
+    reached = count if passed.all() else int(np.argmin(passed))
+    shown = np.zeros(count, dtype=np.bool_)
+    shown[order[:reached]] = True
+    return shown
