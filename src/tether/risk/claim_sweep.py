@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tether._check import Floats
-from tether.risk import events
-from tether.risk.claims import Claims
+from tether.risk.claims import Booleans, Claims
 from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
+from tether.risk.events import claim_steps, dense_losses, event_index
 from tether.risk.losses import ClaimLoss
+from tether.risk.running import Order, binned_sums
 from tether.risk.weights import ItemWeights
 
 
@@ -22,56 +23,53 @@ def sweep_claims(
     bound: float,
     weights: ItemWeights,
     *,
-    plain: bool,
     envelope: bool,
 ) -> Sweep:
-    """Sums of the losses (`plain`) and of their envelopes at every candidate."""
+    """Sums of the losses, and of their envelopes where asked, at every candidate."""
     larger = loss.safer == "larger"
     total = weights.total(claims.items)
+    shares = None
+    if weights.values is not None:
+        shares = np.repeat(weights.values, np.diff(claims.offsets))
     exact = thresholds is None
     if exact:
-        keys, count, descending = claims.scores, None, larger
+        order = Order.of(claims.scores, larger_is_safer=larger)
+        keys, never = claims.scores, None
     else:
         candidates = given_thresholds(thresholds, loss.safer)
-        count, descending = len(candidates), False
-        keys = events.event_index(claims.scores, candidates, larger_is_safer=larger)
-    steps = events.claim_steps(
-        claims,
-        loss,
-        bound,
-        keys,
-        descending=descending,
-        never=count,
-        plain=plain,
-        envelope=envelope,
-    )
-    before = steps.before if weights.values is None else steps.before * weights.values
-    start = float(before.sum())
-    used = [step for step in (steps.plain, steps.envelope) if step is not None]
-    if weights.values is not None:
-        spread = np.repeat(weights.values, np.diff(claims.offsets))
-        for step in used:
-            step *= spread
-    if exact:
-        candidates, sums = events.running_sums(
-            claims.scores, used, [start] * len(used), larger_is_safer=larger
+        keys = event_index(claims.scores, candidates, larger_is_safer=larger)
+        never = len(candidates)
+
+    def summed(above: bool) -> tuple[Floats, Booleans]:
+        steps = claim_steps(
+            claims, loss, bound, keys, descending=exact and larger, never=never, envelope=above
         )
-    else:
-        sums = [events.binned_sums(keys, step, start, len(candidates)) for step in used]
-    faulty = np.flatnonzero(steps.faulty)
+        start = float(weights.apply(steps.before).sum())
+        if shares is not None:
+            np.multiply(steps.values, shares, out=steps.values)
+        if exact:
+            return order.sums(steps.values, start), steps.faulty
+        return binned_sums(keys, steps.values, start, len(candidates)), steps.faulty
+
+    sums, faulty = summed(False)
+    above = summed(True)[0] if envelope else None
+    if exact:
+        candidates = order.thresholds(claims.scores)
+    at_fault = np.flatnonzero(faulty)
 
     def dense(where: slice, items: Any = None) -> Iterator[Floats]:
         chosen = candidates[where]
-        named = np.arange(claims.items) if items is None else items
-        rows = max(1, CELLS // (len(chosen) + 1))
-        for first in range(0, len(named), rows):
-            part = claims.take(named[first : first + rows])
-            yield np.clip(events.dense_losses(part, loss, bound, chosen), 0, bound)
+        count = claims.items if items is None else len(items)
+        rows = max(1, CELLS // (len(chosen) + 1 + len(claims.scores) // claims.items))
+        for first in range(0, count, rows):
+            stop = min(first + rows, count)
+            part = claims.between(first, stop) if items is None else claims.take(items[first:stop])
+            yield dense_losses(part, loss, bound, chosen)
 
     return Sweep(
         thresholds=candidates,
-        sums=sums[0],
-        envelope=sums[-1] if envelope else None,
+        sums=sums,
+        envelope=above,
         total=total,
         test_weight=weights.test,
         items=claims.items,
@@ -79,8 +77,8 @@ def sweep_claims(
         bound=bound,
         loss=loss.name,
         safer=loss.safer,
-        faults=len(faulty),
-        faulty=tuple(int(i) for i in faulty[:NAMED]),
+        faults=len(at_fault),
+        faulty=tuple(int(i) for i in at_fault[:NAMED]),
         exact=exact,
         weighted=weights.values is not None,
         dense=dense,

@@ -57,7 +57,6 @@ def select(rule: Rule, request: Request) -> Selection:
             part.bound,
             part.weights,
             envelope=rule.envelope,
-            plain=not rule.envelope,
         )
         for part in parts
     ]
@@ -75,15 +74,16 @@ def select(rule: Rule, request: Request) -> Selection:
 def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = True) -> Selection:
     exists = index >= 0
     found = rule.stability(sweep, alpha, index) if alone and exists else None
-    sums = sweep if not rule.envelope else replace(sweep, sums=sweep.envelope)
+    if rule.envelope and sweep.envelope is not None:
+        sweep = replace(sweep, sums=sweep.envelope)
     at = slice(max(index, 0), max(index, 0) + 1)
-    thresholds, risks = _curve(sums, rule.conservative, index)
+    thresholds, risks = _curve(sweep, rule.conservative, index)
     safest = np.inf if sweep.safer == "larger" else -np.inf
     return Selection(
         method=rule.method,
         threshold=float(sweep.thresholds[index]) if exists else safest,
         exists=exists,
-        risk=float(sums.risks(conservative=rule.conservative, where=at)[0]),
+        risk=float(sweep.risks(conservative=rule.conservative, where=at)[0]),
         alpha=alpha,
         bound=sweep.bound,
         loss=sweep.loss,

@@ -9,9 +9,10 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether.risk import events
 from tether.risk.curve import CELLS, Sweep, given_thresholds
+from tether.risk.events import event_index
 from tether.risk.labels import ScoredLabels
+from tether.risk.running import Order, binned_sums
 from tether.risk.weights import ItemWeights
 
 # Each rate and its safe direction: of the selected, of the negative, of the positive.
@@ -29,7 +30,7 @@ def sweep_labels(
     loss = _check.choice("loss", "false_discovery" if loss is None else loss, LABEL_LOSSES)
     if bound < 1:
         raise ValueError(f"bound must be at least 1 for {loss!r}, got {bound:g}")
-    weights.total(given.items)
+    weights.total(given.items)  # one weight an item, or an error
     safer = LABEL_LOSSES[loss]
     larger = safer == "larger"
     among = np.arange(given.items)
@@ -40,19 +41,17 @@ def sweep_labels(
             f"labels hold no {int(loss == 'false_negative')}: the {loss} rate is undefined"
         )
     part, weights = given.take(among), weights.take(among)
-    mass = np.ones(part.items) if weights.values is None else weights.values
+    mass = weights.apply(np.ones(part.items))
     wrong = mass * ~part.labels if loss == "false_discovery" else mass
     exact = thresholds is None
     if exact:
-        candidates, (sums, counts) = events.running_sums(
-            part.scores, [wrong, mass], [0.0, 0.0], larger_is_safer=larger
-        )
+        order = Order.of(part.scores, larger_is_safer=larger)
+        candidates = order.thresholds(part.scores)
+        sums, counts = order.sums(wrong, 0.0), order.sums(mass, 0.0)
     else:
         candidates = given_thresholds(thresholds, safer)
-        keys = events.event_index(part.scores, candidates, larger_is_safer=larger)
-        sums, counts = (
-            events.binned_sums(keys, step, 0.0, len(candidates)) for step in (wrong, mass)
-        )
+        keys = event_index(part.scores, candidates, larger_is_safer=larger)
+        sums, counts = (binned_sums(keys, step, 0.0, len(candidates)) for step in (wrong, mass))
 
     def dense(where: slice, items: Any = None) -> Iterator[Floats]:
         """Losses; NaN where an item is not among those the rate is of."""
@@ -61,7 +60,7 @@ def sweep_labels(
         rows = max(1, CELLS // (len(chosen) + 1))
         for first in range(0, len(named), rows):
             some = named[first : first + rows]
-            keys = events.event_index(part.scores[some], chosen, larger_is_safer=larger)
+            keys = event_index(part.scores[some], chosen, larger_is_safer=larger)
             moved = keys[:, None] <= np.arange(len(chosen))
             if loss == "false_discovery":
                 lost = ~part.labels[some, None]

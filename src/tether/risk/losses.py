@@ -27,13 +27,15 @@ class ClaimLoss:
     `safer` tells which way is safe: where larger thresholds are, claims enter as the threshold
     falls from +inf; where smaller ones are, claims leave as it rises from the lowest score.
     `after(supported)` takes blocks (items × claims, in the order of events) and gives the loss
-    after each event; `before(supported)` gives it before the first, one an item.
+    after each event; `before(supported)` gives it before the first, one an item. Where a loss
+    depends on counts alone, `counted(kept true, kept false, all true)` gives it at one threshold.
     """
 
     name: str
     safer: str
     after: Callable[[Booleans], Floats]
     before: Callable[[Booleans], Floats]
+    counted: Callable[[Floats, Floats, Floats], Floats] | None = None
 
 
 def _false_share(supported: Booleans) -> Floats:
@@ -57,9 +59,27 @@ def _nothing(supported: Booleans) -> Floats:
 
 
 CLAIM_LOSSES = {
-    "fdr": ClaimLoss("fdr", "larger", _false_share, _nothing),
-    "any_false": ClaimLoss("any_false", "larger", _any_false, _nothing),
-    "miss": ClaimLoss("miss", "smaller", _missed_share, _nothing),
+    "fdr": ClaimLoss(
+        "fdr",
+        "larger",
+        _false_share,
+        _nothing,
+        lambda true, false, every: false / np.maximum(true + false, 1),
+    ),
+    "any_false": ClaimLoss(
+        "any_false",
+        "larger",
+        _any_false,
+        _nothing,
+        lambda true, false, every: np.minimum(false, 1),
+    ),
+    "miss": ClaimLoss(
+        "miss",
+        "smaller",
+        _missed_share,
+        _nothing,
+        lambda true, false, every: (every - true) / np.maximum(every, 1),
+    ),
 }
 
 

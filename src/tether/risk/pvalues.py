@@ -24,20 +24,29 @@ def _hoeffding(mean: Any, count: Any, alpha: float) -> Floats:
     return np.asarray(np.exp(-count * entropy))
 
 
+def _bentkus(whole: Any, count: Any, alpha: float) -> Floats:
+    """The tail P(Binomial(count, alpha) ≤ whole), times e."""
+    from scipy.special import betainc
+
+    inside = np.clip(whole, 0, np.maximum(count - 1, 0))  # the incomplete beta needs whole < count
+    chance = np.where(
+        whole < count, betainc(np.maximum(count - inside, 1), inside + 1, 1 - alpha), 1
+    )
+    return np.asarray(math.e * np.where(whole < 0, 0.0, chance))
+
+
 def hoeffding_bentkus(sums: Any, count: Any, alpha: float) -> Floats:
     """The smaller of Hoeffding's and Bentkus's bounds, from the sum of `count` losses.
 
     >>> hoeffding_bentkus([0.0, 2.0, 10.0], 100, 0.1).round(4)
     array([0.    , 0.0053, 1.    ])
     """
-    from scipy.stats import binom
-
     sums, count = np.asarray(sums, dtype=np.float64), np.asarray(count, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(count > 0, sums / count, 1.0)  # nothing seen: nothing shown
     whole = np.ceil(sums - TOLERANCE * np.maximum(sums, 1))  # 3.0000000001 is a rounded 3
-    bentkus = math.e * binom.cdf(whole, count, alpha)
-    return np.asarray(np.minimum(np.minimum(_hoeffding(mean, count, alpha), bentkus), 1.0))
+    both = np.minimum(_hoeffding(mean, count, alpha), _bentkus(whole, count, alpha))
+    return np.asarray(np.minimum(both, 1.0))
 
 
 def largest_rejected_sum(count: int, alpha: float, level: float) -> float:
@@ -45,24 +54,19 @@ def largest_rejected_sum(count: int, alpha: float, level: float) -> float:
 
     The p-value rises with the sum, so a whole sweep is tested by one comparison a threshold.
     """
-    from scipy.optimize import brentq
-    from scipy.stats import binom
-
-    # Bentkus: the p-value only depends on the sum rounded up to a whole number.
-    whole = float(binom.ppf(min(level / math.e, 1.0), count, alpha))
-    while whole >= 0 and math.e * binom.cdf(whole, count, alpha) > level:
-        whole -= 1
-
-    def excess(mean: float) -> float:
-        return math.log(max(float(_hoeffding(mean, count, alpha)), 1e-300)) - math.log(level)
-
-    hoeffding = -1.0
-    if level > 0 and excess(0.0) <= 0:
-        root = brentq(excess, 0.0, alpha, xtol=1e-15, rtol=1e-14)
-        hoeffding = count * float(root)
-        while float(_hoeffding(hoeffding / count, count, alpha)) > level:
-            hoeffding *= 1 - 1e-13
-    return max(whole, hoeffding)
+    # Bentkus only sees the sum rounded up to a whole number: halve between whole numbers.
+    low, high = -1, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _bentkus(middle, count, alpha) <= level else (low, middle)
+    whole = float(low)
+    if _hoeffding(0.0, count, alpha) > level:
+        return whole
+    below, above = 0.0, alpha * count
+    while below < (middle_sum := (below + above) / 2) < above:
+        passed = _hoeffding(middle_sum / count, count, alpha) <= level
+        below, above = (middle_sum, above) if passed else (below, middle_sum)
+    return max(whole, below)
 
 
 class Betting:

@@ -47,7 +47,6 @@ def prepare(
     weights: ItemWeights,
     *,
     envelope: bool = False,
-    plain: bool = True,
 ) -> Sweep:
     """The sweep of any kind of input, with the sums a method needs and no others."""
     bound = _check.number("bound", bound, above=0, below=np.inf)
@@ -55,9 +54,7 @@ def prepare(
         return losses
     if isinstance(losses, Claims):
         chosen = claim_loss("fdr" if loss is None else loss)
-        return sweep_claims(
-            losses, thresholds, chosen, bound, weights, plain=plain, envelope=envelope
-        )
+        return sweep_claims(losses, thresholds, chosen, bound, weights, envelope=envelope)
     if isinstance(losses, ScoredLabels):
         return sweep_labels(losses, thresholds, loss, bound, weights)
     if loss is not None:

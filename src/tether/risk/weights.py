@@ -27,6 +27,10 @@ class ItemWeights:
         """The weights of some items; the item to come keeps its own."""
         return self if self.values is None else ItemWeights(self.values[items], self.test)
 
+    def apply(self, values: Floats) -> Floats:
+        """Values, one an item, times the weights."""
+        return values if self.values is None else values * self.values
+
     def total(self, items: int) -> float:
         """The sum of the weights of the items at hand."""
         if self.values is None:
