@@ -44,22 +44,13 @@ class Request:
     bound: Any
     loss: Any
     weights: ItemWeights
+    name: str | None = None
 
 
 def select(rule: Rule, request: Request) -> Selection:
     """Sweep each loss, stop by the rule, take the safest of the thresholds, and say so."""
     parts = _separate(request)
-    sweeps = [
-        prepare(
-            part.losses,
-            part.thresholds,
-            part.loss,
-            part.bound,
-            part.weights,
-            envelope=rule.envelope,
-        )
-        for part in parts
-    ]
+    sweeps = [_sweep(rule, part) for part in parts]
     alphas = [
         _check.number(_named("alpha", parts, i), parts[i].alpha, above=0, below=sweep.bound)
         for i, sweep in enumerate(sweeps)
@@ -68,7 +59,14 @@ def select(rule: Rule, request: Request) -> Selection:
     stops = rule.stop(sweeps, alphas)
     if len(sweeps) == 1:
         return _describe(rule, sweeps[0], alphas[0], stops[0])
-    return _combine(rule, sweeps, alphas, stops, parts)
+    return _combine(rule, sweeps, alphas, stops)
+
+
+def _sweep(rule: Rule, part: Request) -> Sweep:
+    found = prepare(
+        part.losses, part.thresholds, part.loss, part.bound, part.weights, envelope=rule.envelope
+    )
+    return found if part.name is None else replace(found, loss=part.name)
 
 
 def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = True) -> Selection:
@@ -144,7 +142,6 @@ def _combine(
     sweeps: Sequence[Sweep],
     alphas: Sequence[float],
     stops: Sequence[int],
-    requests: Sequence[Request],
 ) -> Selection:
     """Several losses: the safest of their thresholds, at which each is described."""
     larger = sweeps[0].safer == "larger"
@@ -159,10 +156,6 @@ def _combine(
     ]
     if min(stops) >= 0:
         parts = [replace(part, threshold=float(threshold)) for part in parts]
-    parts = [
-        replace(part, loss=request.loss if isinstance(request.loss, str) else part.loss)
-        for part, request in zip(parts, requests, strict=True)
-    ]
     binding = max(parts, key=lambda part: part.risk / part.alpha)
     failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop < 0]
     warnings = [f"{part.loss}: {warning}" for part in parts for warning in part.warnings]
@@ -187,7 +180,7 @@ def _index_at(sweep: Sweep, threshold: float) -> int:
 def _separate(request: Request) -> list[Request]:
     """One request a loss: a mapping of names to losses, or several names of claim losses."""
     if isinstance(request.losses, Mapping):
-        names = list(request.losses)
+        names: list[Any] = list(request.losses)
         if not names:
             raise ValueError("losses is an empty mapping: at least one loss is needed")
         if request.loss is not None:
@@ -198,19 +191,25 @@ def _separate(request: Request) -> list[Request]:
         kinds = list(request.loss)
         if not kinds:
             raise ValueError("loss is an empty list: at least one loss is needed")
-        names = [kind if isinstance(kind, str) else f"loss {i}" for i, kind in enumerate(kinds)]
+        names = kinds
         inputs = [request.losses] * len(kinds)
     else:
         return [request]
     alphas = _spread("alpha", request.alpha, names)
     bounds = _spread("bound", request.bound, names)
     return [
-        replace(request, losses=given, loss=kind, alpha=alpha, bound=bound)
-        for given, kind, alpha, bound in zip(inputs, kinds, alphas, bounds, strict=True)
+        replace(request, losses=given, loss=kind, alpha=alpha, bound=bound, name=_word(name))
+        for given, kind, alpha, bound, name in zip(
+            inputs, kinds, alphas, bounds, names, strict=True
+        )
     ]
 
 
-def _spread(name: str, value: Any, names: Sequence[str]) -> list[Any]:
+def _word(name: Any) -> str | None:
+    return None if callable(name) else str(name)
+
+
+def _spread(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
     """One value a loss: by name, in order, or the same for all."""
     if isinstance(value, Mapping):
         if set(value) != set(names):

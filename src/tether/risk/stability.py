@@ -116,7 +116,7 @@ def conservative_alpha(
     >>> grid = np.linspace(0, 1, 21)
     >>> losses = np.abs(np.sin(np.arange(50)))[:, None] * (1 - grid)
     >>> conservative_alpha(losses, grid, alpha=0.3, lipschitz=1.0)
-    0.249
+    0.2895
     """
     sweep = prepare(losses, thresholds, loss, bound, ItemWeights())
     alpha = _check.number("alpha", alpha, above=0, below=sweep.bound)
