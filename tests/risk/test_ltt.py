@@ -13,6 +13,8 @@ PVALUES = st.sampled_from(["hoeffding_bentkus", "wsr"])
 
 
 def slow_pvalues(rows, alpha, level, kind):
+    if kind == "wsr":
+        rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
     columns = list(zip(*rows, strict=True))
     if kind == "wsr":
         return [direct.betting(map(float, c), float(alpha), level, len(rows)) for c in columns]
@@ -143,7 +145,24 @@ def test_wsr_walks_past_its_first_batch_of_candidates():
     claims = tether.Claims(scores, rng.random(600) < 0.3 + 0.7 * scores, np.arange(0, 601, 2))
     found = tether.ltt(claims, alpha=0.3, pvalue="wsr")
     swept = tether.sweep(claims)
-    (losses,) = swept.dense(slice(None), None)
+    (losses,) = swept.dense(slice(None), np.random.default_rng(0).permutation(300))
     index = walk([direct.betting(c, 0.3, 0.1, 300) for c in losses.T], 0.1)
     assert index > 64
     assert found.threshold == swept.thresholds[index]
+
+
+def test_betting_does_not_believe_a_sorted_table():
+    """Losses sorted by size: in that order, early wins would stand for the whole."""
+    losses = np.sort(np.random.default_rng(0).random(400) < 0.5)[:, None].astype(float)
+    found = tether.ltt(losses, alpha=0.3, pvalue="wsr")
+    assert not found.exists
+
+
+def test_the_shuffle_is_the_callers():
+    losses = np.random.default_rng(1).random((80, 300)) * np.linspace(0.5, 0.1, 300)
+    thresholds = [
+        tether.ltt(losses, alpha=0.2, pvalue="wsr", rng=np.random.default_rng(seed)).threshold
+        for seed in (0, 0, 1, 2, 3, 4)
+    ]
+    assert thresholds[0] == thresholds[1]
+    assert len(set(thresholds)) > 1

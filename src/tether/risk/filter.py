@@ -21,6 +21,8 @@ def filter_claims(selection: Selection, scores: Any, *, groups: Any = None) -> B
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
+    if np.size(scores) == 0:  # an item without claims
+        return np.zeros(0, dtype=np.bool_)
     scores = finite("scores", scores)
     if groups is None:
         if selection.groups:

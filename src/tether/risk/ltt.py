@@ -33,6 +33,7 @@ def ltt(
     pvalue: str = "hoeffding_bentkus",
     groups: Any = None,
     minimum_group: int | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Selection:
     """The boldest threshold that testing shows to have risk ≤ alpha.
 
@@ -40,7 +41,8 @@ def ltt(
     is at most alpha, for independent, identically distributed items with losses in [0, bound].
     `fixed_sequence` tests from the safest on and stops at the first failure; `bonferroni` and
     `holm` need thresholds chosen before seeing the data. `wsr` looks at every item at every
-    candidate: on large data, give it thresholds.
+    candidate (on large data, give it thresholds), in an order that must not depend on the losses:
+    it shuffles the items by `rng`, or by a fixed seed.
 
     >>> import numpy as np, tether
     >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
@@ -56,11 +58,19 @@ def ltt(
         for sweep in sweeps:
             _testable(sweep, procedure, pvalue)
         pairs = list(zip(sweeps, alphas, strict=True))
+
+        def shuffle(sweep: Sweep) -> Any:
+            if pvalue != "wsr":
+                return None
+            return (rng or np.random.default_rng(0)).permutation(sweep.items)
+
         if procedure == "fixed_sequence":
-            walk = _walk_sums if pvalue == "hoeffding_bentkus" else _walk
-            return [walk(sweep, level, delta, pvalue) for sweep, level in pairs]
+            return [_walk(sweep, level, delta, shuffle(sweep)) for sweep, level in pairs]
         count = len(sweeps[0].thresholds)
-        values = [_pvalues(sweep, a, delta / count, pvalue, slice(0, count)) for sweep, a in pairs]
+        values = [
+            _pvalues(sweep, level, delta / count, shuffle(sweep), slice(0, count))
+            for sweep, level in pairs
+        ]
         # A threshold is good only if every loss is in hand: its p-value is the largest of theirs.
         passed = _family(np.max(values, axis=0), delta, procedure)
         boldest = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
@@ -93,40 +103,34 @@ def _testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
         )
 
 
-def _pvalues(sweep: Sweep, alpha: float, level: float, kind: str, where: slice) -> Floats:
-    """P-values at a stretch of candidates, losses scaled to [0, 1]."""
+def _pvalues(sweep: Sweep, alpha: float, level: float, shuffle: Any, where: slice) -> Floats:
+    """P-values at a stretch of candidates, losses scaled to [0, 1]; bets where shuffled."""
     scaled = alpha / sweep.bound
     total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
-    if kind == "hoeffding_bentkus":
+    if shuffle is None:
         return hoeffding_bentkus(sweep.sums[where] / sweep.bound, total, scaled)
     assert sweep.dense is not None
     bets = Betting(scaled, level, total)
-    for block in sweep.dense(where, None):
+    for block in sweep.dense(where, shuffle):
         bets.update(block / sweep.bound)
     return bets.pvalues()
 
 
-def _walk(sweep: Sweep, alpha: float, delta: float, kind: str) -> int:
+def _walk(sweep: Sweep, alpha: float, delta: float, shuffle: Any) -> int:
     """Test one candidate after another, safest first, until one is not shown to be good."""
+    if shuffle is None and isinstance(sweep.total, float):
+        # Hoeffding–Bentkus p-values rise with the sum: compare sums with the largest that passes.
+        limit = largest_rejected_sum(int(sweep.total), alpha / sweep.bound, delta) * sweep.bound
+        failed = ~at_most(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
+        return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
     first, width = 0, 64
     while first < len(sweep.thresholds):
         where = slice(first, min(first + width, len(sweep.thresholds)))
-        failed = ~at_most(_pvalues(sweep, alpha, delta, kind, where), delta)
+        failed = ~at_most(_pvalues(sweep, alpha, delta, shuffle, where), delta)
         if failed.any():
             return first + int(np.argmax(failed)) - 1
         first, width = where.stop, min(2 * width, 1024)
     return len(sweep.thresholds) - 1
-
-
-def _walk_sums(sweep: Sweep, alpha: float, delta: float, kind: str) -> int:
-    """The same for Hoeffding–Bentkus, whose p-value rises with the sum: compare sums instead."""
-    if not isinstance(sweep.total, float):
-        return _walk(sweep, alpha, delta, kind)
-    limit = largest_rejected_sum(int(sweep.total), alpha / sweep.bound, delta) * sweep.bound
-    if limit < 0:
-        return -1
-    failed = ~at_most(sweep.sums, limit)
-    return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
 
 
 def _family(pvalues: Floats, delta: float, procedure: str) -> Any:

@@ -97,14 +97,27 @@ def matrix_sums(
         items += len(block)
 
     def dense(where: slice, named: Any = None) -> Iterator[Floats]:
-        assert named is None, "a matrix is read whole"
-        for block in blocks(chunks, bound):
-            yield block[:, ::-1][:, where]
+        parts = blocks(chunks, bound) if named is None else _picked(chunks, named)
+        return (block[:, ::-1][:, where] for block in parts)
 
     candidates = _columns(thresholds, len(sums))
     return MatrixSums(
         candidates, sums, above if envelope else None, items, faulty, dense if again else None
     )
+
+
+def _picked(chunks: Any, named: Any) -> Iterator[Floats]:
+    """Rows by their number, across chunks, in the order asked for."""
+    chunks = [np.asanyarray(chunk) for chunk in chunks]
+    begins = np.cumsum([0] + [len(chunk) for chunk in chunks])
+    rows = max(1, CELLS // chunks[0].shape[1])
+    for first in range(0, len(named), rows):
+        part = named[first : first + rows]
+        block = np.empty((len(part), chunks[0].shape[1]))
+        for chunk, begin in zip(chunks, begins, strict=False):
+            inside = (part >= begin) & (part < begin + len(chunk))
+            block[inside] = chunk[part[inside] - begin]
+        yield block
 
 
 def _added(sums: Floats, block: Floats, share: Any) -> Floats:

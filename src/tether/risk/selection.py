@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,10 @@ class Selection:
         return cls.from_dict(_record.read(path, KIND))
 
     def __str__(self) -> str:
-        lines = [f"{self.method}: {_verdict(self)}"]
-        if not self.groups:
-            lines += _facts(self)
+        if self.groups:
+            lines = [f"{self.method}: one threshold a group"]
+        else:
+            lines = [f"{self.method}: {_verdict(self)}", *_facts(self)]
         for part in self.parts:
             lines.append(f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}")
         for name, part in self.groups.items():
@@ -148,8 +149,3 @@ def _facts(found: Selection) -> list[str]:
         + (f" ({settings})" if settings else ""),
         f"  calibrated  on {size}",
     ]
-
-
-def with_warnings(found: Selection, *more: str) -> Selection:
-    """The same selection with further warnings."""
-    return replace(found, warnings=(*found.warnings, *more))

@@ -1,0 +1,1 @@
+"""What tether costs and whether it holds: every figure in the documentation comes from here."""
