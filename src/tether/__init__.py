@@ -10,6 +10,7 @@ from tether.risk import (
     gcrc,
     ltt,
     monotonized_crc,
+    spread_ties,
     sweep,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "gcrc",
     "ltt",
     "monotonized_crc",
+    "spread_ties",
     "sweep",
 ]

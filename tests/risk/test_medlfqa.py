@@ -1,7 +1,8 @@
 """Medical answers with labelled claims: 25 splits, 70 % to calibrate and 30 % to test.
 
-The figures to meet are those of a grid of 200 thresholds with jittered scores on the same data;
-an exact sweep of all scores should meet or beat them within the noise of the splits.
+The recalls to meet are those of a grid of 200 thresholds on scores whose ties were broken at
+random. Two of the three scores have so few values that one tie holds a large share of all claims;
+an exact sweep, which never splits a tie, then keeps less. With ties spread as there, it meets them.
 """
 
 import os
@@ -34,13 +35,16 @@ def false_share_and_recall(claims, threshold):
     return ((count - true) / np.maximum(count, 1)).mean(), (true[some] / every[some]).mean()
 
 
-@pytest.mark.parametrize("score", RECALLS)
-def test_false_claims_stay_within_alpha_and_true_ones_are_kept(score):
+def splits(score, spread):
+    """Mean share of false claims and recall at each alpha, with standard errors."""
     data = np.load(FILE)
-    claims = tether.Claims(data[score], data["is_supported"], data["offsets"])
     rng = np.random.default_rng(20)
     found = np.empty((25, len(ALPHAS), 2))
     for split in range(25):
+        scores = data[score]
+        if spread:
+            scores = tether.spread_ties(scores, rng, width=spread)
+        claims = tether.Claims(scores, data["is_supported"], data["offsets"])
         order = rng.permutation(claims.items)
         cut = round(0.7 * claims.items)
         swept = tether.sweep(claims.take(order[:cut]), envelope=False)
@@ -48,9 +52,24 @@ def test_false_claims_stay_within_alpha_and_true_ones_are_kept(score):
         for j, alpha in enumerate(ALPHAS):
             chosen = tether.gcrc(swept, alpha=alpha, stability=False)
             found[split, j] = false_share_and_recall(test, chosen.threshold)
-    means, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / 5
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / 5
+
+
+@pytest.mark.parametrize(
+    ("score", "spread"),
+    [("selfeval", 1e-8), ("logprob", None), ("frequency", 1e-8)],
+)
+def test_false_claims_stay_within_alpha_and_true_ones_are_kept(score, spread):
+    means, errors = splits(score, spread)
     assert (means[:, 0] <= np.array(ALPHAS) + 3 * errors[:, 0]).all()
     for alpha, recall in RECALLS[score].items():
         j = ALPHAS.index(alpha)
         assert means[j, 1] >= recall - 3 * errors[j, 1]
-    print(score, np.round(means[:, 1], 3), np.round(errors[:, 1], 3), np.round(means[:, 0], 4))
+
+
+@pytest.mark.parametrize("score", ["selfeval", "frequency"])
+def test_whole_ties_are_safer_still(score):
+    means, errors = splits(score, None)
+    assert (means[:, 0] <= np.array(ALPHAS) + 3 * errors[:, 0]).all()
+    spread, _ = splits(score, 1e-8)
+    assert (means[:, 1] <= spread[:, 1] + 3 * errors[:, 1]).all()

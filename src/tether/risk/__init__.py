@@ -11,6 +11,7 @@ from tether.risk.monotonized import monotonized_crc
 from tether.risk.selection import Selection, Stability
 from tether.risk.stability import conservative_alpha
 from tether.risk.sweep import sweep
+from tether.risk.ties import spread_ties
 
 __all__ = [
     "Claims",
@@ -24,5 +25,6 @@ __all__ = [
     "gcrc",
     "ltt",
     "monotonized_crc",
+    "spread_ties",
     "sweep",
 ]
