@@ -72,4 +72,4 @@ def test_whole_ties_are_safer_still(score):
     means, errors = splits(score, None)
     assert (means[:, 0] <= np.array(ALPHAS) + 3 * errors[:, 0]).all()
     spread, _ = splits(score, 1e-8)
-    assert (means[:, 1] <= spread[:, 1] + 3 * errors[:, 1]).all()
+    assert (means[:, 1] <= spread[:, 1] + 3 * errors[:, 1] + 1e-3).all()
