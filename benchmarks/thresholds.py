@@ -75,11 +75,9 @@ def speed(items: int) -> None:
     for name, (task, most) in tasks.items():
         took = unit if most is None else seconds(task)
         held = extra_memory(task) / scores.nbytes
-        limits = ("", "") if most is None else (f"{most:g}", "4")
-        print(
-            f"{name:38s} {took:8.2f} {took / unit:6.2f} {limits[0]:>8s} {held:7.2f} {limits[1]:>8s}",
-            flush=True,
-        )
+        time_limit, memory_limit = ("", "") if most is None else (f"{most:g}", "4")
+        measured = f"{took:8.2f} {took / unit:6.2f} {time_limit:>8s} {held:7.2f}"
+        print(f"{name:38s} {measured} {memory_limit:>8s}", flush=True)
 
 
 def beside_mapie(items: int = 10_000, thresholds: int = 200) -> None:

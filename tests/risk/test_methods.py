@@ -52,7 +52,7 @@ def test_every_distinct_score(method, items, alpha, loss):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     items=direct.ITEMS,
     alpha=direct.ALPHAS,
@@ -71,7 +71,7 @@ def test_thresholds_chosen_beforehand(method, items, alpha, loss, chosen):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(items=direct.ITEMS, alpha=direct.ALPHAS, loss=LOSSES, data=st.data())
 def test_weighted_items(method, items, alpha, loss, data):
     fast, slow = METHODS[method]
@@ -98,7 +98,7 @@ def test_weighted_items(method, items, alpha, loss, data):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     rows=st.integers(1, 6).flatmap(
         lambda m: st.lists(
@@ -131,7 +131,7 @@ def test_a_callable_loss_takes_the_slow_road_to_the_same_place(items, alpha, nam
         assert (one.threshold, one.exists, one.faults) == (two.threshold, two.exists, two.faults)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(items=direct.ITEMS, alpha=direct.ALPHAS, other=direct.ALPHAS)
 def test_several_losses_take_the_safest_threshold(items, alpha, other):
     claims = tether.Claims(*direct.flat(items))

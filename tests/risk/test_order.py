@@ -10,8 +10,11 @@ def kinds(rng, size):
     yield rng.integers(-3, 3, size).astype(float)
     yield np.full(size, 0.5)
     yield np.where(rng.random(size) < 0.5, 0.0, -0.0)
-    yield 1 + rng.random(size) * 1e-13  # equal in all leading bits, and not equal
+    yield 1 + rng.random(size) * 1e-13
     yield 1 + rng.integers(0, 40, size) * 2.0**-52
+    close = rng.choice([-1, 1, 3], size) * (1 + rng.integers(0, 40, size) * 2.0**-52)
+    close[:2] = -1e300, 1e300  # so wide that close scores share all leading bits
+    yield close
     yield rng.normal(size=size) * 10.0 ** rng.integers(-300, 300, size)
     yield np.array([*rng.random(size - 1), 1e300])
 

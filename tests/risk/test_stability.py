@@ -28,7 +28,7 @@ def slow_moves(rows, thresholds, alpha, bound=1):
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     items=direct.ITEMS,
     alpha=direct.ALPHAS,
@@ -125,7 +125,7 @@ def test_the_counterexample_is_caught_by_the_conservative_level():
     assert np.mean(deployed) <= ALPHA
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     rows=st.lists(st.lists(st.integers(0, 8), min_size=5, max_size=5), min_size=2, max_size=9),
     alpha=direct.ALPHAS,
