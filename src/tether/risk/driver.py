@@ -125,10 +125,8 @@ def _outcome(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, .
 def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Any, Any]:
     """The curve in rising order of thresholds, thinned evenly but for the chosen candidate."""
     count = len(sweep.thresholds)
-    picked = np.arange(count)
-    if count > CURVE_POINTS:
-        picked = np.linspace(0, count - 1, CURVE_POINTS).astype(np.int64)
-        picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
+    picked = np.linspace(0, count - 1, min(count, CURVE_POINTS)).astype(np.int64)
+    picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
     thresholds, risks = (
         sweep.thresholds[picked],
         sweep.risks(conservative=conservative, where=picked),
