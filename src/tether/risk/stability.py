@@ -37,7 +37,7 @@ def moves(sweep: Sweep, alpha: float) -> Floats | None:
         return np.zeros(sweep.items)
     inside = sums[window]
     peaks = np.maximum.accumulate(inside)
-    reached = np.empty((2, sweep.items))
+    reached = np.empty((2, sweep.items), dtype=np.int64)
     if sweep.claims is None:
         rows = 0
         for block in sweep.dense(window, None):
@@ -55,20 +55,22 @@ def moves(sweep: Sweep, alpha: float) -> Floats | None:
             reached[:, named] = _violations(inside, block, room, bound)
             rows += len(block)
     # The threshold is the candidate before the violation; where none is left, the safest.
-    index = np.maximum(start + reached.astype(np.int64) - 1, 0)
     chosen = sweep.thresholds[max(before_first_violation(sweep, sums, alpha), 0)]
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(sweep.thresholds[index] - chosen)
-    return np.asarray(np.where(sweep.thresholds[index] == chosen, 0.0, distance).max(axis=0))
+    moved = np.zeros(sweep.items)
+    for violation in reached:
+        place = sweep.thresholds[np.maximum(start + violation - 1, 0)]
+        away = place != chosen  # from +inf to +inf is no move
+        moved[away] = np.maximum(moved[away], np.abs(place[away] - chosen))
+    return moved
 
 
 def _first(where: Any) -> int:
     return int(np.argmax(where)) if where.any() else len(where)
 
 
-def _violations(sums: Floats, losses: Floats, room: float, bound: float) -> Floats:
+def _violations(sums: Floats, losses: Floats, room: float, bound: float) -> Any:
     """First violation within the window for b = 0 and b = bound (its length: none)."""
-    found = np.empty((2, len(losses)))
+    found = np.empty((2, len(losses)), dtype=np.int64)
     for row, b in enumerate((0.0, bound)):
         fails = sums - losses + b > room
         found[row] = np.where(fails.any(axis=1), fails.argmax(axis=1), len(sums))
