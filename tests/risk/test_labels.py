@@ -135,3 +135,45 @@ def test_a_rate_that_falls_makes_crc_warn():
 def test_a_bound_below_one_is_refused():
     with pytest.raises(ValueError, match="bound must be at least 1 for 'false_discovery'"):
         tether.crc(tether.ScoredLabels([0.9], [0]), alpha=0.1, bound=0.5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    pairs=PAIRS,
+    alpha=direct.ALPHAS,
+    loss=st.sampled_from(["false_discovery", "false_positive", "false_negative"]),
+    data=st.data(),
+)
+def test_weighted_rates(pairs, alpha, loss, data):
+    size = len(pairs)
+    weights = data.draw(st.lists(st.integers(1, 4), min_size=size, max_size=size))
+    test = data.draw(st.integers(1, 4))
+    scores, labels = zip(*pairs, strict=True)
+    among = [
+        (score, label, weight)
+        for (score, label), weight in zip(pairs, weights, strict=True)
+        if loss == "false_discovery" or label == (loss == "false_negative")
+    ]
+    if not among:
+        return
+    thresholds = [*sorted({score for score, _, _ in among}), np.inf]
+    passing = []
+    for t in thresholds:
+        if loss == "false_discovery":
+            wrong = sum(w for score, label, w in among if score >= t and not label)
+            of = sum(w for score, _, w in among if score >= t)
+        else:
+            wrong = sum(w for score, _, w in among if (score >= t) == (loss == "false_positive"))
+            of = sum(w for _, _, w in among)
+        passing.append(Fraction(wrong + test, of + test) <= alpha)
+    found = tether.crc(
+        tether.ScoredLabels(scores, labels),
+        alpha=float(alpha),
+        loss=loss,
+        weights=weights,
+        test_weight=test,
+    )
+    passed = [t for t, good in zip(thresholds, passing, strict=True) if good]
+    assert found.exists == bool(passed)
+    if passed:
+        assert found.threshold == (max(passed) if loss == "false_negative" else min(passed))

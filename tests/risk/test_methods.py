@@ -107,14 +107,21 @@ def test_weighted_items(method, items, alpha, loss, data):
     ),
     alpha=direct.ALPHAS,
     bound=st.sampled_from([1, 2]),
+    data=st.data(),
 )
-def test_a_loss_matrix(method, rows, alpha, bound):
+def test_a_loss_matrix(method, rows, alpha, bound, data):
     fast, slow = METHODS[method]
     exact = [[Fraction(cell * bound, 8) for cell in row] for row in rows]
     columns = np.arange(len(rows[0]))[::-1]  # given safest last
     found = fast(np.array(exact, dtype=float)[:, ::-1], alpha=float(alpha), bound=bound)
     agree(found, columns, slow(exact, alpha, bound=bound))
     assert found.faults == len(direct.monotone(exact))
+    size = len(rows)
+    weights = data.draw(st.lists(st.integers(0, 4), min_size=size, max_size=size).filter(any))
+    weighted = fast(
+        np.array(exact, dtype=float)[:, ::-1], alpha=float(alpha), bound=bound, weights=weights
+    )
+    agree(weighted, columns, slow(exact, alpha, bound=bound, weights=weights, test=max(weights)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -152,3 +159,28 @@ def test_one_sweep_serves_all_methods(items, alpha):
     for method in (tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt):
         one, two = method(swept, alpha=float(alpha)), method(claims, alpha=float(alpha))
         assert (one.threshold, one.risk, one.exists) == (two.threshold, two.risk, two.exists)
+
+
+@settings(max_examples=200, deadline=None)
+@given(items=direct.ITEMS, alpha=direct.ALPHAS, data=st.data())
+def test_a_loss_that_keeping_nothing_has_too_is_weighted_throughout(items, alpha, data):
+    """Half the bound for an empty answer, and the false share otherwise."""
+
+    def loss(supported, kept):
+        return np.count_nonzero(kept & ~supported) / kept.sum() if kept.any() else 0.5
+
+    def exact(item, threshold):
+        kept = any(score >= threshold for score, _ in item)
+        return direct.fdr(item, threshold) if kept else Fraction(1, 2)
+
+    size = len(items)
+    weights = data.draw(st.lists(st.integers(1, 4), min_size=size, max_size=size))
+    thresholds = direct.candidates(items, "fdr")
+    rows = [[exact(item, t) for t in thresholds] for item in items]
+    index = direct.gcrc(rows, alpha, weights=weights, test=max(weights))
+    claims = tether.Claims(*direct.flat(items))
+    found = tether.gcrc(claims, alpha=float(alpha), loss=loss, weights=weights)
+    agree(found, thresholds, index)
+    index = direct.crc(direct.monotonized(rows), alpha, weights=weights, test=max(weights))
+    found = tether.monotonized_crc(claims, alpha=float(alpha), loss=loss, weights=weights)
+    agree(found, thresholds, index)
