@@ -76,7 +76,7 @@ def main() -> None:
         _, counts = np.unique(data[score], return_counts=True)
         tie = counts.max() / counts.sum()
         print(
-            f"{score}: {len(counts):,} distinct values, the commonest held by {tie:.0%} of claims"
+            f"{score}: {len(counts):,} distinct values, the commonest held by {tie:.1%} of claims"
         )
     print(f"{SPLITS} splits; false share / recall, in percent, by alpha")
     print(f"{'score':10s} {'ties':7s} {'method':16s}", *(f"{alpha:>12.2f}" for alpha in ALPHAS))

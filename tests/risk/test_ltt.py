@@ -166,3 +166,9 @@ def test_the_shuffle_is_the_callers():
     ]
     assert thresholds[0] == thresholds[1]
     assert len(set(thresholds)) > 1
+
+
+def test_a_family_is_the_same_for_every_loss():
+    losses = {name: tether.sweep(np.zeros((9, size))) for name, size in (("a", 2), ("b", 3))}
+    with pytest.raises(ValueError, match="needs the same thresholds for every loss"):
+        tether.ltt(losses, alpha=0.1, procedure="holm")

@@ -110,3 +110,13 @@ def test_a_sweep_shows_itself():
     assert swept.risks(conservative=False)[-1] == pytest.approx(
         1 - CLAIMS.supported.reshape(600, 5).mean()
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"thresholds": [0.5]}, {"loss": "fdr"}, {"bound": 2.0}, {"weights": np.ones(600)}],
+)
+def test_a_sweep_is_settled(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"{name} cannot be given with a sweep"):
+        tether.gcrc(tether.sweep(CLAIMS), alpha=0.2, **arguments)

@@ -67,6 +67,8 @@ def ltt(
         if procedure == "fixed_sequence":
             return [_walk(sweep, level, delta, shuffle(sweep)) for sweep, level in pairs]
         count = len(sweeps[0].thresholds)
+        if not all(np.array_equal(s.thresholds, sweeps[0].thresholds) for s in sweeps):
+            raise ValueError(f"procedure = {procedure!r} needs the same thresholds for every loss")
         values = [
             _pvalues(sweep, level, delta / count, shuffle(sweep), slice(0, count))
             for sweep, level in pairs

@@ -51,6 +51,7 @@ def prepare(
     """The sweep of any kind of input, with the sums a method needs and no others."""
     bound = _check.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Sweep):
+        _settled(losses, thresholds, loss, bound, weights)
         return losses
     if isinstance(losses, Claims):
         chosen = claim_loss("fdr" if loss is None else loss)
@@ -77,3 +78,16 @@ def prepare(
         weighted=weights.values is not None,
         dense=table.dense,
     )
+
+
+def _settled(given: Sweep, thresholds: Any, loss: Any, bound: float, weights: ItemWeights) -> None:
+    """Refuse arguments that a sweep has settled already, rather than ignore them."""
+    asked = {
+        "thresholds": thresholds is not None,
+        "loss": loss is not None,
+        "bound": bound not in (1.0, given.bound),
+        "weights": weights.values is not None,
+    }
+    for name, wanted in asked.items():
+        if wanted:
+            raise ValueError(f"{name} cannot be given with a sweep, which has its own: {given!r}")
