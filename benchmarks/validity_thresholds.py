@@ -164,6 +164,26 @@ def dips_world(alpha: float, items: int, columns: int = 60) -> World:
     return world
 
 
+def alarm_world(alpha: float, items: int) -> World:
+    """One threshold whose risk is exactly alpha: how often testing calls it safe by mistake."""
+
+    def world(rng: np.random.Generator) -> dict[str, tuple[float, str]]:
+        found = {}
+        for losses_name, column in (
+            ("coins", (rng.random(items) < alpha).astype(float)),
+            ("betas", rng.beta(2 * alpha, 2 * (1 - alpha), items)),
+        ):
+            for name, pvalue in (("HB", "hoeffding_bentkus"), ("WSR", "wsr")):
+                chosen = tether.ltt(
+                    column[:, None], alpha=alpha, delta=DELTA, pvalue=pvalue, rng=rng
+                )
+                alarm = alpha + 1e-6 if chosen.exists else 0.0  # a breath above: a mistake
+                found[f"{losses_name}, {name}"] = (alarm, "probability")
+        return found
+
+    return world
+
+
 def shift_world(alpha: float, items: int) -> World:
     """Hard items are rare at hand and common to come; the ratio of their shares is known."""
     here, there = 0.2, 0.6
@@ -284,6 +304,7 @@ def worlds() -> dict[str, tuple[float, World]]:
         "known shift, 100 items": (0.3, shift_world(0.3, 100)),
         "four groups, 200 items": (0.2, groups_world(0.2, 200)),
         "labels, 200 items": (0.15, labels_world(200)),
+        "risk exactly alpha, 200 items": (0.1, alarm_world(0.1, 200)),
     }
 
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas
 import pytest
 
 import tether
@@ -20,6 +21,7 @@ def test_streams_lists_and_memory_maps_are_the_same_matrix(method, tmp_path):
     whole = method(LOSSES, GRID, alpha=0.2)
     assert whole.exists
     same(whole, method(LOSSES.tolist(), GRID, alpha=0.2))
+    same(whole, method(pandas.DataFrame(LOSSES), GRID, alpha=0.2))
     same(whole, method([LOSSES[:13], LOSSES[13:]], GRID, alpha=0.2))
     same(whole, method((LOSSES[i : i + 9] for i in range(0, 60, 9)), GRID, alpha=0.2))
     np.save(tmp_path / "losses.npy", LOSSES)

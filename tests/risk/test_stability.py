@@ -159,6 +159,13 @@ def test_conservative_alpha_of_claims():
     assert found.stability.bound <= 0.3
 
 
+def test_where_no_level_pays_the_safest_is_kept():
+    losses = np.random.default_rng(5).random((100, 1)) * np.linspace(1, 0, 200)
+    level = tether.conservative_alpha(losses, alpha=0.4, lipschitz=1e9, levels=2)
+    assert 0 < level < 1 / 101
+    assert not tether.gcrc(losses, alpha=level).exists
+
+
 @pytest.mark.parametrize(
     ("losses", "arguments", "message"),
     [
