@@ -4,14 +4,14 @@
 over test questions of the share of kept claims that are false; recall is the mean share of true
 claims that are kept, over questions that have any.
 
-    python -m benchmarks.medlfqa_thresholds [path to medlfqa_arrays.npz]
+    python -m benchmarks.medlfqa_thresholds medlfqa_arrays.npz
+
+The file holds `offsets` and `is_supported` beside one array a score.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,6 @@ METHODS = {
     "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
     "LTT": lambda swept, alpha: tether.ltt(swept, alpha=alpha),
 }
-
-
-def data_file() -> Path:
-    """Where the claims are: under $TETHER_DATA, or beside the repository."""
-    folder = os.environ.get("TETHER_DATA", Path(__file__).parents[2] / "shared" / "data")
-    return Path(folder) / "medlfqa" / "medlfqa_arrays.npz"
 
 
 def false_share_and_recall(claims: tether.Claims, threshold: float) -> tuple[float, float]:
@@ -71,7 +65,9 @@ def splits(
 
 
 def main() -> None:
-    data = np.load(sys.argv[1] if len(sys.argv) > 1 else data_file())
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m benchmarks.medlfqa_thresholds medlfqa_arrays.npz")
+    data = np.load(sys.argv[1])
     for score in SPREADS:
         _, counts = np.unique(data[score], return_counts=True)
         tie = counts.max() / counts.sum()

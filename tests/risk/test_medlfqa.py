@@ -5,6 +5,9 @@ random. Two of the three scores have so few values that one tie holds a large sh
 an exact sweep, which never splits a tie, then keeps less. With ties spread as there, it meets them.
 """
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from benchmarks import medlfqa_thresholds as medlfqa
@@ -15,7 +18,8 @@ RECALLS = {
     "frequency": {0.04: 0.923},
 }
 ALPHAS = np.array(medlfqa.ALPHAS)
-FILE = medlfqa.data_file()
+DATA = Path(os.environ.get("TETHER_DATA", Path(__file__).parents[3] / "shared" / "data"))
+FILE = DATA / "medlfqa" / "medlfqa_arrays.npz"
 
 pytestmark = pytest.mark.skipif(not FILE.exists(), reason=f"no MedLFQA claims at {FILE}")
 
