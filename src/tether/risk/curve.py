@@ -1,0 +1,79 @@
+"""The risk at every candidate threshold, safest first: what all four methods read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether import _check
+from tether._check import Floats
+from tether.risk.claims import Claims
+
+NAMED = 5  # how many items at fault are named
+CELLS = 1 << 20  # cells of items × thresholds handled at once
+
+# Losses, items × a slice of the candidates, in blocks of items: of all items, or of those named.
+Dense = Callable[[slice, Any], Iterator[Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Sums of losses at every candidate threshold, from the safest to the boldest.
+
+    `sums` holds Σ w·loss, `envelope` the same for losses made monotone (when asked for), `total`
+    the sum of the weights that they are divided by (one number, or one a threshold for a rate
+    among the selected). Give a sweep to any of the four methods in place of the losses: the sort
+    is then paid for once.
+    """
+
+    thresholds: Floats
+    sums: Floats
+    envelope: Floats | None
+    total: float | Floats
+    test_weight: float
+    items: int
+    effective: float
+    bound: float
+    loss: str
+    safer: str
+    faults: int
+    faulty: tuple[int, ...]
+    exact: bool  # every distinct score is a candidate, rather than thresholds chosen beforehand
+    weighted: bool
+    dense: Dense | None = None
+    claims: Claims | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Sweep(loss={self.loss!r}, items={self.items}, candidates={len(self.thresholds)}, "
+            f"monotone={self.monotone})"
+        )
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no item's loss ever falls as the threshold gets bolder."""
+        return self.faults == 0
+
+    def risks(self, *, conservative: bool = True, where: Any = slice(None)) -> Floats:
+        """Risk at the candidates: with the item to come counted at the bound, or without it."""
+        extra = self.test_weight if conservative else 0.0
+        total = self.total if isinstance(self.total, float) else self.total[where]
+        with np.errstate(invalid="ignore"):  # a rate among none selected is not a number
+            return np.asarray((self.sums[where] + extra * self.bound) / (total + extra))
+
+
+def given_thresholds(thresholds: Any, safer: str) -> Floats:
+    """Thresholds chosen beforehand: finite or +inf, strictly rising; returned safest first."""
+    array = _check.floats("thresholds", thresholds)
+    if np.isnan(array).any():
+        _check.reject("thresholds", array, np.isnan(array), "a number")
+    if (np.diff(array) <= 0).any():
+        i = int(np.flatnonzero(np.diff(array) <= 0)[0])
+        raise ValueError(
+            f"thresholds must rise strictly, got thresholds[{i}] = {array[i]} before "
+            f"thresholds[{i + 1}] = {array[i + 1]}"
+        )
+    return array[::-1] if safer == "larger" else array

@@ -1,0 +1,90 @@
+"""The sweep of scored labels: error rates of a yes or no decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tether import _check
+from tether._check import Floats
+from tether.risk.curve import CELLS, Sweep, given_thresholds
+from tether.risk.events import event_index
+from tether.risk.labels import ScoredLabels
+from tether.risk.running import Order, binned_sums
+from tether.risk.weights import ItemWeights
+
+# Each rate and its safe direction: of the selected, of the negative, of the positive.
+LABEL_LOSSES = {
+    "false_discovery": "larger",
+    "false_positive": "larger",
+    "false_negative": "smaller",
+}
+
+
+def sweep_labels(
+    given: ScoredLabels, thresholds: Any, loss: Any, bound: float, weights: ItemWeights
+) -> Sweep:
+    """Rates of a yes or no decision: each among the items that it is a rate of."""
+    loss = _check.choice("loss", "false_discovery" if loss is None else loss, LABEL_LOSSES)
+    if bound < 1:
+        raise ValueError(f"bound must be at least 1 for {loss!r}, got {bound:g}")
+    weights.total(given.items)  # one weight an item, or an error
+    safer = LABEL_LOSSES[loss]
+    larger = safer == "larger"
+    among = np.arange(given.items)
+    if loss != "false_discovery":
+        among = np.flatnonzero(given.labels == (loss == "false_negative"))
+    if len(among) == 0:
+        raise ValueError(
+            f"labels hold no {int(loss == 'false_negative')}: the {loss} rate is undefined"
+        )
+    part, weights = given.take(among), weights.take(among)
+    mass = weights.apply(np.ones(part.items))
+    wrong = mass * ~part.labels if loss == "false_discovery" else mass
+    exact = thresholds is None
+    if exact:
+        order = Order.of(part.scores, larger_is_safer=larger)
+        candidates = order.thresholds(part.scores)
+        sums, counts = order.sums(wrong, 0.0), order.sums(mass, 0.0)
+    else:
+        candidates = given_thresholds(thresholds, safer)
+        keys = event_index(part.scores, candidates, larger_is_safer=larger)
+        sums, counts = (binned_sums(keys, step, 0.0, len(candidates)) for step in (wrong, mass))
+
+    def dense(where: slice, items: Any = None) -> Iterator[Floats]:
+        """Losses; NaN where an item is not among those the rate is of."""
+        chosen = candidates[where]
+        named = np.arange(part.items) if items is None else items
+        rows = max(1, CELLS // (len(chosen) + 1))
+        for first in range(0, len(named), rows):
+            some = named[first : first + rows]
+            keys = event_index(part.scores[some], chosen, larger_is_safer=larger)
+            moved = keys[:, None] <= np.arange(len(chosen))
+            if loss == "false_discovery":
+                lost = ~part.labels[some, None]
+                yield np.where(moved, lost.astype(np.float64), np.nan)
+            else:
+                yield moved.astype(np.float64)
+
+    ratio = loss == "false_discovery"
+    with np.errstate(invalid="ignore"):
+        falls = ratio and bool((np.diff(sums / counts) < 0).any())
+    return Sweep(
+        thresholds=candidates,
+        sums=sums,
+        envelope=None if ratio else sums,
+        total=counts if ratio else weights.total(part.items),
+        test_weight=weights.test,
+        items=part.items,
+        effective=weights.effective(part.items),
+        bound=bound,
+        loss=loss,
+        safer=safer,
+        faults=int(falls),
+        faulty=(),
+        exact=exact,
+        weighted=weights.values is not None,
+        dense=dense,
+    )

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+
+import tether
+
+RNG = np.random.default_rng(6)
+SIZES = RNG.integers(0, 6, 400)
+SCORES = RNG.random(SIZES.sum())
+CLAIMS = tether.Claims(SCORES, RNG.random(len(SCORES)) < SCORES, np.append(0, np.cumsum(SIZES)))
+GROUPS = np.array(["large", "middle", "small", "tiny"])[
+    RNG.choice(4, 400, p=[0.7, 0.25, 0.03, 0.02])
+]
+METHODS = [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_group_on_its_own_and_small_ones_together(method):
+    found = method(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group=20)
+    assert list(found.groups) == ["large", "middle", "(pooled)"]
+    assert found.pooled == ("small", "tiny")
+    for name in ("large", "middle"):
+        alone = method(CLAIMS.take(np.flatnonzero(name == GROUPS)), alpha=0.2)
+        assert found.for_group(name).threshold == alone.threshold
+        assert found.for_group(name).guarantee == alone.guarantee
+    pool = method(CLAIMS.take(np.flatnonzero(np.isin(GROUPS, ["small", "tiny"]))), alpha=0.2)
+    assert found.for_group("small").threshold == found.for_group("tiny").threshold
+    assert found.for_group("tiny").threshold == pool.threshold
+    assert found.threshold == max(part.threshold for part in found.groups.values())
+    assert found.exists == all(part.exists for part in found.groups.values())
+    assert "on average over the pooled (fewer than 20 items)" in found.guarantee
+
+
+def test_by_default_a_group_is_small_when_nothing_could_pass_in_it():
+    losses = np.zeros((19 + 18 + 5, 2))
+    groups = np.repeat([1, 2, 3], [19, 18, 5])
+    found = tether.gcrc(losses, alpha=0.05, groups=groups)
+    assert list(found.groups) == ["1", "(pooled)"]
+    assert found.pooled == ("2", "3")
+    assert found.exists
+
+
+def test_a_pool_too_small_says_so():
+    found = tether.gcrc(np.zeros((22, 2)), alpha=0.05, groups=[0] * 20 + [1] * 2)
+    assert not found.exists
+    assert found.for_group(0).exists
+    assert found.warnings[0].startswith("(pooled): no threshold passes: 2 items")
+
+
+def test_groups_of_weighted_and_of_several_losses():
+    losses = {"one": RNG.random((60, 4)) * 0.3, "two": RNG.random((60, 4)) * 0.2}
+    groups, weights = np.arange(60) % 2, RNG.random(60)
+    found = tether.gcrc(losses, alpha={"one": 0.3, "two": 0.2}, groups=groups, weights=weights)
+    for group in (0, 1):
+        mine = groups == group
+        alone = tether.gcrc(
+            {name: matrix[mine] for name, matrix in losses.items()},
+            alpha=[0.3, 0.2],
+            weights=weights[mine],
+            test_weight=weights.max(),
+        )
+        assert found.for_group(group).threshold == alone.threshold
+        assert [part.loss for part in found.for_group(group).parts] == ["one", "two"]
+
+
+def test_labels_in_groups():
+    data = tether.ScoredLabels(SCORES[:300], SCORES[:300] > 0.5)
+    found = tether.crc(data, alpha=0.1, loss="false_negative", groups=np.arange(300) % 2)
+    assert found.threshold == min(part.threshold for part in found.groups.values())
+
+
+def test_claims_are_filtered_by_the_threshold_of_their_group():
+    found = tether.gcrc(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group=20)
+    per_claim = np.repeat(GROUPS, SIZES)
+    kept = tether.filter_claims(found, SCORES, groups=per_claim)
+    expected = [s >= found.for_group(g).threshold for s, g in zip(SCORES, per_claim, strict=True)]
+    assert kept.tolist() == expected
+    with pytest.raises(ValueError, match="'new' was not calibrated; known: 'large', 'middle'"):
+        tether.filter_claims(found, [0.5], groups=["new"])
+    with pytest.raises(ValueError, match="groups is needed"):
+        tether.filter_claims(found, [0.5])
+
+
+def test_filtering_without_groups():
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    assert (tether.filter_claims(found, SCORES) == (found.threshold <= SCORES)).all()
+    assert tether.filter_claims(found, []).tolist() == []
+    nothing = tether.gcrc(CLAIMS, alpha=0.001)
+    assert not nothing.exists
+    assert not tether.filter_claims(nothing, SCORES).any()
+    with pytest.raises(ValueError, match="scores"):
+        tether.filter_claims(found, [np.nan])
+    with pytest.raises(ValueError, match="known: none"):
+        tether.filter_claims(found, [0.5], groups=["a"])
+
+
+@pytest.mark.parametrize(
+    ("losses", "arguments", "message"),
+    [
+        (CLAIMS, {"groups": [1, 2]}, "groups has 2 rows"),
+        (CLAIMS, {"groups": np.full(400, 0.5)}, "groups must hold one integer or string"),
+        (CLAIMS, {"groups": GROUPS, "minimum_group": 0}, "minimum_group must be a whole number"),
+        (iter([np.zeros((3, 2))]), {"groups": [1, 1, 2]}, "groups needs losses whose items"),
+    ],
+)
+def test_bad_groups(losses, arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        tether.gcrc(losses, alpha=0.2, **arguments)

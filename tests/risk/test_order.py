@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from tether.risk import order
+
+
+def kinds(rng, size):
+    yield rng.random(size)
+    yield rng.normal(size=size)
+    yield rng.integers(-3, 3, size).astype(float)
+    yield np.full(size, 0.5)
+    yield np.where(rng.random(size) < 0.5, 0.0, -0.0)
+    yield 1 + rng.random(size) * 1e-13
+    yield 1 + rng.integers(0, 40, size) * 2.0**-52
+    close = rng.choice([-1, 1, 3], size) * (1 + rng.integers(0, 40, size) * 2.0**-52)
+    close[:2] = -1e300, 1e300  # so wide that close scores share all leading bits
+    yield close
+    yield rng.normal(size=size) * 10.0 ** rng.integers(-300, 300, size)
+    yield np.array([*rng.random(size - 1), 1e300])
+
+
+@pytest.mark.parametrize("block", [8, 64])
+def test_the_order_is_exact_whatever_the_scores(monkeypatch, block):
+    monkeypatch.setattr(order, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    for size in (block, block + 1, 3 * block, 500):
+        for scores in kinds(rng, size):
+            positions, closes = order.ascending(scores)
+            assert sorted(positions) == list(range(size))
+            found = scores[positions]
+            assert (found == np.sort(scores)).all()
+            assert (closes == np.append(found[1:] != found[:-1], True)).all()
+
+
+def test_a_large_array():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=order.BLOCK + 12345)
+    scores[:1000] = scores[1000:2000]
+    positions, closes = order.ascending(scores)
+    assert (scores[positions] == np.sort(scores)).all()
+    assert closes.sum() == len(scores) - 1000

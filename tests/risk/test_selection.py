@@ -1,0 +1,122 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tether
+
+RNG = np.random.default_rng(11)
+SCORES = RNG.random(3000)
+CLAIMS = tether.Claims(SCORES, RNG.random(3000) < SCORES, np.arange(0, 3001, 5))
+
+
+def selections():
+    yield tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5)
+    yield tether.crc(CLAIMS, alpha=0.2, weights=RNG.random(600))
+    yield tether.ltt(CLAIMS, alpha=0.2, delta=0.05)
+    yield tether.gcrc(CLAIMS, alpha=0.0001)
+    yield tether.gcrc(CLAIMS, alpha=[0.2, 0.5], loss=["fdr", "any_false"])
+    yield tether.monotonized_crc(CLAIMS, alpha=0.2, groups=np.arange(600) % 3 // 2)
+    yield tether.gcrc(CLAIMS, alpha=0.2, loss="miss")
+
+
+@pytest.mark.parametrize("found", list(selections()))
+def test_what_is_saved_is_loaded(found, tmp_path):
+    found.save(tmp_path / "found.json")
+    again = tether.Selection.load(tmp_path / "found.json")
+    assert str(again) == str(found)
+    assert repr(again) == repr(found)
+    for one, two in zip(again.curve(), found.curve(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    kept = tether.Selection.from_dict(found.to_dict())
+    assert repr(kept) == repr(found)
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text('{"kind": "shopping list"}')
+    with pytest.raises(ValueError, match="shopping list"):
+        tether.Selection.load(tmp_path / "x.json")
+
+
+def test_it_cannot_be_changed():
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.threshold = 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        found.curve()[0][0] = 1
+
+
+def test_the_summary_says_what_matters():
+    text = str(tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5))
+    assert "gCRC: keep what scores at least 0." in text
+    assert "600 items, 3,001 candidates" in text
+    assert "not monotone in the threshold" in text
+    assert "(alpha + K·epsilon)" in text
+    assert "one item replaced moves the threshold by" in text
+    text = str(tether.gcrc(CLAIMS, alpha=0.001))
+    assert "no threshold passes at alpha 0.001" in text
+    assert "warning" in text
+    text = str(tether.crc(CLAIMS, alpha=0.2, weights=1 + RNG.random(600)))
+    assert "effective sample size" in text
+    assert "CRC's guarantee does not hold" in text
+    text = str(tether.gcrc(CLAIMS, alpha=0.2, groups=[0] * 597 + [1] * 3))
+    assert "gCRC: one threshold a group" in text
+    assert "group       0: keep" in text
+    assert "pooled      1" in text
+    text = str(tether.ltt(CLAIMS, alpha=0.2))
+    assert "delta 0.1, procedure fixed_sequence" in text
+
+
+def test_a_monotone_loss_is_promised_alpha():
+    for method in (tether.gcrc, tether.crc):
+        found = method(CLAIMS, alpha=0.5, loss="any_false")
+        assert found.monotone
+        assert found.guarantee.startswith("expected loss ≤ 0.5, for exchangeable items")
+    weighted = tether.gcrc(CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600))
+    assert "exchangeable after weighting" in weighted.guarantee
+
+
+def test_crc_names_the_items_at_fault():
+    claims = tether.Claims([0.9, 0.8, 0.9, 0.8, 0.9, 0.9], [1, 0, 0, 1, 0, 0], [0, 2, 4, 5, 6])
+    found = tether.crc(claims, alpha=0.5)
+    assert (found.faults, found.faulty) == (1, (1,))
+    assert "the loss 'fdr' of 1 of 4 items falls" in found.warnings[0]
+    assert "(items 1)" in found.warnings[0]
+    assert found.guarantee == "none: the losses are not monotone in the threshold"
+
+
+def test_only_infinity_passes():
+    claims = tether.Claims(np.ones(30), np.zeros(30), range(31))
+    found = tether.gcrc(claims, alpha=0.1)
+    assert found.exists
+    assert found.threshold == np.inf
+    assert found.warnings == ("only +inf passes: nothing is kept",)
+
+
+def test_the_curve_is_thinned_but_keeps_the_chosen_threshold():
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    thresholds, risks = found.curve()
+    assert len(thresholds) == 1001
+    assert (np.diff(thresholds) > 0).all()
+    assert risks[thresholds == found.threshold] == found.risk
+    assert thresholds[-1] == np.inf
+
+
+def test_a_sweep_shows_itself():
+    swept = tether.sweep(CLAIMS, envelope=False)
+    assert repr(swept) == "Sweep(loss='fdr', items=600, candidates=3001, monotone=False)"
+    with pytest.raises(ValueError, match="envelope=False"):
+        tether.monotonized_crc(swept, alpha=0.1)
+    assert swept.risks(conservative=False)[-1] == pytest.approx(
+        1 - CLAIMS.supported.reshape(600, 5).mean()
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"thresholds": [0.5]}, {"loss": "fdr"}, {"bound": 2.0}, {"weights": np.ones(600)}],
+)
+def test_a_sweep_is_settled(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"{name} cannot be given with a sweep"):
+        tether.gcrc(tether.sweep(CLAIMS), alpha=0.2, **arguments)

@@ -1,0 +1,179 @@
+"""Replace-one stability by replacing every item, and the level that pays for it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tests.risk import direct
+from tether.risk import stability
+from tether.risk.sweep import prepare
+from tether.risk.weights import ItemWeights
+
+
+def slow_moves(rows, thresholds, alpha, bound=1):
+    """How far the threshold moves when item i costs 0, or the bound, at every threshold."""
+    chosen = thresholds[max(direct.gcrc(rows, alpha, bound=bound), 0)]
+    found = []
+    for i in range(len(rows)):
+        far = 0
+        for b in (0, bound):
+            other = [*rows[:i], [Fraction(b)] * len(thresholds), *rows[i + 1 :]]
+            moved = thresholds[max(direct.gcrc(other, alpha, bound=bound), 0)]
+            far = max(far, 0 if moved == chosen else abs(moved - chosen))
+        found.append(far)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    items=direct.ITEMS,
+    alpha=direct.ALPHAS,
+    loss=st.sampled_from(["fdr", "any_false", "miss"]),
+    copies=st.integers(1, 3),
+    chosen=st.one_of(
+        st.none(), st.lists(direct.SCORES, min_size=1, max_size=6, unique=True).map(sorted)
+    ),
+)
+def test_moves_of_claims(items, alpha, loss, copies, chosen):
+    items = items * copies
+    thresholds = direct.candidates(items, loss)
+    if chosen is not None:
+        thresholds = chosen if loss == "miss" else chosen[::-1]
+    rows = direct.table(items, loss, thresholds)
+    claims = tether.Claims(*direct.flat(items))
+    sweep = prepare(claims, chosen, loss, 1.0, ItemWeights())
+    moved = stability.moves(sweep, float(alpha))
+    assert moved.tolist() == slow_moves(rows, thresholds, alpha)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.integers(1, 6).flatmap(
+        lambda m: st.lists(
+            st.lists(st.integers(0, 8), min_size=m, max_size=m), min_size=1, max_size=10
+        )
+    ),
+    alpha=direct.ALPHAS,
+)
+def test_moves_of_a_matrix(rows, alpha):
+    exact = [[Fraction(cell, 4) for cell in row] for row in rows]
+    given = np.array(exact, dtype=float)[:, ::-1]
+    thresholds = [2.0**-j for j in range(len(rows[0]))]
+    sweep = prepare(given, thresholds[::-1], None, 2.0, ItemWeights())
+    slow = slow_moves(exact, thresholds, alpha, bound=2)
+    assert stability.moves(sweep, float(alpha)).tolist() == slow
+    found = tether.gcrc(given, thresholds[::-1], alpha=float(alpha), bound=2, lipschitz=0.5)
+    if found.exists:
+        epsilon = sum(slow) / (len(rows) + 1)
+        assert found.stability.epsilon == pytest.approx(epsilon)
+        assert found.stability.largest == max(slow)
+        assert found.stability.bound == pytest.approx(min(2, float(alpha) + 0.5 * epsilon))
+
+
+def test_class_rates_have_a_stability_and_ratios_do_not():
+    data = tether.ScoredLabels(np.arange(100) / 100, np.arange(100) % 3 > 0)
+    found = tether.gcrc(data, alpha=0.3, loss="false_positive")
+    rows = [
+        [Fraction(int(s >= t)) for t in found.curve()[0][::-1]] for s in np.arange(0, 100, 3) / 100
+    ]
+    slow = slow_moves(rows, found.curve()[0][::-1], Fraction(3, 10))
+    assert found.stability.epsilon == pytest.approx(sum(slow) / 35)
+    assert tether.gcrc(data, [0.2, 0.4], alpha=0.5).stability is None
+
+
+def test_it_can_be_left_out():
+    assert tether.gcrc(np.zeros((30, 2)), alpha=0.1, stability=False).stability is None
+
+
+# Appendix C.1.2 of the paper: three losses, whose bag gCRC fails by half of alpha.
+ALPHA = 0.4
+BAG = 1.5 * ALPHA * np.array([[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0.5, 0, 1, 0]])
+
+
+def test_the_counterexample_bounded_losses_are_not_enough():
+    """Leave each item out in turn: gCRC walks right up to where that item costs the bound."""
+    bound = 1.5 * ALPHA
+    deployed = []
+    for i in range(3):
+        found = tether.gcrc(np.delete(BAG, i, axis=0), alpha=ALPHA, bound=bound)
+        assert found.threshold == i
+        deployed.append(BAG[i, int(found.threshold)])
+    assert np.mean(deployed) == pytest.approx(bound)
+    assert np.mean(deployed) > ALPHA
+    assert found.stability.epsilon > 0
+    safe = [
+        tether.monotonized_crc(np.delete(BAG, i, axis=0), alpha=ALPHA, bound=bound)
+        for i in range(3)
+    ]
+    assert np.mean([BAG[i, int(s.threshold)] for i, s in enumerate(safe)]) <= ALPHA
+
+
+def test_the_counterexample_is_caught_by_the_conservative_level():
+    """These losses are K-Lipschitz on 0..3 with K = bound; at the lower level gCRC keeps safe."""
+    bound = 1.5 * ALPHA
+    deployed = []
+    for i in range(3):
+        kept = np.delete(BAG, i, axis=0)
+        level = tether.conservative_alpha(kept, alpha=ALPHA, lipschitz=bound, bound=bound)
+        assert level < ALPHA
+        found = tether.gcrc(kept, alpha=level, bound=bound)
+        deployed.append(BAG[i, int(found.threshold) if found.exists else 3])
+    assert np.mean(deployed) <= ALPHA
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.integers(0, 8), min_size=5, max_size=5), min_size=2, max_size=9),
+    alpha=direct.ALPHAS,
+    lipschitz=st.sampled_from([0.1, 0.5, 2.0]),
+)
+def test_conservative_alpha_is_the_largest_level_that_pays(rows, alpha, lipschitz):
+    exact = [[Fraction(cell, 8) for cell in row] for row in rows]
+    given = np.array(exact, dtype=float)[:, ::-1]
+    found = tether.conservative_alpha(given, alpha=float(alpha), lipschitz=lipschitz, levels=20)
+    paid = []
+    for step in range(1, 21):
+        level = alpha * step / 20
+        epsilon = Fraction(
+            sum(map(Fraction, slow_moves(exact, [4, 3, 2, 1, 0], level))), len(rows) + 1
+        )
+        if float(level) + lipschitz * float(epsilon) <= float(alpha):
+            paid.append(float(level))
+    if paid:
+        assert found == pytest.approx(max(paid))
+    else:
+        assert not tether.gcrc(given, alpha=found).exists
+
+
+def test_conservative_alpha_of_claims():
+    rng = np.random.default_rng(4)
+    scores = rng.random(900)
+    claims = tether.Claims(scores, rng.random(900) < scores, np.arange(0, 901, 3))
+    level = tether.conservative_alpha(claims, alpha=0.3, lipschitz=2.0)
+    found = tether.gcrc(claims, alpha=level, lipschitz=2.0)
+    assert 0.25 < level < 0.3
+    assert found.stability.bound <= 0.3
+
+
+def test_where_no_level_pays_the_safest_is_kept():
+    losses = np.random.default_rng(5).random((100, 1)) * np.linspace(1, 0, 200)
+    level = tether.conservative_alpha(losses, alpha=0.4, lipschitz=1e9, levels=2)
+    assert 0 < level < 1 / 101
+    assert not tether.gcrc(losses, alpha=level).exists
+
+
+@pytest.mark.parametrize(
+    ("losses", "arguments", "message"),
+    [
+        (np.zeros((3, 2)), {"lipschitz": 0}, "lipschitz must be above 0"),
+        (np.zeros((3, 2)), {"lipschitz": 1, "levels": 0}, "levels must be a whole number"),
+        (iter([np.zeros((3, 2))]), {"lipschitz": 1}, "losses that can be read again"),
+    ],
+)
+def test_bad_arguments(losses, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tether.conservative_alpha(losses, alpha=0.1, **arguments)
