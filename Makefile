@@ -22,11 +22,12 @@ unit: $(VENV)/test
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 
-bench: $(VENV)/test
+bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
 validity: $(VENV)/test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity_thresholds
 
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'
@@ -34,6 +35,10 @@ $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
+	touch $@
+
+$(VENV)/bench: $(VENV)/test
+	$(PIP) --editable '.[bench]'
 	touch $@
 
 $(BIN)/python:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
-from benchmarks import sampling
+from benchmarks import sampling, thresholds
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -113,6 +113,7 @@ def main() -> None:
     time_stability(rng)
     time_import()
     sampling.main()
+    thresholds.main()
 
 
 if __name__ == "__main__":

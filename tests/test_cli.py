@@ -113,6 +113,11 @@ def test_plan(files):
     assert json.loads(done.output)["betas"][0][0] == 500
 
 
+def test_demo_and_thresholds_are_at_hand():
+    assert "biopsy" in run("demo", "--help").output
+    assert "--score" in run("gcrc", "--help").output
+
+
 def test_help_and_missing_options():
     assert run("--help").exit_code == 0
     assert run("calibrate").exit_code == 2

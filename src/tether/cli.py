@@ -5,25 +5,14 @@ Exit codes: 0 when a beta passes, 3 when none does (serve the safe policy), 2 fo
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated
+
+import typer
 
 import tether
-from tether import _record
-
-try:
-    import typer
-    from rich.console import Console
-    from rich.markup import escape
-except ImportError:  # pragma: no cover - the message is all there is
-    sys.exit("the command line needs typer, rich and pyarrow: pip install 'tether[cli]'")
-
-BAD_INPUT = 2
-NOTHING_PASSES = 3
+from tether._terminal import NOTHING_PASSES, read_table, show, told
+from tether.risk import command
 
 app = typer.Typer(
     help="Keep an optimized policy on a tether to a safe one.",
@@ -31,10 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-errors = Console(stderr=True)
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+app.command()(command.gcrc)
 
 
 def main() -> None:
@@ -42,24 +28,8 @@ def main() -> None:
     app()
 
 
-def _told(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn an error about input into one line and exit code 2."""
-
-    @wraps(command)
-    def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        try:
-            return command(*arguments, **options)
-        except (ValueError, TypeError, OSError) as error:
-            errors.print(
-                f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-            )
-            raise typer.Exit(BAD_INPUT) from error
-
-    return guarded
-
-
 @app.command()
-@_told
+@told
 def calibrate(
     log: Annotated[Path, typer.Argument(help="What was done: a parquet or csv file.")],
     alpha: Annotated[
@@ -124,17 +94,13 @@ def calibrate(
         family=family,
         test_weight=_number_or_word(test_weight),
     )
-    if out is not None:
-        found.save(out)
-    _show(found, as_json)
-    if out is not None and not as_json:
-        Console().print(f"  saved in {out}", highlight=False)
+    show(found, as_json=as_json, out=out)
     if not found.exists:
         raise typer.Exit(NOTHING_PASSES)
 
 
 @app.command()
-@_told
+@told
 def plan(
     alpha: Annotated[float, typer.Option(help="The tolerated expected loss.")],
     safe_risk: Annotated[float, typer.Option(help="The safe policy's expected loss.")],
@@ -157,30 +123,18 @@ def plan(
         rows=rows,
         confidence=confidence,
     )
-    _show(made, as_json)
+    show(made, as_json=as_json)
 
 
-def read_table(path: Path) -> Any:
-    """A parquet or csv file as an Arrow table."""
-    if not path.exists():
-        raise ValueError(f"there is no file {path}")
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+@app.command()
+@told
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the picture.")] = Path(),
+) -> None:
+    """Show what a tether does: whom to send to biopsy, on data that ships with scikit-learn."""
+    from tether.demo import run
 
-    readers = {".parquet": parquet.read_table, ".csv": csv.read_csv, ".gz": csv.read_csv}
-    if path.suffix not in readers:
-        raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
-    try:
-        return readers[path.suffix](path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _show(result: Any, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(_record.encode(result.to_dict()), indent=2))
-    else:
-        Console().print(str(result), highlight=False, markup=False, soft_wrap=True)
+    run(out)
 
 
 def _values(option: str, texts: list[str]) -> float | dict[str, float]:
@@ -208,7 +162,3 @@ def _number_or_word(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-if __name__ == "__main__":
-    main()

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pyarrow
 import pyarrow.csv
@@ -41,7 +43,8 @@ def test_it_prints_and_saves_what_the_library_finds(path, method, tmp_path):
     assert done.exit_code == 0
     claims = tether.Claims.from_table(SCORES, TRUE, ITEMS)
     found = getattr(tether, method)(claims, alpha=0.25)
-    assert done.stdout.strip() == str(found)
+    assert done.stdout.strip().startswith(str(found))
+    assert "saved in" in done.stdout
     assert tether.Selection.load(out).threshold == found.threshold
 
 
@@ -58,7 +61,10 @@ def test_loss_and_delta(path):
     ("arguments", "message"),
     [
         (["--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
-        (["--alpha", 0.1, "--score", "z"], "has no column 'z'; it has 'q', 's', 'y'"),
+        (
+            ["--alpha", 0.1, "--score", "z"],
+            "score: there is no column 'z'; the frame has ['q', 's', 'y']",
+        ),
         (["--alpha", 0.1, "--label", "s"], "expected a label of 0 or 1"),
         (["--alpha", 0.1, "--score", "q"], "scores must hold real numbers"),
         (["--alpha", 0.1, "--method", "x"], "--method must be one of 'gcrc'"),
@@ -76,11 +82,21 @@ def test_bad_input_is_one_line_and_exit_code_2(path, arguments, message):
 def test_files_that_are_not_there_or_not_tables(tmp_path):
     done = call(tmp_path / "no.parquet", "--alpha", 0.1, *COLUMNS)
     assert done.exit_code == 2
-    assert "is not a file" in done.stderr
+    assert "there is no file" in done.stderr
     (tmp_path / "bad.parquet").write_text("not a table")
     done = call(tmp_path / "bad.parquet", "--alpha", 0.1, *COLUMNS)
     assert done.exit_code == 2
-    assert "cannot be read as parquet or CSV" in done.stderr
+    assert "cannot be read" in done.stderr
+
+
+def test_nothing_satisfies_is_its_own_exit_code(path):
+    done = call(path, "--alpha", 0.0001, *COLUMNS)
+    assert done.exit_code == 3
+
+
+def test_it_prints_json(path):
+    done = call(path, "--alpha", 0.25, *COLUMNS, "--json")
+    assert json.loads(done.stdout)["alpha"] == 0.25
 
 
 def test_holes_are_named(tmp_path):

@@ -5,7 +5,7 @@ With weights w_i for the rows and w for the test point, which is given the worst
     (Σ l_i·w_i + B·w) / (Σ w_i + w) ≤ α    ⟺    Σ (l_i − α)·w_i + (B − α)·w ≤ 0.
 
 Rows with a loss above alpha and the test point push against the rows below alpha; ties pass, by the
-tolerance of `tether._condition`.
+tolerance of `tether._ties`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tether._check import Floats
-from tether._condition import TOLERANCE
+from tether._ties import TOLERANCE
 from tether.control.exact_mix import Lines
 from tether.control.families import Mix
 from tether.control.intervals import between

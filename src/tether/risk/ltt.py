@@ -9,7 +9,7 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether._condition import at_most
+from tether._ties import at_most
 from tether.risk.curve import Sweep
 from tether.risk.driver import Request, Rule
 from tether.risk.groups import select_grouped

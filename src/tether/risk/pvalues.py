@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._check import Floats
-from tether._condition import TOLERANCE
+from tether._ties import TOLERANCE
 
 
 def _hoeffding(mean: Any, count: Any, alpha: float) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._check import Floats
-from tether._condition import at_most
+from tether._ties import at_most
 from tether.risk.claims import BLOCK
 from tether.risk.curve import Sweep
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether._condition import TOLERANCE
+from tether._ties import TOLERANCE
 from tether.risk.curve import Sweep
 from tether.risk.search import before_first_violation
 from tether.risk.selection import Stability
