@@ -61,7 +61,7 @@ def test_loss_and_delta(path):
     ("arguments", "message"),
     [
         (["--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
-        (
+        (["--alpha", 0.1, "--score", "z"], "score: there is no column 'z'; the frame has"),
             ["--alpha", 0.1, "--score", "z"],
             "score: there is no column 'z'; the frame has ['q', 's', 'y']",
         ),
