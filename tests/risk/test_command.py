@@ -62,9 +62,6 @@ def test_loss_and_delta(path):
     [
         (["--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
         (["--alpha", 0.1, "--score", "z"], "score: there is no column 'z'; the frame has"),
-            ["--alpha", 0.1, "--score", "z"],
-            "score: there is no column 'z'; the frame has ['q', 's', 'y']",
-        ),
         (["--alpha", 0.1, "--label", "s"], "expected a label of 0 or 1"),
         (["--alpha", 0.1, "--score", "q"], "scores must hold real numbers"),
         (["--alpha", 0.1, "--method", "x"], "--method must be one of 'gcrc'"),
