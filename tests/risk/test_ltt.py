@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tether
@@ -30,6 +30,7 @@ def walk(pvalues, delta):
     return index
 
 
+@example([[(0.0, False)]], 1, Fraction(7, 10), 0.3, "hoeffding_bentkus", "fdr")  # a tie at delta
 @settings(max_examples=400, deadline=None)
 @given(
     items=direct.ITEMS,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._check import Floats
-from tether._ties import TOLERANCE
+from tether._ties import TOLERANCE, at_most
 
 
 def _hoeffding(mean: Any, count: Any, alpha: float) -> Floats:
@@ -54,17 +54,21 @@ def largest_rejected_sum(count: int, alpha: float, level: float) -> float:
 
     The p-value rises with the sum, so a whole sweep is tested by one comparison a threshold.
     """
+
+    def passes(pvalue: Floats) -> bool:
+        return bool(at_most(pvalue, level))
+
     # Bentkus only sees the sum rounded up to a whole number: halve between whole numbers.
     low, high = -1, count
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _bentkus(middle, count, alpha) <= level else (low, middle)
+        low, high = (middle, high) if passes(_bentkus(middle, count, alpha)) else (low, middle)
     whole = float(low)
-    if _hoeffding(0.0, count, alpha) > level:
+    if not passes(_hoeffding(0.0, count, alpha)):
         return whole
     below, above = 0.0, alpha * count
     while below < (middle_sum := (below + above) / 2) < above:
-        passed = _hoeffding(middle_sum / count, count, alpha) <= level
+        passed = passes(_hoeffding(middle_sum / count, count, alpha))
         below, above = (middle_sum, above) if passed else (below, middle_sum)
     return max(whole, below)
 
