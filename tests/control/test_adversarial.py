@@ -7,7 +7,7 @@ import tether
 from tests.control.test_contextual import finite_world
 from tether.control.condition import Excess
 from tether.control.stability import leave_one_out
-from tether.control.weights import weigh
+from tether.control.weigh import weigh
 
 HUGE = 1e4
 

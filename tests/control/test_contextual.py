@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tests.control import oracle
-from tether.control.weights import weigh
+from tether.control.weigh import weigh
 
 
 def softmax_log(rng, contexts, actions, spread):

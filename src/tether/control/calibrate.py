@@ -15,7 +15,8 @@ from tether.control.exact_mix import Lines
 from tether.control.families import Family, Mix, find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.control.weights import Weights, weigh
+from tether.control.weigh import weigh
+from tether.control.weights import Weights
 
 SLACK = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
