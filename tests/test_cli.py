@@ -1,6 +1,8 @@
 """The command line, as a script would use it."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -116,6 +118,25 @@ def test_plan(files):
 def test_demo_and_thresholds_are_at_hand():
     assert "biopsy" in run("demo", "--help").output
     assert "--score" in run("gcrc", "--help").output
+
+
+@pytest.mark.parametrize("lacking", ["typer", "rich", "pyarrow"])
+def test_without_its_extra_the_command_says_what_to_install(lacking):
+    code = f"import sys; sys.modules[{lacking!r}] = None; import tether.__main__ as m; m.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'tether[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_module_runs():
+    done = subprocess.run(
+        [sys.executable, "-m", "tether", "plan", "--alpha", "0.1", "--safe-risk", "0.05"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert "18 rows" in done.stdout
 
 
 def test_help_and_missing_options():

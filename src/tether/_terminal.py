@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from tether import _record
+import pyarrow as pa
+import typer
+from pyarrow import csv, parquet
+from rich.console import Console
+from rich.markup import escape
 
-try:
-    import pyarrow as pa
-    import typer
-    from pyarrow import csv, parquet
-    from rich.console import Console
-    from rich.markup import escape
-except ImportError:  # pragma: no cover - the message is all there is
-    sys.exit("the command line needs typer, rich and pyarrow: pip install 'tether[cli]'")
+from tether import _record
 
 BAD_INPUT = 2
 NOTHING_PASSES = 3

@@ -23,11 +23,6 @@ app = typer.Typer(
 app.command()(command.gcrc)
 
 
-def main() -> None:
-    """Run the command line."""
-    app()
-
-
 @app.command()
 @told
 def calibrate(
