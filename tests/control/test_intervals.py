@@ -105,7 +105,8 @@ def test_search_finds_the_first_crossing(heights, seed):
     """A broken line with slope at most 2, and the bound that this slope gives."""
     rng = np.random.default_rng(seed)
     knots = np.cumsum(rng.uniform(2.0, 4.0, size=len(heights)))
-    heights = np.minimum(np.array(heights), 1.0)
+    # Peaks lower than the resolution may be passed over: none here.
+    heights = np.round(np.minimum(np.array(heights), 1.0), 1) - 0.05
     heights[0] = -abs(heights[0]) - 0.1
 
     def height(t):
@@ -117,12 +118,12 @@ def test_search_finds_the_first_crossing(heights, seed):
     found = first_crossing(bound, [knots[0], knots[-1]])
     positive = np.flatnonzero(heights > 0)
     if len(positive) == 0:
-        assert found is None or height(found) == pytest.approx(0, abs=2e-3)
+        assert found is None
         return
     k = int(positive[0])
     share = -heights[k - 1] / (heights[k] - heights[k - 1])
     exact = knots[k - 1] + share * (knots[k] - knots[k - 1])
-    assert found == pytest.approx(exact, abs=1e-6) or height(found) == pytest.approx(0, abs=1e-9)
+    assert found == pytest.approx(exact, abs=1e-6)
 
 
 def test_search_gives_up_with_what_it_has_vouched_for(monkeypatch):
