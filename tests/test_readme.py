@@ -1,4 +1,4 @@
-"""What the README shows works as it is written."""
+"""What the README and the documents show works as it is written."""
 
 import re
 from pathlib import Path
@@ -6,11 +6,12 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_example_runs(tmp_path, monkeypatch, capsys):
+def test_the_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for example in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.S):
-        exec(compile(example, "README.md", "exec"), {})
-    assert "beta = " in capsys.readouterr().out
+    for page in [README, *README.parent.glob("docs/*.md")]:
+        for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
+            exec(compile(example, page.name, "exec"), {})
+    assert "family geometric" in capsys.readouterr().out
     assert (tmp_path / "found.json").exists()
 
 
