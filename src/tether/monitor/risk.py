@@ -45,8 +45,8 @@ class RiskReport(Report):
     def __str__(self) -> str:
         state = f"ALARM at loss {self.alarm_at}" if self.alarm else "no alarm"
         return (
-            f"{state}: after {self.seen} losses the mean is {self.mean:.4g}, the mean risk in "
-            f"[{self.lower:.4g}, {self.upper:.4g}] (alpha {self.alpha:g}, p {self.p_value:.2g})"
+            f"{state}: after {self.seen} losses the mean is {self.mean:.4g}, mean risk in "
+            f"[{self.lower:.3g}, {self.upper:.3g}] (alpha {self.alpha:g}, p {self.p_value:.2g})"
         )
 
 
@@ -58,9 +58,9 @@ class RiskMonitor:
 
     >>> watch = RiskMonitor(alpha=0.1)
     >>> print(watch.update([0, 0, 1, 0, 0, 0, 0, 0, 0, 0] * 20))
-    no alarm: after 200 losses the mean is 0.1, the mean risk in [0.006609, 0.1934] (alpha 0.1, p 0.79)
+    no alarm: after 200 losses the mean is 0.1, mean risk in [0.00661, 0.193] (alpha 0.1, p 0.79)
     >>> watch.update([1, 0, 0, 1, 0] * 20).alarm_at
-    267
+    236
     """
 
     def __init__(self, alpha: float, bound: float = 1.0, delta: float = 0.05) -> None:
