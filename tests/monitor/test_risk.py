@@ -131,6 +131,15 @@ def test_before_the_first_loss():
     assert not report.alarm
 
 
+@pytest.mark.parametrize("alpha", [1e-300, 1e-7, 1 - 1e-12])
+def test_an_extreme_alpha(alpha):
+    watch = RiskMonitor(alpha)
+    assert not watch.update([0.0] * 2000).alarm
+    report = watch.update([1.0] * 2000)
+    assert math.isfinite(report.log_wealth)
+    assert report.alarm == (alpha < 0.5)
+
+
 def test_a_late_rise_is_found():
     """After 10^4 quiet losses a doubled risk is found within a few hundred."""
     rng = np.random.default_rng(3)

@@ -9,6 +9,7 @@ from tether._check import Floats
 
 Counts = NDArray[np.int64]
 BLOCK = 256
+_BEFORE = np.tri(BLOCK, k=-1, dtype=np.bool_)
 
 
 class Ranks:
@@ -36,9 +37,11 @@ class Ranks:
         return np.sort(np.concatenate(self._sorted))
 
     def _push_block(self, block: Floats) -> tuple[Counts, Counts]:
-        # Within the block: row i against the columns before it.
-        above = np.tril(block[None, :] > block[:, None], -1).sum(axis=1)
-        equal = np.tril(block[None, :] == block[:, None], -1).sum(axis=1)
+        # Within the block: row i against the columns before it, as places, which fit in a byte.
+        place = np.unique(block, return_inverse=True)[1].astype(np.uint8)
+        before = _BEFORE[: len(block), : len(block)]
+        above = np.count_nonzero((place[None, :] > place[:, None]) & before, axis=1)
+        equal = np.count_nonzero((place[None, :] == place[:, None]) & before, axis=1)
         for scores in self._sorted:
             left = np.searchsorted(scores, block, side="left")
             right = np.searchsorted(scores, block, side="right")

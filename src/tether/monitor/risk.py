@@ -26,8 +26,9 @@ def stakes(alpha: float) -> Floats:
     The first loses half of its money when the loss is 0 and wins most when it is 1; the last is
     right for a risk that exceeds alpha by a few per cent.
     """
-    count = 1 + math.ceil(math.log2(8 / alpha))
-    return np.asarray(0.5 ** np.arange(1, 1 + count) / alpha)
+    largest = 0.5 / max(alpha, 1e-6)  # a smaller alpha would gain nothing from a larger stake
+    count = 1 + math.ceil(math.log2(16 * largest))
+    return np.asarray(largest * 0.5 ** np.arange(count))
 
 
 @dataclass(frozen=True)
