@@ -197,3 +197,27 @@ def test_bad_content():
         RiskMonitor.from_dict(good | {"evidence": good["evidence"] | {"log_bets": [0.0]}})
     with pytest.raises(ValueError, match="alpha must be above 0"):
         RiskMonitor.from_dict(good | {"alpha": -1.0})
+    with pytest.raises(ValueError, match="squares must be above -1 and below inf, got nan"):
+        RiskMonitor.from_dict(good | {"squares": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("seen", -1, "seen must be a whole number of at least 0, got -1"),
+        ("seen", "5", "seen must be a whole number of at least 0, got '5'"),
+        ("log_bets", ["nan"] * 8, "log_bets must hold 8 numbers"),
+        ("log_wealth", "inf", "log_wealth must be above -inf and below inf, got inf"),
+        ("log_peak", None, "log_peak must be a number, got None"),
+        ("alarm_at", 7, "alarm_at must be None or from 1 to 2, got 7"),
+    ],
+)
+def test_bad_evidence(name, value, message):
+    watch = RiskMonitor(0.1)
+    watch.update([0.0, 1.0])
+    good = watch.to_dict()
+    with pytest.raises((ValueError, TypeError), match=message):
+        RiskMonitor.from_dict(good | {"evidence": good["evidence"] | {name: value}})
+    lacking = {key: good["evidence"][key] for key in good["evidence"] if key != name}
+    with pytest.raises(ValueError, match=f"no whole evidence: it lacks {name}"):
+        RiskMonitor.from_dict(good | {"evidence": lacking})

@@ -144,3 +144,5 @@ def test_bad_content():
         ShiftMonitor.from_dict({name: good[name] for name in good if name != "generator"})
     with pytest.raises(ValueError, match=r"generator must be one of 'MT19937'.*got 'system'"):
         ShiftMonitor.from_dict(good | {"generator": {"bit_generator": "system"}})
+    with pytest.raises(ValueError, match="content has 2 scores, expected a reference_size of 5"):
+        ShiftMonitor.from_dict(good | {"reference_size": 5})

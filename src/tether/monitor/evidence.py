@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tether import _record
+from tether import _check, _record
 from tether._check import Floats
 from tether.monitor.wealth import Wealth
 
@@ -69,6 +69,7 @@ class Evidence:
         """Plain values that JSON can hold."""
         plain: dict[str, Any] = _record.encode(
             {
+                "kind": "evidence",
                 "seen": self.wealth.seen,
                 "log_bets": self.wealth.log_bets,
                 "log_wealth": self.log_wealth,
@@ -81,12 +82,21 @@ class Evidence:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, delta: float, bets: int) -> Self:
         """Undo `to_dict`, and refuse what cannot have come from it."""
+        whole(content, "evidence", ("seen", "log_bets", "log_wealth", "log_peak", "alarm_at"))
         saved = _record.decode(dict(content))
         log_bets = np.array(saved["log_bets"], dtype=np.float64)
         if log_bets.shape != (bets,) or not (log_bets < np.inf).all():
             raise ValueError(f"log_bets must hold {bets} numbers, got {saved['log_bets']!r}")
-        wealth = Wealth(int(saved["seen"]), log_bets)
-        return cls(delta, wealth, saved["log_wealth"], saved["log_peak"], saved["alarm_at"])
+        seen, alarm_at = saved["seen"], saved["alarm_at"]
+        if not isinstance(seen, int) or seen < 0:
+            raise ValueError(f"seen must be a whole number of at least 0, got {seen!r}")
+        if alarm_at is not None and not (isinstance(alarm_at, int) and 1 <= alarm_at <= seen):
+            raise ValueError(f"alarm_at must be None or from 1 to {seen}, got {alarm_at!r}")
+        logs = (
+            _check.number(name, saved[name], above=-math.inf, below=math.inf)
+            for name in ("log_wealth", "log_peak")
+        )
+        return cls(delta, Wealth(seen, log_bets), *logs, alarm_at)
 
 
 def whole(content: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> None:

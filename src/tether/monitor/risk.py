@@ -126,7 +126,10 @@ class RiskMonitor:
         """A monitor that goes on where the saved one stood."""
         whole(content, KIND, _SAVED)
         self = cls(content["alpha"], content["bound"], content["delta"])
-        self._total, self._squares = float(content["total"]), float(content["squares"])
+        self._total, self._squares = (
+            _check.number(name, content[name], above=-1, below=math.inf)
+            for name in ("total", "squares")
+        )
         self._evidence = Evidence.from_dict(
             content["evidence"], delta=self.delta, bets=len(self._stakes)
         )

@@ -116,10 +116,15 @@ class ShiftMonitor:
         bits = getattr(np.random, name)()
         bits.state = state
         self = cls(content["scores"], content["delta"], rng=np.random.Generator(bits))
-        self.reference_size = int(content["reference_size"])
         self._evidence = Evidence.from_dict(
             content["evidence"], delta=self.delta, bets=_VIEWS * len(POWERS)
         )
+        self.reference_size, seen = content["reference_size"], self._evidence.wealth.seen
+        if self.reference_size + seen != len(self._ranks):
+            raise ValueError(
+                f"content has {len(self._ranks)} scores, expected a reference_size of "
+                f"{self.reference_size} and the {seen} seen"
+            )
         return self
 
     def save(self, path: str | Path) -> None:
