@@ -92,11 +92,11 @@ class Evidence:
             raise ValueError(f"seen must be a whole number of at least 0, got {seen!r}")
         if alarm_at is not None and not (isinstance(alarm_at, int) and 1 <= alarm_at <= seen):
             raise ValueError(f"alarm_at must be None or from 1 to {seen}, got {alarm_at!r}")
-        logs = (
+        log_wealth, log_peak = (
             _check.number(name, saved[name], above=-math.inf, below=math.inf)
             for name in ("log_wealth", "log_peak")
         )
-        return cls(delta, Wealth(seen, log_bets), *logs, alarm_at)
+        return cls(delta, Wealth(seen, log_bets), log_wealth, log_peak, alarm_at)
 
 
 def whole(content: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> None:
