@@ -11,6 +11,7 @@ import tether
 from tests.monitor import direct
 from tether.monitor import RiskMonitor, RiskReport
 from tether.monitor.interval import interval
+from tether.monitor.risk import stakes
 from tether.monitor.wealth import CHUNK
 
 BOUNDS = st.sampled_from([0.5, 1.0, 40.0])
@@ -31,9 +32,9 @@ def close(one: RiskReport, other: RiskReport) -> None:
 def test_wealth_is_the_direct_product(losses, share, bound):
     losses, alpha = [bound * loss for loss in losses], bound * share
     report = RiskMonitor(alpha, bound).update(losses)
-    product, stakes = direct.one_bettor(losses, alpha, bound)
+    product, chosen = direct.one_bettor(losses, alpha, bound)
     assert math.exp(report.log_wealth) == pytest.approx(product, rel=1e-9)
-    assert all(0 <= stake <= bound / alpha / 2 * (1 + 1e-12) for stake in stakes)
+    assert all(0 <= stake <= bound / alpha / 2 * (1 + 1e-12) for stake in chosen)
     factors = direct.risk_factors(losses, alpha, bound)
     path = [direct.wealth(factors[: step + 1]) for step in range(len(losses))]
     assert math.exp(report.log_peak) == pytest.approx(max(1, *path), rel=1e-9)
@@ -52,6 +53,18 @@ def test_wealth_is_expected_to_stay_at_one(alpha):
         chance = math.prod(alpha if loss else 1 - alpha for loss in losses)
         expected += chance * math.exp(RiskMonitor(alpha).update(losses).log_wealth)
     assert expected == pytest.approx(1, rel=1e-10)
+
+
+@given(alpha=st.floats(0.005, 0.9), rise=st.floats(0, 1))
+def test_some_stake_grows_nearly_as_fast_as_the_best(alpha, rise):
+    """For losses 0 and 1, from a tenth above alpha to where the best stake is the largest."""
+    risk = alpha + max(0.1 * alpha, rise * 0.5) * (1 - alpha)
+
+    def growth(stake):
+        return risk * np.log1p(stake * (1 - alpha)) + (1 - risk) * np.log1p(-stake * alpha)
+
+    best = growth((risk - alpha) / (alpha * (1 - alpha)))
+    assert growth(stakes(alpha)).max() > 0.85 * best
 
 
 @settings(deadline=None)
