@@ -4,6 +4,7 @@ Keeps an optimized policy on a tether to a safe one: from a log of what the safe
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 """
 
+from tether import monitor
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, Curve
 from tether.control.families import BudgetedClip, Clip, Family, Mix
@@ -68,6 +69,7 @@ __all__ = [
     "make_log",
     "make_proposals",
     "mixture_log_density",
+    "monitor",
     "monotonized_crc",
     "permutation_weights",
     "plan",
