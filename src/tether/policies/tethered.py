@@ -121,7 +121,7 @@ class Tethered:
             )
         proposal = find_proposal(self.sampler, self._pair, contexts, self.log_beta, rng)
         if self.sampler == "metropolis":
-            return metropolis(self._pair, contexts, rng, proposal)
+            return metropolis(self._pair, contexts, rng, proposal, cap=self.cap)
         return accept_reject(
             self._pair,
             contexts,
