@@ -73,9 +73,11 @@ class Tethered:
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
-        self.cap, self.seed = int(_check.number("cap", cap, above=0, below=np.inf)), seed
-        if normalizer_draws is not None and normalizer_draws < 2:
-            raise ValueError(f"normalizer_draws must be at least 2, got {normalizer_draws}")
+        self.cap, self.seed = _whole("cap", cap, 1), _whole("seed", seed, 0)
+        if isinstance(self.family, BudgetedClip) and self.family.draws > self.cap:
+            raise ValueError(f"the draws of {self.family.name!r} are above cap, {self.cap:,}")
+        if normalizer_draws is not None:
+            normalizer_draws = _whole("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
         strict = _check.choice("outside", outside, ("error", "never")) == "error"
         clipped = isinstance(self.family, (Clip, BudgetedClip)) and np.isfinite(self.log_beta)
@@ -259,6 +261,14 @@ class Tethered:
             pieces.append(choose(scores, rows.stop - rows.start, rng))
         chosen = np.concatenate(pieces)
         return self.actions[chosen], exact(len(chosen), len(pieces))
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return int(value)
 
 
 def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, float]:
