@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tether
 
@@ -94,8 +95,8 @@ def test_clip_can_be_told_to_never_act_outside():
         assert scores[1] == -np.inf
         assert np.isfinite(scores[0])
         assert error[1] == 0
-    with pytest.raises(ValueError, match="cannot do"):
-        tether.Tethered(box, GOOD, np.inf, outside="never").sample(500, RNG)
+    with pytest.raises(ValueError, match="outside='never' is for clip"):
+        tether.Tethered(box, GOOD, 1.0, family="mix", outside="never")
     finite = (
         tether.Categorical.from_probabilities([0.5, 0.5, 0.0]),
         tether.Categorical.from_probabilities([0.1, 0.1, 0.8]),
@@ -105,6 +106,56 @@ def test_clip_can_be_told_to_never_act_outside():
     apart = tether.Categorical.from_probabilities([0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="no action is possible"):
         tether.Tethered(finite[0], apart, 1.0, outside="never").sample(5, RNG)
+
+
+@pytest.mark.parametrize("contexts", [3000, np.zeros(3000)])
+def test_all_the_way_is_the_optimized_policy_where_the_safe_one_acts(contexts):
+    """At beta inf, with outside="never": the limit of large betas, not an error that advises it."""
+    box = broken(
+        sample=lambda n, rng: rng.uniform(-1, 1, n if isinstance(n, int) else len(n)),
+        log_prob=lambda n, a: np.where(np.abs(a) < 1, -np.log(2), -np.inf),
+    )
+    inside = stats.truncnorm(-1, 1)
+    for sampler in ("auto", "grid", "metropolis"):
+        policy = tether.Tethered(
+            box, GOOD, np.inf, outside="never", sampler=sampler, normalizer_draws=2_000
+        )
+        actions = policy.sample(contexts, np.random.default_rng(3))
+        assert stats.kstest(actions, inside.cdf).pvalue > 1e-3
+        scores, error = policy.log_prob_with_error(3, np.array([-0.5, 0.5, 1.5]))
+        assert np.allclose(scores[:2], inside.logpdf(0.5), atol=5 * error[0])
+        assert scores[2] == -np.inf
+    budgeted = tether.Tethered(box, GOOD, np.inf, family="budgeted_clip(2)", outside="never")
+    actions, info = budgeted.sample_with_info(contexts, np.random.default_rng(4))
+    given_up = (2 * stats.norm.sf(1)) ** 2
+    assert info.fallbacks / 3000 == pytest.approx(given_up, abs=0.03)
+    expected = (1 - given_up) * inside.pdf(0.9) + given_up / 2
+    assert np.exp(budgeted.log_prob(1, np.array([0.9]))) == pytest.approx(expected, rel=0.02)
+    with pytest.raises(ValueError, match="cannot do"):
+        tether.Tethered(box, GOOD, np.inf).sample(contexts, RNG)
+
+
+def test_all_the_way_over_finitely_many_actions():
+    safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0])
+    optimized = tether.Categorical.from_probabilities([0.2, 0.3, 0.5])
+    for sampler in ("auto", "adaptive"):
+        policy = tether.Tethered(safe, optimized, np.inf, outside="never", sampler=sampler)
+        assert np.allclose(np.exp(policy.log_prob_all(1)), [[0.4, 0.6, 0.0]])
+        assert policy.sample(4000, np.random.default_rng(5)).mean() == pytest.approx(0.6, abs=0.04)
+        assert policy.beta == np.inf
+
+
+def test_at_beta_0_only_the_safe_policy_counts():
+    safe = tether.Categorical.from_probabilities([1.0, 0.0])
+    optimized = tether.Categorical.from_probabilities([0.5, 0.5])
+    policy = tether.Tethered(safe, optimized, 0.0)
+    assert np.array_equal(policy.log_prob(3, [0, 0, 0]), np.zeros(3))
+    assert np.array_equal(policy.log_prob_all(1), safe.log_prob_all(1))
+    bad = broken(log_prob=lambda n, a: np.full(len(a), np.nan))
+    policy = tether.Tethered(GOOD, bad, 0.0)
+    scores, error = policy.log_prob_with_error(2, np.array([0.0, 1.0]))
+    assert np.array_equal(scores, GOOD.log_prob(2, [0.0, 1.0]))
+    assert not error.any()
 
 
 def test_actions_of_different_shapes():
