@@ -197,3 +197,96 @@ def test_what_is_no_policy_at_all():
         tether.Tethered(GOOD, GOOD, 0.5).sample(3, np.random.RandomState(0))
     assert isinstance(GOOD, tether.Policy)
     assert not isinstance("gpt", tether.Policy)
+
+
+class Table:
+    """A policy of the user's own over two actions, each with this probability."""
+
+    actions = np.arange(2)
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def sample(self, contexts, rng):
+        return rng.integers(0, 2, size=contexts if isinstance(contexts, int) else len(contexts))
+
+    def log_prob(self, contexts, actions):
+        return np.log(np.full(len(actions), self.probability))
+
+    def log_prob_all(self, contexts):
+        return np.log(np.full((1, 2), self.probability))
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip"])
+def test_tables_that_do_not_sum_to_one(which, family):
+    pair = (Table(0.9), Table(0.5)) if which == "safe" else (Table(0.5), Table(0.9))
+    policy = tether.Tethered(*pair, 2.0, family=family)
+    message = f"the {which} policy's log_prob_all has probabilities that sum to 1.8 in row 0"
+    for asked in (
+        lambda: policy.sample(3, RNG),
+        lambda: policy.log_prob_all(1),
+        lambda: policy.log_prob(1, [0]),
+        lambda: tether.make_log(*pair, np.zeros(1), [0], [0]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            asked()
+    assert tether.Tethered(Table(0.5), Table(0.5002), 2.0, family=family).log_prob(1, [0]) < 0
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("error", [KeyError("x"), ZeroDivisionError("y"), RuntimeError("z")])
+def test_whatever_a_policy_raises_names_it(which, error):
+    def fail(*_):
+        raise error
+
+    for bad, method in ((broken(sample=fail), "sample"), (broken(log_prob=fail), "log_prob")):
+        pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
+        policy = tether.Tethered(*pair, 0.5 if which == "safe" else 2.0)
+        kind = RuntimeError if isinstance(error, RuntimeError) else ValueError
+        with pytest.raises(kind, match=f"the {which} policy's {method} failed on .*[xyz]"):
+            policy.sample(3, RNG)
+
+    class Broken(Table):
+        log_prob_all = fail
+
+    pair = (Table(0.5), Table(0.5))
+    pair = (Broken(0.5), pair[1]) if which == "safe" else (pair[0], Broken(0.5))
+    with pytest.raises((ValueError, RuntimeError), match=f"the {which} policy's log_prob_all fail"):
+        tether.Tethered(*pair, 2.0).sample(3, RNG)
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("sampler", ["adaptive", "overlap", "grid", "auto", "metropolis"])
+def test_a_policy_that_draws_what_it_scores_as_impossible(which, sampler):
+    """Under a mixture its draws would be rejected in silence, and the target be another."""
+    fair = broken(
+        sample=lambda n, rng: rng.random(n), log_prob=lambda n, a: np.where(a < 1, 0.0, -np.inf)
+    )
+    bad = broken(
+        sample=lambda n, rng: rng.random(n) + 5 * (rng.random(n) < 0.5), log_prob=fair.log_prob
+    )
+    pair = (bad, fair) if which == "safe" else (fair, bad)
+    policy = tether.Tethered(*pair, 0.9 if which == "safe" else 1.1, sampler=sampler)
+    with pytest.raises(ValueError, match=f"the {which} policy's log_prob.*as the policy drew this"):
+        policy.sample(500, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        GOOD,
+        tether.Pool.uniform(3),
+        tether.Categorical.from_probabilities([0.5, 0.5]),
+        tether.Mixture([GOOD, GOOD], [1, 1]),
+        broken(),
+        tether.Tethered(GOOD, GOOD, 0.5),
+        tether.Tethered(GOOD, GOOD, 0.5, family="mix"),
+        tether.Tethered(GOOD, GOOD, 0.5, sampler="adaptive"),
+        tether.Tethered(tether.Pool.uniform(3), tether.Pool.uniform(3), 0.5),
+    ],
+)
+@pytest.mark.parametrize("rng", [0, None])
+def test_a_seed_is_no_generator(policy, rng):
+    with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, .*got (0|None)"):
+        policy.sample(3, rng)

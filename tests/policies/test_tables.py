@@ -102,3 +102,24 @@ def test_impossible_tables_are_refused():
     never = tether.Categorical.from_probabilities([0.0, 1.0])
     with pytest.raises(ValueError, match=r"the safe policy's log_prob\[0\] is -inf"):
         tether.make_log(never, tether.Pool.uniform(2), None, [0, 1], [0, 1])
+
+
+def test_a_log_by_a_policy_without_tables_needs_proposals():
+    """Two finite policies, logged by one that is not known to be: log and proposals must agree."""
+    rng = np.random.default_rng(5)
+    safe, optimized = (
+        tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 4, 3))
+    )
+    logged_by = tether.FunctionPolicy(safe.sample, safe.log_prob)
+    contexts = rng.integers(4, size=30)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions == 2, logged_by=logged_by)
+    assert log.log_safe_all is None
+    proposals = tether.make_proposals(safe, optimized, contexts, 50, rng, logged_by=logged_by)
+    assert len(proposals) == 30 * 50 * 2
+    assert tether.calibrate(log, proposals, alpha=0.6).beta > 0
+    bad = tether.FunctionPolicy(safe.sample, lambda x, a: np.full(len(a), np.nan))
+    with pytest.raises(ValueError, match=r"the logged_by policy's log_prob\[0\] is nan"):
+        tether.make_log(safe, optimized, contexts, actions, actions == 2, logged_by=bad)
+    with pytest.raises(ValueError, match=r"the logged_by policy's log_prob\[0\] is nan"):
+        tether.make_proposals(safe, optimized, contexts, 5, rng, logged_by=bad)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
+from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import length, settled
 from tether.sampling.discrete import choose, log_softmax
@@ -115,6 +115,7 @@ class Categorical:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
 

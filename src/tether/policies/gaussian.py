@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats, reject
 from tether._contexts import length, settled
 
@@ -42,6 +43,7 @@ class Gaussian:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """The mean in each context plus noise."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         mean, scale, size = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *size))

@@ -47,6 +47,7 @@ class Mixture:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context, each from one of the policies."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         places, pieces = [], []

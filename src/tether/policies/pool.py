@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
+from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import length, settled
 from tether.policies.categorical import positions
@@ -54,4 +54,5 @@ class Pool:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """Positions in the pool, with replacement."""
+        _ask.generator(rng)
         return choose(self._table, length(settled(contexts)), rng)

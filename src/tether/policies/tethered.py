@@ -113,6 +113,7 @@ class Tethered:
         self, contexts: Any, rng: np.random.Generator
     ) -> tuple[NDArray[Any], Info]:
         """One action in each context, and the record of what they cost."""
+        _ask.generator(rng)
         contexts = self._settled(contexts)
         if self._log_beta == -np.inf:
             actions = _ask.draw("safe", self.safe, contexts, rng)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, settled
 
@@ -32,6 +33,7 @@ class TorchPolicy:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action for each context."""
+        _ask.generator(rng)
         import torch
 
         contexts = settled(contexts)
