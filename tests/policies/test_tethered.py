@@ -43,7 +43,7 @@ def test_finite_scores_are_the_family_by_brute_force(seed, beta, family):
     assert (policy.log_prob_with_error(contexts, actions)[1] == 0).all()
 
 
-@pytest.mark.parametrize("beta", [1e-6, 0.2, 1.0, 4.0, 1e6])
+@pytest.mark.parametrize("beta", [0.2, 0.6, 1.0, 2.0, 4.0])
 def test_the_estimated_normalizer_is_as_good_as_it_says(beta):
     """Over many seeds the estimate is off by about its standard error."""
     cut = np.log(beta) + 0.5  # where the ratio of N(1, 1) to N(0, 1) is beta
@@ -58,6 +58,48 @@ def test_the_estimated_normalizer_is_as_good_as_it_says(beta):
     for each in (off, off_in_contexts):
         assert abs(np.mean(each)) < 0.5
         assert 0.7 < np.std(each) < 1.4
+
+
+@pytest.mark.parametrize("beta", [1e-6, 0.02, 50.0, 1e6])
+def test_the_normalizer_is_at_most_one_and_known_where_little_is_cut(beta):
+    """Where ψ is nearly min(β, 1) the estimate is close to it, never past it, and never certain."""
+    cut = np.log(beta) + 0.5
+    exact = np.log(norm.cdf(cut - 1) + beta * norm.sf(cut))
+    for seed in range(40):
+        policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=500, seed=seed)
+        for contexts in (1, np.zeros(1)):
+            found = policy.normalizer(contexts)
+            assert found.log_psi[0] <= min(np.log(beta), 0)
+            assert abs(found.log_psi[0] - exact) < 3 * found.standard_error[0] < 0.02
+
+
+@pytest.mark.parametrize(("mean", "draws"), [(5.0, 256), (6.0, 256), (8.0, 65_536), (40.0, 256)])
+def test_few_draws_that_count_are_said_to_be_few(mean, draws):
+    """Far apart, a handful of draws makes the estimate, and their own spread is no measure."""
+    exact = np.log(2 * norm.sf(mean / 2))
+    off = []
+    for seed in range(8 if draws > 1000 else 100):
+        policy = tether.Tethered(
+            SAFE, tether.Gaussian(mean), 1.0, normalizer_draws=draws, seed=seed
+        )
+        found = policy.normalizer(1)
+        off.append((found.log_psi[0] - exact) / found.standard_error[0])
+        assert not found.exact
+    assert np.mean(np.abs(off) > 2) <= 0.1
+    scores, error = policy.log_prob_with_error(2, np.array([mean / 2, np.inf]))
+    assert scores[1] == -np.inf
+    assert error[1] == 0
+    assert (error[0] == np.inf) == (found.standard_error[0] == np.inf)
+    assert found.standard_error[0] > 0.3
+
+
+def test_rare_actions_that_no_draw_met_are_allowed_for():
+    """One in a thousand optimized actions is far away, and most sets of draws have none of them."""
+    optimized = tether.Mixture([SAFE, tether.Gaussian(30.0)], [0.999, 0.001])
+    for seed in range(20):
+        policy = tether.Tethered(SAFE, optimized, 1.0, normalizer_draws=256, seed=seed)
+        found = policy.normalizer(1)
+        assert abs(found.log_psi[0] - np.log(0.999)) < 2 * found.standard_error[0]
 
 
 def test_scores_are_the_same_at_every_call_and_remembered():

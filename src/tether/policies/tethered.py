@@ -246,14 +246,17 @@ class Tethered:
         if self._pair.strict:
             _ask.reached(log_safe, log_optimized)
         found = self.normalizer(contexts)
+        width = np.where(np.isinf(found.standard_error), 0.0, found.standard_error)
         at, low, high = (
             self.family.log_density(
-                log_safe, log_optimized, self._log_beta, found.log_psi + side * found.standard_error
+                log_safe, log_optimized, self._log_beta, found.log_psi + side * width
             )
             for side in (0, -1, 1)
         )
         with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
-            return at, np.nan_to_num(np.abs(high - low) / 2)
+            error = np.nan_to_num(np.abs(high - low) / 2)
+        unknown = np.isinf(found.standard_error) & (at > -np.inf)
+        return at, np.where(unknown, np.inf, error)
 
     def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
         return exact_normalizer(safe, optimized, self.family, self._log_beta)
