@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tether import _ask, _check
 from tether._check import Floats
-from tether._contexts import length, settled, take
+from tether._contexts import labels, length, settled, take
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
@@ -29,8 +29,9 @@ def make_log(
 ) -> Log:
     """What was done and what it cost, scored under both policies: a `Log` to calibrate on.
 
-    With contexts the log is contextual, and over finitely many actions it lists all their scores,
-    which makes every normalizer exact. With None or a number for contexts it is marginal.
+    With contexts the log is contextual, each row labelled by its context's content, and over
+    finitely many actions it lists all their scores, which makes every normalizer exact. With None
+    or a number for contexts it is marginal.
     `logged_by` is the policy that produced the rows where it was not the safe one: after several
     rounds a `Mixture` of those deployed, in which `safe_share` is the safe policy's share.
 
@@ -62,7 +63,7 @@ def make_log(
             every = np.broadcast_to(table, (len(place), table.shape[1]))
             columns[f"{_column(name)}_all"], columns[_column(name)] = every, picked(table, place)
     if not isinstance(contexts, int):
-        columns["context"] = np.arange(len(actions))
+        columns["context"] = labels(contexts)
     logged = "safe" if logged_by is None else "logged_by"
     _possible(logged, columns[_column(logged)])
     return Log(losses, **columns, safe_share=safe_share)
@@ -79,6 +80,8 @@ def make_proposals(
 ) -> Proposals | None:
     """Fresh draws of each policy, `draws` in each context (of the same contexts as the log's).
 
+    Contexts are recognized by their content: their order does not matter, equal ones share their
+    draws, and calibration refuses a log with a context that has none.
     Without contexts (a number or None) they are `draws` in all. None comes back where the log
     lists every action already, so that the same lines serve every kind of policy.
     """
@@ -103,7 +106,7 @@ def make_proposals(
     return Proposals(
         log_safe,
         log_optimized,
-        context=None if alone else np.tile(place, 2),
+        context=None if alone else np.tile(labels(contexts)[place], 2),
         log_mix=None if logged_by is None else log_mix,
         source=np.repeat(["safe", "optimized"], length(asked)),
     )
