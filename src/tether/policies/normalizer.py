@@ -14,7 +14,6 @@ from tether.control.draws import Draws, check_normalizer, refuse_empty
 from tether.control.families import BudgetedClip, Clip, Family
 from tether.sampling.pair import Pair
 
-
 ENOUGH = 30
 """Draws that must count, (Σs)²/Σs² of them, before their own spread is taken as the error."""
 
@@ -90,8 +89,8 @@ def _clipped(
     is the integral of what is kept of it, and one less that of what is cut off. A draw counts with
     its part of either over n·safe + n·optimized, so with at most 1/n.
     """
-    log_ratio = optimized - safe
-    main, over = (optimized, log_beta - log_ratio) if log_beta >= 0 else (safe, log_ratio - log_beta)
+    beyond = optimized - safe - log_beta
+    main, over = (optimized, -beyond) if log_beta >= 0 else (safe, beyond)
     over = np.minimum(over, 0.0)
     kept = main + over - log_mass
     top = kept.max(axis=1, keepdims=True)

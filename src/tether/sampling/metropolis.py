@@ -107,9 +107,7 @@ class Chains:
         log_weight = self.proposal.log_weight(new.log_ratio).reshape(shape)
         return new, log_weight, self.rng.standard_exponential(shape)
 
-    def _replace(
-        self, which: NDArray[np.int64], new: Batch, where: NDArray[np.int64]
-    ) -> None:
+    def _replace(self, which: NDArray[np.int64], new: Batch, where: NDArray[np.int64]) -> None:
         """Put some chains at some of the proposals; states that were given out stay as they are."""
         both = _ask.joined([self.actions, new.actions[where]])
         latest = np.arange(self.count)
