@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 def settled(contexts: Any, actions: Any = None) -> Any:
     """Contexts that can be counted and indexed; None is read as the number of `actions`."""
+    if actions is not None and np.ndim(actions) == 0:
+        raise TypeError(f"actions must have one row for each context, got {actions}")
     if contexts is None and actions is not None:
         contexts = len(actions)
     if isinstance(contexts, (bool, np.bool_)) or contexts is None:
@@ -26,7 +28,10 @@ def settled(contexts: Any, actions: Any = None) -> Any:
             raise ValueError(f"contexts must be at least 1 when it is a number, got {contexts}")
         return int(contexts)
     if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
-        contexts = np.asarray(contexts)
+        try:
+            contexts = np.asarray(contexts)
+        except ValueError as error:
+            raise ValueError(f"contexts must have rows of the same length: {error}") from error
     if len(getattr(contexts, "shape", ())) == 0:
         raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
     if length(contexts) == 0:

@@ -191,6 +191,8 @@ def test_tables_of_the_wrong_shape():
 def test_what_is_no_policy_at_all():
     with pytest.raises(TypeError, match="optimized must be a policy"):
         tether.Tethered(GOOD, "gpt", 1.0)
+    with pytest.raises(TypeError, match=r"safe must be a policy, not a class: write Gaussian"):
+        tether.Tethered(tether.Gaussian, GOOD, 1.0)
     with pytest.raises(TypeError, match="sample must be a function"):
         tether.FunctionPolicy(3, GOOD.log_prob)
     with pytest.raises(TypeError, match="rng must be a numpy"):

@@ -225,6 +225,10 @@ class Geometric:
         return np.full_like(log_psi, np.inf)
 
 
+def test_beta_may_be_a_whole_number_that_no_float_can_hold():
+    assert tether.Tethered(SAFE, OPTIMIZED, 10**400).log_beta == pytest.approx(400 * np.log(10))
+
+
 def test_a_family_of_ones_own_works_over_finitely_many_actions():
     rng = np.random.default_rng(5)
     safe, optimized = (tether.Categorical.from_logits(rng.normal(size=6)) for _ in range(2))
@@ -267,6 +271,7 @@ def test_impossible_options_are_refused(options, error, message):
         (np.array(3.0), TypeError),
         ([], ValueError),
         (None, TypeError),
+        ([[1, 2], [3]], ValueError),
     ],
 )
 def test_impossible_contexts_are_refused(contexts, error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -301,5 +302,6 @@ def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, fl
         raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
     if not beta >= 0:
         raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
-    with np.errstate(divide="ignore"):
-        return find_family("clip" if family is None else family), float(np.log(beta))
+    # The logarithm of math takes whole numbers past the largest float too, and refuses zero.
+    log_beta = math.log(beta) if beta else -math.inf
+    return find_family("clip" if family is None else family), log_beta
