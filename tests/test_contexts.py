@@ -54,6 +54,23 @@ def test_labels_are_of_the_content_alone(sort):
     assert np.array_equal(labels(take(contexts, order)), every[order])
 
 
+class Curt:
+    """Objects that look alike when printed."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Curt()"
+
+
+def test_labels_do_not_rest_on_how_a_value_is_printed():
+    rows = np.empty(4, object)
+    rows[:] = [Curt(1), Curt(2), [Curt(1)], lambda: 3]
+    assert len(np.unique(labels(rows))) == 4
+    assert np.array_equal(labels(rows), labels(rows))
+
+
 def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
     values = np.array([[0.5, -0.0], [np.nan, 2.0]])
     for same in (values.astype(np.float32), np.asfortranarray(values), values + 0.0, values[:, :]):
@@ -62,5 +79,7 @@ def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
     narrow, wide = np.array(["a", "b"]), np.array(["a", "b", "much longer"])
     assert np.array_equal(labels(narrow), labels(wide)[:2])
     assert labels(np.zeros((2, 0))).tolist() == labels(np.zeros((2, 0)))[::-1].tolist()
+    cells = np.array([1.5, "x"], object), np.array([np.float64(1.5), np.str_("x")], object)
+    assert np.array_equal(labels(cells[0]), labels(cells[1]))
     # The same in every process, on every machine.
     assert labels(np.array([1.5])).tolist() == [2360676658618195140]

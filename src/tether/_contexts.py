@@ -6,6 +6,7 @@ number n: n actions of a policy that answers nothing in particular.
 
 from __future__ import annotations
 
+import pickle
 from hashlib import blake2b
 from typing import Any
 
@@ -114,6 +115,16 @@ def _cells(column: NDArray[Any]) -> list[bytes]:
 
 
 def _text(value: Any) -> str:
+    """What tells one value of an array of objects from another; nothing is ever left out of it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({','.join(map(_text, value))})"
     if isinstance(value, np.ndarray):
-        return f"array{value.shape}{value.tolist()!r}"
-    return repr(value)
+        return f"array{value.shape}{_text(value.tolist())}"
+    try:
+        return pickle.dumps(value, protocol=4).hex()
+    except Exception:  # some objects cannot be written down: they are equal to themselves only
+        return object.__repr__(value)

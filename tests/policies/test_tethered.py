@@ -113,6 +113,28 @@ def test_scores_are_the_same_at_every_call_and_remembered():
     assert repr(policy) == "Tethered(beta=0.5, family='clip')"
 
 
+def test_a_context_has_one_score_whatever_its_place_and_however_often_it_is_asked():
+    rng = np.random.default_rng(7)
+    drawn = []
+
+    def sample(contexts, rng):
+        drawn.append(len(contexts))
+        return rng.normal(size=len(contexts))
+
+    safe = tether.FunctionPolicy(sample, lambda x, a: SAFE.log_prob(len(x), a))
+    policy = tether.Tethered(safe, tether.Gaussian(lambda x: x), 0.5)
+    contexts = rng.normal(size=30)
+    once = policy.normalizer(contexts).log_psi
+    assert drawn == [30 * 256]
+    order = rng.permutation(30).repeat(3)
+    assert np.array_equal(policy.normalizer(contexts[order]).log_psi, once[order])
+    assert drawn == [30 * 256] * 2
+    frame = pd.DataFrame({"x": contexts, "y": "some text"})
+    framed = tether.Tethered(SAFE, tether.Gaussian(lambda x: x["x"].to_numpy()), 0.5)
+    once = framed.normalizer(frame).log_psi
+    assert np.array_equal(framed.normalizer(frame.iloc[order]).log_psi, once[order])
+
+
 def test_a_tethered_policy_can_be_tethered_again():
     rng = np.random.default_rng(0)
     safe, optimized, newer = (tether.Categorical.from_logits(rng.normal(size=5)) for _ in range(3))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether import _ask, _check
 from tether._check import Floats
-from tether._contexts import length, parts, settled
+from tether._contexts import labels, length, parts, settled, take
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.policies.categorical import picked, positions
@@ -192,6 +192,9 @@ class Tethered:
             return self._remembered
         draws = self.normalizer_draws or (DRAWS_ALONE if alone else DRAWS)
         rng = np.random.default_rng([self.seed, 7919])  # apart from any stream the user holds
+        if not alone:  # each distinct one once, and in an order that is not that of the rows
+            _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
+            contexts = take(contexts, first)
         asked = [contexts] if alone else parts(contexts, max(1, CELLS // draws))
         found = joined(
             [
@@ -199,12 +202,16 @@ class Tethered:
                 for each in asked
             ]
         )
-        if alone:
-            self._remembered = found
+        if not alone:
+            return Normalizer(found.log_psi[place], found.standard_error[place])
+        self._remembered = found
         return found
 
     def acceptance(self, contexts: Any) -> Floats:
-        """The share of its draws that `auto` keeps in each context, known before any is made."""
+        """The share of its draws that accept-reject by `auto` keeps in each context.
+
+        It is known before a draw is made. Over finitely many actions `auto` rejects none at all.
+        """
         log_psi = self.normalizer(contexts).log_psi
         return np.asarray(np.exp(self.family.log_acceptance(self._log_beta, log_psi)))
 
