@@ -82,8 +82,8 @@ def make_proposals(
 
     Contexts are recognized by their content: their order does not matter, equal ones share their
     draws, and calibration refuses a log with a context that has none.
-    Without contexts (a number or None) they are `draws` in all. None comes back where the log
-    lists every action already, so that the same lines serve every kind of policy.
+    Without contexts (a number or None) they are `draws` in all. None comes back where the log has
+    contexts and lists every action already, so that the same lines serve every kind of policy.
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
