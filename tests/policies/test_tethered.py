@@ -262,6 +262,15 @@ def test_a_family_of_ones_own_works_over_finitely_many_actions():
         tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric()).sample(10, rng)
 
 
+def test_the_normalizer_of_a_family_of_ones_own_is_estimated():
+    """The geometric middle of N(0, 1) and N(m, 1) has an integral of e^(-m²/8)."""
+    policy = tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric(), normalizer_draws=5_000)
+    found = policy.normalizer(1)
+    assert abs(found.log_psi[0] + 1 / 8) < 4 * found.standard_error[0] < 0.1
+    far = tether.Tethered(SAFE, tether.Gaussian(12.0), 1.0, family=Geometric(), normalizer_draws=50)
+    assert far.normalizer(1).standard_error[0] == np.inf
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -105,3 +105,13 @@ def test_bounded_torch_distributions_can_be_tethered(beta):
     assert stats.kstest(actions, "uniform").pvalue > 1e-3
     with pytest.raises(ValueError, match="the safe policy cannot do"):
         tether.Tethered(optimized, safe, 2.0).sample(50, np.random.default_rng(9))
+
+
+def test_a_distribution_that_does_not_state_its_support():
+    class Silent(distributions.Normal):
+        @property
+        def support(self):
+            raise NotImplementedError
+
+    scores = tether.TorchPolicy(Silent(0.0, 1.0, validate_args=False)).log_prob(2, [0.0, 1.0])
+    assert np.allclose(scores, stats.norm.logpdf([0.0, 1.0]))

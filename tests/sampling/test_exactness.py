@@ -171,7 +171,7 @@ def test_the_ends_are_the_policies_themselves(beta, family):
 
 
 @pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
-@pytest.mark.parametrize(("count", "repeats"), [(1, 1500), (5, 300)])
+@pytest.mark.parametrize(("count", "repeats"), [(1, 1500), (5, 800)])
 def test_mixture_proposals_in_few_contexts(sampler, count, repeats):
     """A pilot of a draw or five says nothing about the envelope: none may be learned from it."""
     rng = np.random.default_rng([10, count])

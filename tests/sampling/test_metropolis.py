@@ -152,3 +152,10 @@ def test_many_contexts_go_in_parts():
     )
     assert actions.shape == (100,)
     assert info.actions == 100
+
+
+def test_more_states_than_chains_must_not_be_correlated():
+    policy = tether.Tethered(SAFE, tether.Gaussian(4.0), 1.0, sampler="metropolis", cap=270)
+    with pytest.raises(RuntimeError, match=r"steps apart are still correlated, at a cap of 270"):
+        policy.sample(2500, np.random.default_rng(10))
+    assert policy.sample(500, np.random.default_rng(10)).shape == (500,)

@@ -80,8 +80,8 @@ def make_proposals(
 ) -> Proposals | None:
     """Fresh draws of each policy, `draws` in each context (of the same contexts as the log's).
 
-    Contexts are recognized by their content: their order does not matter, equal ones share their
-    draws, and calibration refuses a log with a context that has none.
+    Contexts are recognized by their content (in which 1 and 1.0 differ): their order does not
+    matter, equal ones share their draws, and calibration refuses a log with one that has none.
     Without contexts (a number or None) they are `draws` in all. None comes back where the log has
     contexts and lists every action already, so that the same lines serve every kind of policy.
     """
