@@ -262,6 +262,10 @@ def test_a_family_of_ones_own_works_over_finitely_many_actions():
         tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric()).sample(10, rng)
 
 
+def test_whole_numbers_may_be_floats():
+    assert tether.Tethered(SAFE, OPTIMIZED, 1.0, cap=1e6).cap == 1_000_000
+
+
 def test_the_normalizer_of_a_family_of_ones_own_is_estimated():
     """The geometric middle of N(0, 1) and N(m, 1) has an integral of e^(-m²/8)."""
     policy = tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric(), normalizer_draws=5_000)
