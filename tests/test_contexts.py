@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 
-from tether._contexts import length, part, parts, settled, take
+from tether._contexts import labels, length, part, parts, settled, take
 
 SORTS = {
     "array": np.arange(7.0),
@@ -30,3 +31,55 @@ def test_none_is_the_number_of_actions():
     assert settled(None, [1, 2, 3]) == 3
     with pytest.raises(ValueError, match="actions has 3 rows but contexts is 4"):
         settled(4, [1, 2, 3])
+
+
+UNLIKE = {
+    **SORTS,
+    "words": np.array(["a", "b", "longer", "", "aa", "é", "'"]),
+    "objects": np.array([None, 1, 1.5, "x", (1, 2), np.arange(2000), -np.arange(2000)], object),
+    "series": pd.Series(list("abcdefg")),
+    "mixed": pd.DataFrame({"a": list("abcdefg"), "b": range(7), "c": np.linspace(0, 1, 7)}),
+    "sparse": scipy.sparse.csr_array(np.eye(7)),
+    "large": 2**60 + np.arange(7),
+}
+del UNLIKE["number"]
+
+
+@pytest.mark.parametrize("sort", list(UNLIKE))
+def test_labels_are_of_the_content_alone(sort):
+    contexts = settled(UNLIKE[sort])
+    every = labels(contexts)
+    assert len(np.unique(every)) == 7
+    order = np.array([6, 0, 0, 3])
+    assert np.array_equal(labels(take(contexts, order)), every[order])
+
+
+class Curt:
+    """Objects that look alike when printed."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Curt()"
+
+
+def test_labels_do_not_rest_on_how_a_value_is_printed():
+    rows = np.empty(4, object)
+    rows[:] = [Curt(1), Curt(2), [Curt(1)], lambda: 3]
+    assert len(np.unique(labels(rows))) == 4
+    assert np.array_equal(labels(rows), labels(rows))
+
+
+def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
+    values = np.array([[0.5, -0.0], [np.nan, 2.0]])
+    for same in (values.astype(np.float32), np.asfortranarray(values), values + 0.0, values[:, :]):
+        assert np.array_equal(labels(same), labels(values))
+    assert np.array_equal(labels(np.arange(3, dtype=np.int8)), labels(np.arange(3)))
+    narrow, wide = np.array(["a", "b"]), np.array(["a", "b", "much longer"])
+    assert np.array_equal(labels(narrow), labels(wide)[:2])
+    assert labels(np.zeros((2, 0))).tolist() == labels(np.zeros((2, 0)))[::-1].tolist()
+    cells = np.array([1.5, "x"], object), np.array([np.float64(1.5), np.str_("x")], object)
+    assert np.array_equal(labels(cells[0]), labels(cells[1]))
+    # The same in every process, on every machine.
+    assert labels(np.array([1.5])).tolist() == [2360676658618195140]

@@ -52,6 +52,12 @@ def test_it_is_the_same_every_time_and_does_without_rich(ran, tmp_path, monkeypa
     assert (ran[2] / "demo.png").read_bytes() == (tmp_path / "demo.png").read_bytes()
 
 
+@pytest.mark.parametrize("splits", [1, 0, -3, 2.5])
+def test_too_few_splits_for_a_standard_error_are_refused(splits, tmp_path):
+    with pytest.raises(ValueError, match=f"splits must be .* at least 2, .*got {splits}"):
+        demo.run(tmp_path, splits=splits)
+
+
 def test_without_scikit_learn_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"tether\[demo\]"):

@@ -6,6 +6,8 @@ two policies returned it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,45 +21,92 @@ if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
 
+SLACK = 1e-3
+"""How far a table's probabilities may be from summing to one before it is refused."""
+
+
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action for each context."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
-    actions = np.asarray(policy.sample(contexts, rng))
+    generator(rng)
+    what = f"the {name} policy's sample"
+    with _blamed(f"{what} failed on {length(contexts)} context(s)"):
+        actions = np.asarray(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
-            f"the {name} policy's sample returned shape {actions.shape} for {length(contexts)} "
+            f"{what} returned shape {actions.shape} for {length(contexts)} "
             f"context(s); expected one action for each"
         )
     return actions
 
 
 def score(
-    name: str, policy: Policy, contexts: Any, actions: NDArray[Any], *, drew: bool = False
+    name: str,
+    policy: Policy,
+    contexts: Any,
+    actions: NDArray[Any],
+    *,
+    drew: bool | NDArray[np.bool_] = False,
 ) -> Floats:
     """The log-probability of each action, finite where the policy itself `drew` them."""
     what = f"the {name} policy's log_prob"
-    try:
-        scores = policy.log_prob(contexts, actions)
-    except (IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"{what} failed on actions of shape {actions.shape}: {error}") from error
-    scores = _check.log_probabilities(what, scores, zero=True)
+    with _blamed(f"{what} failed on actions of shape {actions.shape}"):
+        answer = policy.log_prob(contexts, actions)
+    scores = _check.log_probabilities(what, answer, zero=True)
     _check.same_length(what, scores, "its actions", len(actions))
-    if drew and scores.min() == -np.inf:
-        _check.reject(what, scores, np.isneginf(scores), "a finite one, as the policy drew this")
+    if np.any(drew) and scores.min() == -np.inf:
+        wrong = np.isneginf(scores) & drew
+        if wrong.any():
+            _check.reject(what, scores, wrong, "a finite one, as the policy drew this")
     return scores
 
 
 def table(name: str, policy: Any, contexts: Any) -> Floats:
     """The log-probability of every action in each context, or one row where all are alike."""
     what = f"the {name} policy's log_prob_all"
-    scores = _check.log_probabilities(what, policy.log_prob_all(contexts), ndim=2, zero=True)
-    if scores.shape[1] != len(policy.actions) or len(scores) not in (1, length(contexts)):
+    with _blamed(f"{what} failed on {length(contexts)} context(s)"):
+        answer, actions = policy.log_prob_all(contexts), len(policy.actions)
+    scores = _check.log_probabilities(what, answer, ndim=2, zero=True)
+    if scores.shape[1] != actions or len(scores) not in (1, length(contexts)):
         raise ValueError(
             f"{what} has shape {scores.shape}, expected "
-            f"{(length(contexts), len(policy.actions))}: a row a context, a column an action"
+            f"{(length(contexts), actions)}: a row a context, a column an action"
         )
+    if not _ours(policy):
+        with np.errstate(over="ignore"):
+            total = np.exp(scores).sum(axis=1)
+        wrong = ~(np.abs(total - 1) <= SLACK)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{what} has probabilities that sum to {total[row]:.6g} in row {row}, not to 1 "
+                f"({int(wrong.sum())} such row(s) in {len(total)})"
+            )
     return scores
+
+
+def generator(rng: Any) -> None:
+    """Randomness is a generator that is passed in, and nothing else."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got "
+            f"{rng!r}"
+        )
+
+
+def _ours(policy: Any) -> bool:
+    """Whether tables are normalized where they are made: not twice, for a million contexts."""
+    return type(policy).__module__.startswith("tether.policies.")
+
+
+@contextmanager
+def _blamed(what: str) -> Iterator[None]:
+    """Whatever a policy raises is passed on with its name before it."""
+    try:
+        yield
+    except Exception as error:
+        known = isinstance(error, (ValueError, RuntimeError))
+        kind = RuntimeError if isinstance(error, RuntimeError) else ValueError
+        raise kind(f"{what}: {error if known else repr(error)}") from error
 
 
 def reached(log_safe: Floats, log_optimized: Floats) -> None:

@@ -6,6 +6,8 @@ number n: n actions of a policy that answers nothing in particular.
 
 from __future__ import annotations
 
+import pickle
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from numpy.typing import NDArray
 
 def settled(contexts: Any, actions: Any = None) -> Any:
     """Contexts that can be counted and indexed; None is read as the number of `actions`."""
+    if actions is not None and np.ndim(actions) == 0:
+        raise TypeError(f"actions must have one row for each context, got {actions}")
     if contexts is None and actions is not None:
         contexts = len(actions)
     if isinstance(contexts, (bool, np.bool_)) or contexts is None:
@@ -25,7 +29,10 @@ def settled(contexts: Any, actions: Any = None) -> Any:
             raise ValueError(f"contexts must be at least 1 when it is a number, got {contexts}")
         return int(contexts)
     if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
-        contexts = np.asarray(contexts)
+        try:
+            contexts = np.asarray(contexts)
+        except ValueError as error:
+            raise ValueError(f"contexts must have rows of the same length: {error}") from error
     if len(getattr(contexts, "shape", ())) == 0:
         raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
     if length(contexts) == 0:
@@ -57,3 +64,67 @@ def part(contexts: Any, start: int, stop: int) -> Any:
 def parts(contexts: Any, size: int) -> list[Any]:
     """All the contexts, so many at a time."""
     return [part(contexts, start, start + size) for start in range(0, length(contexts), size)]
+
+
+def labels(contexts: Any) -> NDArray[np.int64]:
+    """A number for each context that depends on its content alone: equal rows have the same one.
+
+    Order and company do not matter, so contexts can be recognized in another table. Numbers of any
+    width are alike, but whole numbers and floats are not; -0.0 is 0.0 and all NaN are one.
+    """
+    cells = [_cells(column) for column in _columns(contexts)]
+    rows = cells[0] if len(cells) == 1 else map(b"".join, zip(*cells, strict=True))
+    digests = b"".join(blake2b(row, digest_size=8).digest() for row in rows)
+    return np.frombuffer(digests, dtype="<i8").astype(np.int64)
+
+
+def _columns(contexts: Any) -> list[NDArray[Any]]:
+    """The contents of settled contexts as arrays that have a row for each."""
+    if hasattr(contexts, "iloc"):
+        if len(contexts.shape) == 1:
+            return [contexts.to_numpy()]
+        return [contexts.iloc[:, k].to_numpy() for k in range(contexts.shape[1])]
+    if hasattr(contexts, "get_columns"):  # polars
+        return [column.to_numpy() for column in contexts.get_columns()]
+    if hasattr(contexts, "tocsr"):  # SciPy's sparse arrays
+        table = contexts.tocsr(copy=True)
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        filled = np.empty(table.shape[0], dtype=object)
+        for row, (start, stop) in enumerate(zip(table.indptr, table.indptr[1:], strict=False)):
+            filled[row] = (table.indices[start:stop].tolist(), table.data[start:stop].tolist())
+        return [filled]
+    return [np.asarray(contexts)]
+
+
+def _cells(column: NDArray[Any]) -> list[bytes]:
+    """Bytes that tell the rows of an array apart, of the same length or with their length first."""
+    kind = column.dtype.kind
+    if kind in "biufmM":
+        if kind == "f":
+            column = column.astype(np.float64) + 0.0
+            column[np.isnan(column)] = np.nan
+        else:
+            column = column.astype(np.int64)
+        raw = np.ascontiguousarray(column).tobytes()
+        width = len(raw) // len(column)
+        sort = b"f" if kind == "f" else b"i"
+        return [sort + raw[row * width : (row + 1) * width] for row in range(len(column))]
+    texts = [_text(value).encode("utf-8", "surrogatepass") for value in column.tolist()]
+    return [b"t%d:" % len(text) + text for text in texts]
+
+
+def _text(value: Any) -> str:
+    """What tells one value of an array of objects from another; nothing is ever left out of it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({','.join(map(_text, value))})"
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}{_text(value.tolist())}"
+    try:
+        return pickle.dumps(value, protocol=4).hex()
+    except Exception:  # some objects cannot be written down: they are equal to themselves only
+        return object.__repr__(value)

@@ -116,6 +116,11 @@ def run(
 
     Takes less than a minute and is the same every time. Needs the extra `demo`.
     """
+    if isinstance(splits, bool) or not isinstance(splits, (int, np.integer)) or splits < 2:
+        raise ValueError(
+            f"splits must be a whole number of at least 2, since a standard error is shown, got "
+            f"{splits!r}"
+        )
     features, malignant = _patients()
     rows: dict[tuple[str, float | None], list[tuple[float, float]]] = {}
     for split in range(splits):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tether
 
@@ -94,8 +95,8 @@ def test_clip_can_be_told_to_never_act_outside():
         assert scores[1] == -np.inf
         assert np.isfinite(scores[0])
         assert error[1] == 0
-    with pytest.raises(ValueError, match="cannot do"):
-        tether.Tethered(box, GOOD, np.inf, outside="never").sample(500, RNG)
+    with pytest.raises(ValueError, match="outside='never' is for clip"):
+        tether.Tethered(box, GOOD, 1.0, family="mix", outside="never")
     finite = (
         tether.Categorical.from_probabilities([0.5, 0.5, 0.0]),
         tether.Categorical.from_probabilities([0.1, 0.1, 0.8]),
@@ -105,6 +106,56 @@ def test_clip_can_be_told_to_never_act_outside():
     apart = tether.Categorical.from_probabilities([0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="no action is possible"):
         tether.Tethered(finite[0], apart, 1.0, outside="never").sample(5, RNG)
+
+
+@pytest.mark.parametrize("contexts", [3000, np.zeros(3000)])
+def test_all_the_way_is_the_optimized_policy_where_the_safe_one_acts(contexts):
+    """At beta inf, with outside="never": the limit of large betas, not an error that advises it."""
+    box = broken(
+        sample=lambda n, rng: rng.uniform(-1, 1, n if isinstance(n, int) else len(n)),
+        log_prob=lambda n, a: np.where(np.abs(a) < 1, -np.log(2), -np.inf),
+    )
+    inside = stats.truncnorm(-1, 1)
+    for sampler in ("auto", "grid", "metropolis"):
+        policy = tether.Tethered(
+            box, GOOD, np.inf, outside="never", sampler=sampler, normalizer_draws=2_000
+        )
+        actions = policy.sample(contexts, np.random.default_rng(3))
+        assert stats.kstest(actions, inside.cdf).pvalue > 1e-3
+        scores, error = policy.log_prob_with_error(3, np.array([-0.5, 0.5, 1.5]))
+        assert np.allclose(scores[:2], inside.logpdf(0.5), atol=5 * error[0])
+        assert scores[2] == -np.inf
+    budgeted = tether.Tethered(box, GOOD, np.inf, family="budgeted_clip(2)", outside="never")
+    actions, info = budgeted.sample_with_info(contexts, np.random.default_rng(4))
+    given_up = (2 * stats.norm.sf(1)) ** 2
+    assert info.fallbacks / 3000 == pytest.approx(given_up, abs=0.03)
+    expected = (1 - given_up) * inside.pdf(0.9) + given_up / 2
+    assert np.exp(budgeted.log_prob(1, np.array([0.9]))) == pytest.approx(expected, rel=0.02)
+    with pytest.raises(ValueError, match="cannot do"):
+        tether.Tethered(box, GOOD, np.inf).sample(contexts, RNG)
+
+
+def test_all_the_way_over_finitely_many_actions():
+    safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0])
+    optimized = tether.Categorical.from_probabilities([0.2, 0.3, 0.5])
+    for sampler in ("auto", "adaptive"):
+        policy = tether.Tethered(safe, optimized, np.inf, outside="never", sampler=sampler)
+        assert np.allclose(np.exp(policy.log_prob_all(1)), [[0.4, 0.6, 0.0]])
+        assert policy.sample(4000, np.random.default_rng(5)).mean() == pytest.approx(0.6, abs=0.04)
+        assert policy.beta == np.inf
+
+
+def test_at_beta_0_only_the_safe_policy_counts():
+    safe = tether.Categorical.from_probabilities([1.0, 0.0])
+    optimized = tether.Categorical.from_probabilities([0.5, 0.5])
+    policy = tether.Tethered(safe, optimized, 0.0)
+    assert np.array_equal(policy.log_prob(3, [0, 0, 0]), np.zeros(3))
+    assert np.array_equal(policy.log_prob_all(1), safe.log_prob_all(1))
+    bad = broken(log_prob=lambda n, a: np.full(len(a), np.nan))
+    policy = tether.Tethered(GOOD, bad, 0.0)
+    scores, error = policy.log_prob_with_error(2, np.array([0.0, 1.0]))
+    assert np.array_equal(scores, GOOD.log_prob(2, [0.0, 1.0]))
+    assert not error.any()
 
 
 def test_actions_of_different_shapes():
@@ -140,9 +191,104 @@ def test_tables_of_the_wrong_shape():
 def test_what_is_no_policy_at_all():
     with pytest.raises(TypeError, match="optimized must be a policy"):
         tether.Tethered(GOOD, "gpt", 1.0)
+    with pytest.raises(TypeError, match=r"safe must be a policy, not a class: write Gaussian"):
+        tether.Tethered(tether.Gaussian, GOOD, 1.0)
     with pytest.raises(TypeError, match="sample must be a function"):
         tether.FunctionPolicy(3, GOOD.log_prob)
     with pytest.raises(TypeError, match="rng must be a numpy"):
         tether.Tethered(GOOD, GOOD, 0.5).sample(3, np.random.RandomState(0))
     assert isinstance(GOOD, tether.Policy)
     assert not isinstance("gpt", tether.Policy)
+
+
+class Table:
+    """A policy of the user's own over two actions, each with this probability."""
+
+    actions = np.arange(2)
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def sample(self, contexts, rng):
+        return rng.integers(0, 2, size=contexts if isinstance(contexts, int) else len(contexts))
+
+    def log_prob(self, contexts, actions):
+        return np.log(np.full(len(actions), self.probability))
+
+    def log_prob_all(self, contexts):
+        return np.log(np.full((1, 2), self.probability))
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip"])
+def test_tables_that_do_not_sum_to_one(which, family):
+    pair = (Table(0.9), Table(0.5)) if which == "safe" else (Table(0.5), Table(0.9))
+    policy = tether.Tethered(*pair, 2.0, family=family)
+    message = f"the {which} policy's log_prob_all has probabilities that sum to 1.8 in row 0"
+    for asked in (
+        lambda: policy.sample(3, RNG),
+        lambda: policy.log_prob_all(1),
+        lambda: policy.log_prob(1, [0]),
+        lambda: tether.make_log(*pair, np.zeros(1), [0], [0]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            asked()
+    assert tether.Tethered(Table(0.5), Table(0.5002), 2.0, family=family).log_prob(1, [0]) < 0
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("error", [KeyError("x"), ZeroDivisionError("y"), RuntimeError("z")])
+def test_whatever_a_policy_raises_names_it(which, error):
+    def fail(*_):
+        raise error
+
+    for bad, method in ((broken(sample=fail), "sample"), (broken(log_prob=fail), "log_prob")):
+        pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
+        policy = tether.Tethered(*pair, 0.5 if which == "safe" else 2.0)
+        kind = RuntimeError if isinstance(error, RuntimeError) else ValueError
+        with pytest.raises(kind, match=f"the {which} policy's {method} failed on .*[xyz]"):
+            policy.sample(3, RNG)
+
+    class Broken(Table):
+        log_prob_all = fail
+
+    pair = (Table(0.5), Table(0.5))
+    pair = (Broken(0.5), pair[1]) if which == "safe" else (pair[0], Broken(0.5))
+    with pytest.raises((ValueError, RuntimeError), match=f"the {which} policy's log_prob_all fail"):
+        tether.Tethered(*pair, 2.0).sample(3, RNG)
+
+
+@pytest.mark.parametrize("which", ["safe", "optimized"])
+@pytest.mark.parametrize("sampler", ["adaptive", "overlap", "grid", "auto", "metropolis"])
+def test_a_policy_that_draws_what_it_scores_as_impossible(which, sampler):
+    """Under a mixture its draws would be rejected in silence, and the target be another."""
+    fair = broken(
+        sample=lambda n, rng: rng.random(n), log_prob=lambda n, a: np.where(a < 1, 0.0, -np.inf)
+    )
+    bad = broken(
+        sample=lambda n, rng: rng.random(n) + 5 * (rng.random(n) < 0.5), log_prob=fair.log_prob
+    )
+    pair = (bad, fair) if which == "safe" else (fair, bad)
+    policy = tether.Tethered(*pair, 0.9 if which == "safe" else 1.1, sampler=sampler)
+    with pytest.raises(ValueError, match=f"the {which} policy's log_prob.*as the policy drew this"):
+        policy.sample(500, np.random.default_rng(2))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        GOOD,
+        tether.Pool.uniform(3),
+        tether.Categorical.from_probabilities([0.5, 0.5]),
+        tether.Mixture([GOOD, GOOD], [1, 1]),
+        broken(),
+        tether.Tethered(GOOD, GOOD, 0.5),
+        tether.Tethered(GOOD, GOOD, 0.5, family="mix"),
+        tether.Tethered(GOOD, GOOD, 0.5, sampler="adaptive"),
+        tether.Tethered(tether.Pool.uniform(3), tether.Pool.uniform(3), 0.5),
+    ],
+)
+@pytest.mark.parametrize("rng", [0, None])
+def test_a_seed_is_no_generator(policy, rng):
+    with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, .*got (0|None)"):
+        policy.sample(3, rng)

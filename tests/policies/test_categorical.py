@@ -66,6 +66,9 @@ def test_a_classifier_is_a_policy():
         (lambda: tether.Categorical.from_probabilities([np.nan, 1.0]), "nan"),
         (lambda: tether.Categorical.from_probabilities(0.5), "vector or a table"),
         (lambda: tether.Categorical.from_logits([np.inf, 0.0]), r"logits\[0\] is inf"),
+        (lambda: tether.Categorical.from_logits([]), "logits is empty"),
+        (lambda: tether.Categorical.from_logits([[0.0], [-np.inf]]), "every action in row 1"),
+        (lambda: tether.Categorical.from_logits([-np.inf, -np.inf]), "rule out every action"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], temperature=0), "temperature"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a"]), "actions has 1"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a", "a"]), "distinct"),
@@ -75,6 +78,22 @@ def test_a_classifier_is_a_policy():
 def test_impossible_tables_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_what_is_neither_numbers_nor_names_is_refused():
+    make = tether.Categorical.from_probabilities
+    for actions in (["a", 1], [None, 1]):
+        with pytest.raises(TypeError, match="all numbers or all strings"):
+            make([0.5, 0.5], actions=actions)
+    with pytest.raises(TypeError, match=r"actions must be among 0, 1, got \[None, 1\]"):
+        make([0.5, 0.5]).log_prob(None, [None, 1])
+    with pytest.raises(TypeError, match="logits must hold real numbers"):
+        tether.Categorical.from_logits(["a", "b"])
+
+
+def test_huge_logits_and_small_temperatures_stay_numbers():
+    policy = tether.Categorical.from_logits([1e308, 0.0, 1e308], temperature=0.1)
+    assert np.allclose(np.exp(policy.log_prob_all(1)), [[0.5, 0, 0.5]])
 
 
 def test_unknown_actions_and_contexts_are_refused():

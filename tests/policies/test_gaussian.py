@@ -63,6 +63,11 @@ def test_draws_have_the_stated_distribution():
         ({"mean": [0.0, 1.0], "scale": [1.0, -1.0]}, r"scale\[1\] is -1"),
         ({"mean": 0.0, "scale": 1.0, "covariance": np.eye(1)}, "not both"),
         ({"mean": [0.0, 0.0], "covariance": [[1.0, 0.5], [0.4, 1.0]]}, "symmetric"),
+        ({"mean": np.zeros((3, 2))}, r"mean must be a number or a vector.*\(3, 2\)"),
+        ({"mean": 0.0, "scale": np.ones((2, 2))}, "scale must be a number or a vector"),
+        ({"mean": []}, "mean must be a number or a vector"),
+        ({"mean": [0.0, 0.0], "scale": np.ones(3)}, "mean has 2 coordinates but scale has 3"),
+        ({"mean": 0.0, "covariance": np.eye(2)}, "covariance is of 2"),
         ({"mean": [0.0, 0.0], "covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
     ],
 )
@@ -79,4 +84,12 @@ def test_actions_and_parameters_of_the_wrong_shape_are_refused():
     with pytest.raises(ValueError, match="mean returned shape"):
         tether.Gaussian(lambda x: x[:1]).log_prob(np.zeros(4), np.zeros(4))
     with pytest.raises(ValueError, match="covariance is of 2"):
-        tether.Gaussian(0.0, covariance=COVARIANCE).log_prob(4, np.zeros((4, 2)))
+        tether.Gaussian(lambda x: x, covariance=COVARIANCE).log_prob(np.ones(4), np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="mean has 2 coordinates but scale has 3"):
+        tether.Gaussian([0.0, 0.0], lambda x: np.ones((len(x), 3))).sample(
+            np.ones(4), np.random.default_rng(0)
+        )
+    with pytest.raises(TypeError, match="mean must hold real numbers"):
+        tether.Gaussian("a")
+    with pytest.raises(TypeError, match="actions must have one row"):
+        tether.Gaussian(0.0).log_prob(1, 0.0)

@@ -32,6 +32,11 @@ def test_a_mixture_of_finite_policies_is_finite():
     assert min(chi_square(drawn[contexts == x], expected[x]) for x in (0, 1)) > 1e-3
 
 
+def test_contexts_may_be_a_list():
+    policy = tether.Mixture([tether.Pool.uniform(2), tether.Pool.uniform(2)], [1, 1])
+    assert np.allclose(policy.log_prob_all([0, 1]), np.log(0.5))
+
+
 def test_a_blend_can_do_all_that_the_safe_policy_does():
     safe = tether.Categorical.from_probabilities([0.5, 0.5])
     certain = tether.Categorical.from_probabilities([1.0, 0.0])
@@ -46,6 +51,13 @@ def test_impossible_mixtures_are_refused():
         tether.Mixture([safe, safe], [1])
     with pytest.raises(ValueError, match="weights"):
         tether.Mixture([safe, safe], [-1, 2])
+    for weights in ([np.inf, 1], [np.nan, 1], [0, 0]):
+        with pytest.raises(ValueError, match="weights"):
+            tether.Mixture([safe, safe], weights)
+    assert tether.Mixture([safe, safe], [1e308, 1e308]).weights.tolist() == [0.5, 0.5]
+    for policies in (safe, []):
+        with pytest.raises(TypeError, match="policies must be a list"):
+            tether.Mixture(policies, [1])
     with pytest.raises(ValueError, match="delta"):
         tether.Mixture.blend(safe, safe, delta=0)
     with pytest.raises(TypeError, match=r"policies\[1\] must be a policy"):

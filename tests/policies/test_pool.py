@@ -32,6 +32,12 @@ def test_impossible_scores_are_refused(scores, message):
         tether.Pool(np.array(scores))
 
 
+@pytest.mark.parametrize(("size", "error"), [(-1, ValueError), (0, ValueError), (2.5, TypeError)])
+def test_impossible_sizes_are_refused(size, error):
+    with pytest.raises(error, match=f"size must be .*got {size}"):
+        tether.Pool.uniform(size)
+
+
 def test_a_candidate_outside_the_pool_is_refused():
     with pytest.raises(ValueError, match=r"actions\[0\] is .*7"):
         tether.Pool.uniform(3).log_prob(1, [7])

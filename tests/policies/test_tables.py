@@ -33,14 +33,17 @@ def test_with_contexts_every_row_is_a_context_with_its_own_draws():
     contexts = rng.normal(size=20)
     actions = safe.sample(contexts, rng)
     log = tether.make_log(safe, optimized, contexts, actions, actions > 1)
-    assert np.array_equal(log.context, np.arange(20))
+    assert len(np.unique(log.context)) == 20
     proposals = tether.make_proposals(safe, optimized, contexts, 3, rng)
     assert len(proposals) == 20 * 3 * 2
-    assert (np.bincount(proposals.context[proposals.from_safe]) == 3).all()
-    assert (np.bincount(proposals.context[~proposals.from_safe]) == 3).all()
+    for half in (proposals.from_safe, ~proposals.from_safe):
+        known, counts = np.unique(proposals.context[half], return_counts=True)
+        assert np.array_equal(known, np.unique(log.context))
+        assert (counts == 3).all()
     # Each draw is scored in its own context: log ratio = x·a − x²/2.
     ratio = proposals.log_optimized - proposals.log_safe
-    x = contexts[proposals.context]
+    order = np.argsort(log.context)
+    x = contexts[order[np.searchsorted(log.context[order], proposals.context)]]
     action = (ratio + x**2 / 2) / x
     assert np.allclose(proposals.log_safe, SAFE.log_prob(None, action))
 
@@ -102,3 +105,56 @@ def test_impossible_tables_are_refused():
     never = tether.Categorical.from_probabilities([0.0, 1.0])
     with pytest.raises(ValueError, match=r"the safe policy's log_prob\[0\] is -inf"):
         tether.make_log(never, tether.Pool.uniform(2), None, [0, 1], [0, 1])
+
+
+def test_a_log_by_a_policy_without_tables_needs_proposals():
+    """Two finite policies, logged by one that is not known to be: log and proposals must agree."""
+    rng = np.random.default_rng(5)
+    safe, optimized = (
+        tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 4, 3))
+    )
+    logged_by = tether.FunctionPolicy(safe.sample, safe.log_prob)
+    contexts = rng.integers(4, size=30)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions == 2, logged_by=logged_by)
+    assert log.log_safe_all is None
+    proposals = tether.make_proposals(safe, optimized, contexts, 50, rng, logged_by=logged_by)
+    assert len(proposals) == 30 * 50 * 2
+    assert tether.calibrate(log, proposals, alpha=0.6).beta > 0
+    bad = tether.FunctionPolicy(safe.sample, lambda x, a: np.full(len(a), np.nan))
+    with pytest.raises(ValueError, match=r"the logged_by policy's log_prob\[0\] is nan"):
+        tether.make_log(safe, optimized, contexts, actions, actions == 2, logged_by=bad)
+    with pytest.raises(ValueError, match=r"the logged_by policy's log_prob\[0\] is nan"):
+        tether.make_proposals(safe, optimized, contexts, 5, rng, logged_by=bad)
+
+
+def test_proposals_are_matched_by_what_their_contexts_are():
+    """Permuted, larger and foreign sets of contexts: joined rightly, or not at all."""
+    rng = np.random.default_rng(6)
+    safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
+    contexts = rng.uniform(0.5, 2.0, size=100)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions > 1.5)
+
+    def found(others):
+        proposals = tether.make_proposals(safe, optimized, others, 400, np.random.default_rng(7))
+        return tether.calibrate(log, proposals, alpha=0.15).beta
+
+    same = found(contexts)
+    assert found(np.sort(contexts)) == pytest.approx(same, rel=0.1)
+    assert found(np.append(rng.uniform(0.5, 2, 20), contexts)) == pytest.approx(same, rel=0.1)
+    with pytest.raises(ValueError, match="proposals has no draw in context"):
+        found(contexts + 1)
+    with pytest.raises(ValueError, match=r"no draw in context .* \(1 such context"):
+        found(contexts[1:])
+
+
+def test_equal_contexts_share_their_draws():
+    rng = np.random.default_rng(8)
+    safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
+    contexts = np.repeat([0.5, 1.0], 50)
+    actions = safe.sample(contexts, rng)
+    log = tether.make_log(safe, optimized, contexts, actions, actions > 1.5)
+    assert len(np.unique(log.context)) == 2
+    proposals = tether.make_proposals(safe, optimized, [0.5, 1.0], 100, rng)
+    assert tether.calibrate(log, proposals, alpha=0.15).beta > 0

@@ -79,3 +79,39 @@ def test_functions_of_contexts_that_return_distributions():
         )
     with pytest.raises(ValueError, match="Independent"):
         tether.TorchPolicy(distributions.Normal(torch.zeros(2), 1.0))
+
+
+def test_bounded_supports_score_minus_infinity_outside():
+    beta = tether.TorchPolicy(distributions.Beta(2.0, 2.0))
+    scores = beta.log_prob(4, [-1.0, 0.5, 0.25, 7.0])
+    assert np.isneginf(scores[[0, 3]]).all()
+    assert np.allclose(scores[1:3], stats.beta(2, 2).logpdf([0.5, 0.25]), atol=1e-6)
+    assert np.isneginf(beta.log_prob(2, [-1.0, 3.0])).all()
+    corner = tether.TorchPolicy(distributions.Dirichlet(torch.ones(3)))
+    assert np.isneginf(corner.log_prob(2, [[0.5, 0.5, 0.5], [0.2, 0.3, 0.5]])).tolist() == [1, 0]
+    pick = tether.TorchPolicy(distributions.Categorical(logits=torch.zeros(4)))
+    assert np.isneginf(pick.log_prob(3, [0, 9, -1])).tolist() == [False, True, True]
+    high = np.array([1.0, 2.0])
+    box = tether.TorchPolicy(lambda x: distributions.Uniform(0.0, torch.as_tensor(x)))
+    before = torch.random.get_rng_state()
+    assert np.allclose(box.log_prob(high, [1.5, 1.5]), [-np.inf, -np.log(2)])
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_bounded_torch_distributions_can_be_tethered(beta):
+    safe, optimized = distributions.Uniform(0.0, 2.0), distributions.Uniform(0.0, 1.0)
+    actions = tether.Tethered(safe, optimized, beta).sample(2000, np.random.default_rng(8))
+    assert stats.kstest(actions, "uniform").pvalue > 1e-3
+    with pytest.raises(ValueError, match="the safe policy cannot do"):
+        tether.Tethered(optimized, safe, 2.0).sample(50, np.random.default_rng(9))
+
+
+def test_a_distribution_that_does_not_state_its_support():
+    class Silent(distributions.Normal):
+        @property
+        def support(self):
+            raise NotImplementedError
+
+    scores = tether.TorchPolicy(Silent(0.0, 1.0, validate_args=False)).log_prob(2, [0.0, 1.0])
+    assert np.allclose(scores, stats.norm.logpdf([0.0, 1.0]))

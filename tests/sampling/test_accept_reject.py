@@ -96,6 +96,31 @@ def test_it_gives_up_with_what_it_saw(contexts):
         policy.sample(contexts, np.random.default_rng(7))
 
 
+def test_it_gives_up_early_in_many_contexts():
+    """A cap for every context in vain would be two thousand million draws."""
+    safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(60.0))
+    policy = tether.Tethered(safe, optimized, 1.0)
+    with pytest.raises(RuntimeError, match=r"20000 of 20000 context.*cap of 100,000"):
+        policy.sample(np.zeros(20_000), np.random.default_rng(7))
+    assert sum(optimized.drawn) <= 200_000
+    assert len(optimized.drawn) <= 10
+
+
+def test_what_was_found_is_told_when_it_gives_up_on_the_rest():
+    optimized = tether.Gaussian(lambda x: x)
+    policy = tether.Tethered(tether.Gaussian(0.0), optimized, 1.0, cap=3_000)
+    with pytest.raises(RuntimeError, match=r"kept 9 of .* gave up on 1 of 10 context"):
+        policy.sample(np.append(np.zeros(9), 60.0), np.random.default_rng(7))
+
+
+def test_a_budget_above_the_cap_is_refused():
+    pair, proposal = Pair(SAFE, OPTIMIZED), Proposal.auto(0.0)
+    with pytest.raises(ValueError, match="budget of 20 draws an action is above cap, 10"):
+        accept_reject(pair, 3, np.random.default_rng(0), proposal, budget=20, cap=10)
+    with pytest.raises(ValueError, match=r"budgeted_clip.*above cap"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", cap=10)
+
+
 @pytest.mark.parametrize("contexts", [30_000, np.zeros(30_000)])
 @pytest.mark.parametrize("beta", [0.3, 2.0])
 def test_budget_falls_back_as_often_as_the_family_says(contexts, beta):

@@ -168,3 +168,42 @@ def test_the_ends_are_the_policies_themselves(beta, family):
         drawn = lone.sample(50, np.random.default_rng(1))
         assert np.array_equal(drawn, same.sample(50, np.random.default_rng(1)))
         assert np.array_equal(lone.log_prob(50, drawn), same.log_prob(50, drawn))
+
+
+@pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
+@pytest.mark.parametrize(("count", "repeats"), [(1, 1500), (5, 800)])
+def test_mixture_proposals_in_few_contexts(sampler, count, repeats):
+    """A pilot of a draw or five says nothing about the envelope: none may be learned from it."""
+    rng = np.random.default_rng([10, count])
+    found = []
+    for beta in (0.5, 1.0, 2.0):
+        _, below = line(beta)
+        policy = tether.Tethered(SAFE, OPTIMIZED, beta, sampler=sampler)
+        drawn = [policy.sample(np.zeros(count), rng) for _ in range(repeats)]
+        found.append(stats.kstest(np.concatenate(drawn), below).pvalue)
+    fits(found)
+
+
+@pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
+def test_mixture_proposals_in_many_unlike_contexts(sampler):
+    """In 4,096 contexts ratios are 1/2 or 3, and in the one after them any number at all."""
+
+    def world(p, mean, scale):
+        last = tether.Gaussian(mean, scale)
+
+        def sample(contexts, rng):
+            of_two = rng.random(len(contexts)) + (rng.random(len(contexts)) >= p)
+            return np.where(contexts == 0, of_two, last.sample(len(contexts), rng))
+
+        def log_prob(contexts, actions):
+            of_two = np.log([p, 1 - p])[(actions >= 1).astype(int)]
+            return np.where(contexts == 0, of_two, last.log_prob(len(contexts), actions))
+
+        return tether.FunctionPolicy(sample, log_prob)
+
+    rng = np.random.default_rng(11)
+    policy = tether.Tethered(world(0.8, 0.0, 1.0), world(0.4, 1.0, 0.8), 1.0, sampler=sampler)
+    contexts = np.append(np.zeros(4096), 1.0)
+    drawn = [policy.sample(contexts, rng)[-1] for _ in range(600)]
+    _, below = line(1.0)
+    fits([stats.kstest(drawn, below).pvalue])

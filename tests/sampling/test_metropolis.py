@@ -97,11 +97,51 @@ def test_acceptance_and_effective_draws_fall_as_policies_part():
     assert seen[0].thinning <= seen[1].thinning < seen[2].thinning
 
 
-def test_chains_that_cannot_forget_their_start_say_so():
-    policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis")
-    _, info = policy.sample_with_info(50, np.random.default_rng(5))
-    assert info.chain.unsettled > 0.9
-    assert info.to_dict()["chain"]["unsettled"] == info.chain.unsettled
+@pytest.mark.parametrize("contexts", [50, np.zeros(50)])
+def test_chains_that_cannot_forget_their_start_are_an_error(contexts):
+    policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis", cap=2_000)
+    with pytest.raises(RuntimeError, match=r"50 of 50 chain.*cap of 2,000.*steps moved"):
+        policy.sample(contexts, np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("mean", [4.0, 6.0])
+@pytest.mark.parametrize("contexts", [2500, np.zeros(1500)])
+def test_policies_far_apart_take_longer_and_still_fit(mean, contexts):
+    policy = tether.Tethered(SAFE, tether.Gaussian(mean), 1.0, sampler="metropolis")
+    below, _ = cumulative(lambda x: -np.maximum(x**2, (x - mean) ** 2) / 2)
+    actions, info = policy.sample_with_info(contexts, np.random.default_rng([7, int(mean)]))
+    fits([stats.kstest(actions, below).pvalue])
+    assert (info.chain.unsettled > 0.3) == (mean == 6)
+    assert "of its steps moved" in str(info)
+    assert info.scored == info.draws
+
+
+@pytest.mark.parametrize("contexts", [900, np.zeros(200)])
+def test_no_impossible_action_is_returned(contexts):
+    """The safe policy draws where the optimized one can act once in two thousand times."""
+
+    def uniform(high):
+        return tether.FunctionPolicy(
+            lambda n, rng: rng.random(n if isinstance(n, int) else len(n)) * high,
+            lambda n, a: np.where((a >= 0) & (a < high), -np.log(high), -np.inf),
+        )
+
+    policy = tether.Tethered(uniform(1.0), uniform(5e-4), 0.5, sampler="metropolis")
+    actions = policy.sample(contexts, np.random.default_rng(8))
+    fits([stats.kstest(actions, "uniform", args=(0, 5e-4)).pvalue])
+
+
+def test_a_far_context_is_not_hidden_among_others():
+    contexts = np.zeros(2000)
+    contexts[-100:] = 6.0
+    safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x + 0.5)
+    policy = tether.Tethered(safe, optimized, 1.0, sampler="metropolis")
+    actions, info = policy.sample_with_info(contexts, np.random.default_rng(9))
+    assert actions[-100:].mean() == pytest.approx(3.25, abs=0.3)
+    assert 0 < info.chain.unsettled < 0.05
+    strict = tether.Tethered(safe, optimized, 1.0, sampler="metropolis", cap=300)
+    with pytest.raises(RuntimeError, match=r"of 2000 chain\(s\) still remember"):
+        strict.sample(contexts, np.random.default_rng(9))
 
 
 def test_many_contexts_go_in_parts():
@@ -112,3 +152,10 @@ def test_many_contexts_go_in_parts():
     )
     assert actions.shape == (100,)
     assert info.actions == 100
+
+
+def test_more_states_than_chains_must_not_be_correlated():
+    policy = tether.Tethered(SAFE, tether.Gaussian(4.0), 1.0, sampler="metropolis", cap=270)
+    with pytest.raises(RuntimeError, match=r"steps apart are still correlated, at a cap of 270"):
+        policy.sample(2500, np.random.default_rng(10))
+    assert policy.sample(500, np.random.default_rng(10)).shape == (500,)

@@ -116,3 +116,19 @@ def test_weights_outside_one_are_refused(weight):
 def test_disjoint_policies_have_no_proposal():
     with pytest.raises(ValueError, match="nothing to propose"):
         by_grid(np.array([-np.inf, np.inf]), 0.0)
+
+
+@pytest.mark.parametrize("sampler", ["grid", "overlap"])
+def test_a_pilot_that_shows_nothing_is_no_error_in_contexts(sampler):
+    """Both policies can take one action in fifty, and one draw of each seldom is such a one."""
+
+    def box(low):
+        return tether.FunctionPolicy(
+            lambda x, rng: low + rng.random(len(x)),
+            lambda x, a: np.where((a >= low) & (a < low + 1), 0.0, -np.inf),
+        )
+
+    policy = tether.Tethered(box(0.0), box(0.98), 1.0, sampler=sampler, outside="never")
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([policy.sample(np.zeros(1), rng) for _ in range(20)])
+    assert ((drawn >= 0.98) & (drawn < 1)).all()

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
+from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import length, settled
 from tether.sampling.discrete import choose, log_softmax
@@ -49,7 +49,7 @@ class Categorical:
         """From probabilities: a vector, a table, or a function of the contexts."""
 
         def logs(values: Any) -> Floats:
-            array = np.asarray(values, dtype=np.float64)
+            array = _check.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
             if not (array >= 0).all():
                 _check.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
             with np.errstate(divide="ignore"):
@@ -63,10 +63,14 @@ class Categorical:
         temperature = _check.number("temperature", temperature, above=0, below=np.inf)
 
         def logs(values: Any) -> Floats:
-            array = np.asarray(values, dtype=np.float64)
+            array = _check.floats("logits", values, ndim=np.ndim(values) or 1)
             if not array.max() < np.inf:
                 _check.reject("logits", array, ~(array < np.inf), "a score below +inf")
-            return log_softmax(array / temperature)
+            top = array.max(axis=-1)
+            if top.min() == -np.inf:
+                where = "" if array.ndim == 1 else f" in row {int(np.argmin(top))}"
+                raise ValueError(f"logits rule out every action{where}: all are -inf")
+            return log_softmax(array, temperature)
 
         return cls(_through(logits, logs), actions)
 
@@ -115,6 +119,7 @@ class Categorical:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
 
@@ -125,7 +130,11 @@ def positions(known: NDArray[Any], actions: Any) -> NDArray[np.int64]:
     if actions.ndim != 1:
         raise ValueError(f"actions must have 1 dimension, got shape {actions.shape}")
     order = np.argsort(known, kind="stable")
-    place = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
+    try:
+        place = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
+    except TypeError as error:
+        shown = ", ".join(map(repr, known[:5].tolist()))
+        raise TypeError(f"actions must be among {shown}, got {actions[:5].tolist()}") from error
     lost = known[place] != actions
     if lost.any():
         first = int(np.argmax(lost))
@@ -145,6 +154,11 @@ def _through(values: Any, change: Callable[[Any], Floats]) -> Any:
 
 def _distinct(actions: Any) -> NDArray[Any]:
     array = np.asarray(actions)
+    alike = array.dtype.kind != "O" and (
+        array.dtype.kind not in "US" or all(isinstance(each, (str, bytes)) for each in actions)
+    )
+    if not alike:
+        raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
     if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
         raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")
     return _check.frozen(array)

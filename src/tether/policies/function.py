@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats
 from tether._contexts import settled
 
@@ -40,6 +41,7 @@ class FunctionPolicy:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """What the first function draws."""
+        _ask.generator(rng)
         return np.asarray(self._sample(settled(contexts), rng))
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats, reject
 from tether._contexts import length, settled
 
@@ -28,7 +29,7 @@ class Gaussian:
     def __init__(self, mean: Any, scale: Any = None, *, covariance: Any = None) -> None:
         if scale is not None and covariance is not None:
             raise ValueError("give scale or covariance, not both")
-        self._mean = mean if callable(mean) else _finite("mean", mean)
+        self._mean = mean if callable(mean) else _vector("mean", _finite("mean", mean))
         self._scale: Callable[[Any], Any] | Floats | None = None
         self._root: Floats | None = None
         if covariance is not None:
@@ -38,10 +39,13 @@ class Gaussian:
         elif callable(scale):
             self._scale = scale
         else:
-            self._scale = _positive("scale", 1.0 if scale is None else scale)
+            self._scale = _vector("scale", _positive("scale", 1.0 if scale is None else scale))
+        if not callable(mean) and not callable(scale):
+            self._parameters(1)  # they fit together, or it is said now
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """The mean in each context plus noise."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         mean, scale, size = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *size))
@@ -87,7 +91,12 @@ class Gaussian:
             mean = mean[:, None]
         elif scale.ndim < mean.ndim:
             scale = scale[:, None]
-        return mean, scale, np.broadcast_shapes(mean.shape[1:], scale.shape[1:])
+        try:
+            return mean, scale, np.broadcast_shapes(mean.shape[1:], scale.shape[1:])
+        except ValueError as error:
+            raise ValueError(
+                f"mean has {mean.shape[1]} coordinates but scale has {scale.shape[1]}"
+            ) from error
 
     @staticmethod
     def _answered(name: str, parameter: Any, contexts: Any) -> Floats:
@@ -103,9 +112,21 @@ class Gaussian:
 
 
 def _finite(name: str, values: Any) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold real numbers, got {values!r}") from error
     if not np.isfinite(array).all():
         reject(name, np.atleast_1d(array), ~np.isfinite(np.atleast_1d(array)), "a finite number")
+    return array
+
+
+def _vector(name: str, array: Floats) -> Floats:
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(
+            f"{name} must be a number or a vector for one action, got shape {array.shape}; "
+            f"for one a context pass a function"
+        )
     return array
 
 

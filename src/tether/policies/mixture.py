@@ -27,11 +27,17 @@ class Mixture:
     """
 
     def __init__(self, policies: Sequence[Any], weights: Any) -> None:
+        if not isinstance(policies, (list, tuple)) or not policies:
+            raise TypeError(f"policies must be a list of at least one policy, got {policies!r}")
         self.policies = tuple(as_policy(f"policies[{k}]", each) for k, each in enumerate(policies))
         weight = _check.floats("weights", weights)
         _check.same_length("weights", weight, "policies", len(self.policies))
-        if not (weight.min() >= 0 and 0 < weight.sum() < np.inf):
-            _check.reject("weights", weight, ~(weight > 0), "weights of at least 0, not all 0")
+        fine = (weight >= 0) & (weight < np.inf)
+        if not fine.all():
+            _check.reject("weights", weight, ~fine, "a finite weight of at least 0")
+        if not weight.any():
+            raise ValueError("weights must not all be 0")
+        weight = weight / weight.max()  # so that their sum is a number
         self.weights: Floats = _check.frozen(weight / weight.sum())
         self.actions = shared_actions(self.policies)
 
@@ -47,6 +53,7 @@ class Mixture:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context, each from one of the policies."""
+        _ask.generator(rng)
         contexts = settled(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         places, pieces = [], []
@@ -74,6 +81,7 @@ class Mixture:
         """The same for every action, where all policies have the same finitely many."""
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
+        contexts = settled(contexts)
         tables = np.broadcast_arrays(
             *(_ask.table(f"mixture's {k}", each, contexts) for k, each in enumerate(self.policies))
         )

@@ -10,16 +10,20 @@ import numpy as np
 from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, take
-from tether.control.draws import Draws, check_normalizer
-from tether.control.families import Family
+from tether.control.draws import Draws, check_normalizer, refuse_empty
+from tether.control.families import BudgetedClip, Clip, Family
 from tether.sampling.pair import Pair
+
+ENOUGH = 30
+"""Draws that must count, (Σs)²/Σs² of them, before their own spread is taken as the error."""
 
 
 @dataclass(frozen=True)
 class Normalizer:
     """Log ψ in each context, or one number where all contexts are alike.
 
-    `standard_error` is that of log ψ, so also that of the log_prob of clip; 0 where ψ is exact.
+    `standard_error` is that of log ψ, so also that of the log_prob of clip; 0 where ψ is exact, and
+    inf where the draws that count are too few to say how far off ψ is.
     """
 
     log_psi: Floats
@@ -47,10 +51,7 @@ def exact_normalizer(
 def estimated_normalizer(
     pair: Pair, contexts: Any, family: Family, log_beta: float, draws: int, rng: np.random.Generator
 ) -> Normalizer:
-    """ψ from so many draws of each policy in each context, or in all where there are none.
-
-    Each draw counts kernel / (n·safe + n·optimized): unbiased, and never more than β/n nor 1/n.
-    """
+    """ψ from so many draws of each policy in each context, or in all where there are none."""
     alone = isinstance(contexts, int)
     rows = 1 if alone else length(contexts)
     asked = draws if alone else take(contexts, np.repeat(np.arange(rows), draws))
@@ -67,15 +68,69 @@ def estimated_normalizer(
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
     if pair.strict:
         _ask.reached(safe, optimized)
-    mass = np.logaddexp(safe, optimized) + np.log(draws)
+    log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     start, every = np.arange(0, safe.size, 2 * draws), np.arange(rows)
-    flat = Draws(safe.ravel(), optimized.ravel(), safe.ravel(), mass.ravel(), start, every)
+    flat = Draws(safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every)
     check_normalizer(flat)
+    if isinstance(family, (Clip, BudgetedClip)):
+        return _clipped(safe, optimized, log_mass, log_beta, draws)
     log_psi = flat.log_psi(family, log_beta)
-    share = np.exp(family.log_kernel(safe, optimized, log_beta) - mass - log_psi[:, None])
-    halves = share.reshape(rows, 2, draws)
-    error = np.sqrt((draws * halves.var(axis=2, ddof=1)).sum(axis=1))
+    share = np.exp(family.log_kernel(safe, optimized, log_beta) - log_mass - log_psi[:, None])
+    error = np.where(_counting(share) < ENOUGH, np.inf, _spread(share, draws))
     return Normalizer(log_psi, error)
+
+
+def _clipped(
+    safe: Floats, optimized: Floats, log_mass: Floats, log_beta: float, draws: int
+) -> Normalizer:
+    """The normalizer of clip, in two ways, of which each context takes the less uncertain one.
+
+    Clip cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1)
+    is the integral of what is kept of it, and one less that of what is cut off. A draw counts with
+    its part of either over n·safe + n·optimized, so with at most 1/n.
+    """
+    beyond = optimized - safe - log_beta
+    main, over = (optimized, -beyond) if log_beta >= 0 else (safe, beyond)
+    over = np.minimum(over, 0.0)
+    kept = main + over - log_mass
+    top = kept.max(axis=1, keepdims=True)
+    refuse_empty(top[:, 0])
+    with np.errstate(under="ignore"):
+        parts, cut = np.exp(kept - top), np.exp(main - log_mass) * -np.expm1(over)
+    log_share = top[:, 0] + np.log(parts.sum(axis=1))
+    log_error, other = _log_error(parts, top[:, 0], draws), _log_error(cut, np.zeros(1), draws)
+    # One less nearly one is no estimate: few draws then decide it, and all the others hide that.
+    # Where few draws were cut at all, it is what is kept that hides them.
+    few = _counting(cut) < ENOUGH
+    use = (cut.sum(axis=1) < 0.5) & (few | (other < log_error))
+    log_share[use], log_error[use] = np.log1p(-cut.sum(axis=1)[use]), other[use]
+    log_share = np.minimum(log_share, 0.0)
+    error = np.exp(np.minimum(log_error - log_share, 1.0))
+    return Normalizer(log_share + min(log_beta, 0.0), np.where(error < 1, error, np.inf))
+
+
+def _log_error(parts: Floats, log_scale: Floats, draws: int) -> Floats:
+    """Log standard error of the sums of parts times a scale, each of them at most 1/n.
+
+    Where few draws count, their spread says little. A sum S of such parts has a variance of at most
+    S/n, and if none was seen then S is at most 3/n but with a chance of e^-3.
+    """
+    with np.errstate(divide="ignore", under="ignore"):
+        bound = np.log((parts.sum(axis=1) * np.exp(log_scale) + 3.0 / draws) / draws) / 2
+        seen = log_scale + np.log(_spread(parts, draws))
+    return np.where(_counting(parts) < ENOUGH, bound, seen)
+
+
+def _spread(parts: Floats, draws: int) -> Floats:
+    """Standard error of the sums over independent draws, half of them from each policy."""
+    halves = parts.reshape(len(parts), 2, draws)
+    return np.asarray(np.sqrt((draws * halves.var(axis=2, ddof=1)).sum(axis=1)))
+
+
+def _counting(parts: Floats) -> Floats:
+    """How many draws a sum effectively rests on."""
+    squares = (parts**2).sum(axis=1)
+    return np.asarray(parts.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1.0))
 
 
 def joined(pieces: list[Normalizer]) -> Normalizer:

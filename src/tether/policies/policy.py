@@ -51,6 +51,8 @@ def as_policy(name: str, policy: Any) -> Policy:
     from tether.policies.categorical import Categorical
     from tether.policies.torch_policy import TorchPolicy
 
+    if isinstance(policy, type):
+        raise TypeError(f"{name} must be a policy, not a class: write {policy.__name__}(…)")
     if any(base.__module__.startswith("torch.distributions") for base in type(policy).__mro__):
         return TorchPolicy(policy)
     if isinstance(policy, Policy):

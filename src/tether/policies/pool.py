@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
+from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import length, settled
 from tether.policies.categorical import positions
@@ -31,14 +31,16 @@ class Pool:
         if values.max() == -np.inf:
             raise ValueError("scores rule out every candidate: all are -inf")
         temperature = _check.number("temperature", temperature, above=0, below=np.inf)
-        with np.errstate(over="ignore"):  # past the smallest number it is impossible, rightly
-            scaled = (values - values.max()) / temperature
-        self._table = _check.frozen(log_softmax(scaled)[None])
+        self._table = _check.frozen(log_softmax(values, temperature)[None])
         self.actions: NDArray[Any] = _check.frozen(np.arange(len(values)))
 
     @classmethod
     def uniform(cls, size: int) -> Self:
         """Every candidate alike: the safe policy that many labs run."""
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise TypeError(f"size must be a whole number, got {size!r}")
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size!r}")
         return cls(np.zeros(size))
 
     def log_prob_all(self, contexts: Any) -> Floats:
@@ -54,4 +56,5 @@ class Pool:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """Positions in the pool, with replacement."""
+        _ask.generator(rng)
         return choose(self._table, length(settled(contexts)), rng)

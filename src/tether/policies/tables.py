@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tether import _ask, _check
 from tether._check import Floats
-from tether._contexts import length, settled, take
+from tether._contexts import labels, length, settled, take
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
@@ -29,8 +29,9 @@ def make_log(
 ) -> Log:
     """What was done and what it cost, scored under both policies: a `Log` to calibrate on.
 
-    With contexts the log is contextual, and over finitely many actions it lists all their scores,
-    which makes every normalizer exact. With None or a number for contexts it is marginal.
+    With contexts the log is contextual, each row labelled by its context's content, and over
+    finitely many actions it lists all their scores, which makes every normalizer exact. With None
+    or a number for contexts it is marginal.
     `logged_by` is the policy that produced the rows where it was not the safe one: after several
     rounds a `Mixture` of those deployed, in which `safe_share` is the safe policy's share.
 
@@ -47,23 +48,24 @@ def make_log(
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     names = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
-        names["mix"] = as_policy("logged_by", logged_by)
+        names["logged_by"] = as_policy("logged_by", logged_by)
     actions = np.asarray(actions)
     contexts = settled(contexts, actions)
     known = shared_actions(tuple(names.values()))
     columns: dict[str, Any] = {}
     if known is None or isinstance(contexts, int):
         for name, policy in names.items():
-            columns[f"log_{name}"] = _ask.score(name, policy, contexts, actions)
+            columns[_column(name)] = _ask.score(name, policy, contexts, actions)
     else:
         place = positions(known, actions)
         for name, policy in names.items():
             table = _ask.table(name, policy, contexts)
-            columns[f"log_{name}_all"] = np.broadcast_to(table, (len(place), table.shape[1]))
-            columns[f"log_{name}"] = picked(table, place)
+            every = np.broadcast_to(table, (len(place), table.shape[1]))
+            columns[f"{_column(name)}_all"], columns[_column(name)] = every, picked(table, place)
     if not isinstance(contexts, int):
-        columns["context"] = np.arange(len(actions))
-    _possible(columns["log_mix" if logged_by is not None else "log_safe"])
+        columns["context"] = labels(contexts)
+    logged = "safe" if logged_by is None else "logged_by"
+    _possible(logged, columns[_column(logged)])
     return Log(losses, **columns, safe_share=safe_share)
 
 
@@ -78,15 +80,21 @@ def make_proposals(
 ) -> Proposals | None:
     """Fresh draws of each policy, `draws` in each context (of the same contexts as the log's).
 
-    Without contexts (a number or None) they are `draws` in all. None comes back where the log
-    lists every action already, so that the same lines serve every kind of policy.
+    Contexts are recognized by their content (in which 1 and 1.0 differ): their order does not
+    matter, equal ones share their draws, and calibration refuses a log with one that has none.
+    Without contexts (a number or None) they are `draws` in all. None comes back where the log has
+    contexts and lists every action already, so that the same lines serve every kind of policy.
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
         raise ValueError(f"draws must be a whole number of at least 1, got {draws!r}")
     contexts = 1 if contexts is None else settled(contexts)
     alone = isinstance(contexts, int)
-    if not alone and shared_actions((safe, optimized)) is not None:
+    policies = [safe, optimized]
+    if logged_by is not None:
+        logged_by = as_policy("logged_by", logged_by)
+        policies.append(logged_by)
+    if not alone and shared_actions(policies) is not None:
         return None
     place = np.repeat(np.arange(length(contexts)), draws)
     asked = draws if alone else take(contexts, place)
@@ -98,7 +106,7 @@ def make_proposals(
     return Proposals(
         log_safe,
         log_optimized,
-        context=None if alone else np.tile(place, 2),
+        context=None if alone else np.tile(labels(contexts)[place], 2),
         log_mix=None if logged_by is None else log_mix,
         source=np.repeat(["safe", "optimized"], length(asked)),
     )
@@ -118,11 +126,15 @@ def _scored(
     log_optimized = _ask.score("optimized", optimized, contexts, actions, drew=name == "optimized")
     if logged_by is None:
         return log_safe, log_optimized, log_safe
-    log_mix = _ask.score("mix", as_policy("logged_by", logged_by), contexts, actions)
+    log_mix = _ask.score("logged_by", logged_by, contexts, actions)
     return log_safe, log_optimized, log_mix
 
 
-def _possible(log_logged: Floats) -> None:
+def _column(name: str) -> str:
+    return "log_mix" if name == "logged_by" else f"log_{name}"
+
+
+def _possible(name: str, log_logged: Floats) -> None:
     if log_logged.min() == -np.inf:
         what = "a finite log-probability, since the log says that it took this action"
-        _check.reject("the safe policy's log_prob", log_logged, np.isneginf(log_logged), what)
+        _check.reject(f"the {name} policy's log_prob", log_logged, np.isneginf(log_logged), what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether import _ask, _check
 from tether._check import Floats
-from tether._contexts import length, parts, settled
+from tether._contexts import labels, length, parts, settled, take
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.policies.categorical import picked, positions
@@ -34,6 +35,9 @@ CELLS = 1 << 17
 DRAWS_ALONE, DRAWS = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: for the only one, and for that of each context."""
 
+FAR = 1e15
+"""A log beta past every log ratio: clip then is the optimized policy on what the safe one does."""
+
 
 class Tethered:
     """Acts between a safe and an optimized policy: beta 0 is the safe one, inf the optimized one.
@@ -45,7 +49,8 @@ class Tethered:
 
     `sampler` says what proposes: "auto", "safe", "optimized", a mixture ("grid", "overlap",
     "adaptive"), or "metropolis". An action that takes more than `cap` draws is an error. With clip
-    and outside="never", what only the optimized policy does is never done instead of refused.
+    and outside="never", what only the optimized policy does is never done instead of refused; beta
+    inf then is the optimized policy on the safe one's actions, normalized.
 
     >>> from tether import Gaussian
     >>> policy = Tethered(Gaussian(0.0), Gaussian(1.0), 0.5)
@@ -73,15 +78,24 @@ class Tethered:
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
-        self.cap, self.seed = int(_check.number("cap", cap, above=0, below=np.inf)), seed
-        if normalizer_draws is not None and normalizer_draws < 2:
-            raise ValueError(f"normalizer_draws must be at least 2, got {normalizer_draws}")
+        self.cap, self.seed = _whole("cap", cap, 1), _whole("seed", seed, 0)
+        if isinstance(self.family, BudgetedClip) and self.family.draws > self.cap:
+            raise ValueError(f"the draws of {self.family.name!r} are above cap, {self.cap:,}")
+        if normalizer_draws is not None:
+            normalizer_draws = _whole("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
         strict = _check.choice("outside", outside, ("error", "never")) == "error"
-        clipped = isinstance(self.family, (Clip, BudgetedClip)) and np.isfinite(self.log_beta)
-        self._pair = Pair(self.safe, self.optimized, strict=strict or not clipped)
+        if not strict and not isinstance(self.family, (Clip, BudgetedClip)):
+            raise ValueError(
+                f"outside='never' is for clip; family {self.family.name!r} does what only the "
+                f"optimized policy does"
+            )
+        self._log_beta = self.log_beta
+        if not strict and self.log_beta == np.inf:
+            self._log_beta = FAR
+        self._pair = Pair(self.safe, self.optimized, strict=strict)
         self._marginal = isinstance(beta, Calibration) and not (
-            beta.contextual or self.family.normalized or np.isinf(self.log_beta)
+            beta.contextual or self.family.normalized or np.isinf(self._log_beta)
         )
         self._remembered: Normalizer | None = None
         self.actions = shared_actions((self.safe, self.optimized))
@@ -100,17 +114,18 @@ class Tethered:
         self, contexts: Any, rng: np.random.Generator
     ) -> tuple[NDArray[Any], Info]:
         """One action in each context, and the record of what they cost."""
+        _ask.generator(rng)
         contexts = self._settled(contexts)
-        if self.log_beta == -np.inf:
+        if self._log_beta == -np.inf:
             actions = _ask.draw("safe", self.safe, contexts, rng)
             return actions, direct("safe policy", len(actions), len(actions))
-        if self.actions is not None and self.sampler == "auto":
+        if self.actions is not None and (self.sampler == "auto" or self.log_beta == np.inf):
             return self._sample_exactly(contexts, rng)
-        if self.log_beta == np.inf:
+        if self._log_beta == np.inf:
             drawn = self._pair.propose(0.0, contexts, rng)
             return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
         if isinstance(self.family, Mix):
-            share = np.exp(-np.logaddexp(0.0, -self.log_beta))
+            share = np.exp(-np.logaddexp(0.0, -self._log_beta))
             from_safe = rng.random(length(contexts)) >= share
             actions = self._pair.draw(from_safe, contexts, rng)
             return actions, direct("mix", len(actions), int(np.count_nonzero(from_safe)))
@@ -119,9 +134,10 @@ class Tethered:
                 f"family {self.family.name!r} has no sampler beyond finitely many actions; "
                 f"the families with one are clip, mix and budgeted_clip"
             )
-        proposal = find_proposal(self.sampler, self._pair, contexts, self.log_beta, rng)
-        if self.sampler == "metropolis":
-            return metropolis(self._pair, contexts, rng, proposal)
+        sampler = "auto" if self.log_beta == np.inf else self.sampler
+        proposal = find_proposal(sampler, self._pair, contexts, self._log_beta, rng)
+        if sampler == "metropolis":
+            return metropolis(self._pair, contexts, rng, proposal, cap=self.cap)
         return accept_reject(
             self._pair,
             contexts,
@@ -129,13 +145,15 @@ class Tethered:
             proposal,
             budget=self.family.draws if isinstance(self.family, BudgetedClip) else None,
             cap=self.cap,
-            method=f"accept-reject ({self.sampler})",
+            method=f"accept-reject ({sampler})",
         )
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each action; exact where `normalizer(contexts).exact`."""
         actions = np.asarray(actions)
         contexts = self._settled(contexts, actions)
+        if self._log_beta == -np.inf:  # whatever the optimized policy does
+            return _ask.score("safe", self.safe, contexts, actions)
         if self.actions is not None:
             place = positions(self.actions, actions)
             return np.concatenate(
@@ -150,7 +168,7 @@ class Tethered:
         """The same, and its standard error at each action: 0 where the score is exact."""
         actions = np.asarray(actions)
         contexts = self._settled(contexts, actions)
-        if self.actions is not None:
+        if self.actions is not None or self._log_beta == -np.inf:
             return self.log_prob(contexts, actions), np.zeros(len(actions))
         return self._estimated(contexts, actions)
 
@@ -164,7 +182,7 @@ class Tethered:
     def normalizer(self, contexts: Any) -> Normalizer:
         """ψ(β, x) in each context, with its standard error; one number without contexts."""
         contexts = self._settled(contexts)
-        if self.family.normalized or np.isinf(self.log_beta):
+        if self.family.normalized or np.isinf(self._log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
             tables = self._tables(contexts)
@@ -174,21 +192,28 @@ class Tethered:
             return self._remembered
         draws = self.normalizer_draws or (DRAWS_ALONE if alone else DRAWS)
         rng = np.random.default_rng([self.seed, 7919])  # apart from any stream the user holds
+        if not alone:  # each distinct one once, and in an order that is not that of the rows
+            _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
+            contexts = take(contexts, first)
         asked = [contexts] if alone else parts(contexts, max(1, CELLS // draws))
         found = joined(
             [
-                estimated_normalizer(self._pair, each, self.family, self.log_beta, draws, rng)
+                estimated_normalizer(self._pair, each, self.family, self._log_beta, draws, rng)
                 for each in asked
             ]
         )
-        if alone:
-            self._remembered = found
+        if not alone:
+            return Normalizer(found.log_psi[place], found.standard_error[place])
+        self._remembered = found
         return found
 
     def acceptance(self, contexts: Any) -> Floats:
-        """The share of its draws that `auto` keeps in each context, known before any is made."""
+        """The share of its draws that accept-reject by `auto` keeps in each context.
+
+        It is known before a draw is made. Over finitely many actions `auto` rejects none at all.
+        """
         log_psi = self.normalizer(contexts).log_psi
-        return np.asarray(np.exp(self.family.log_acceptance(self.log_beta, log_psi)))
+        return np.asarray(np.exp(self.family.log_acceptance(self._log_beta, log_psi)))
 
     def __repr__(self) -> str:
         return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r})"
@@ -218,7 +243,7 @@ class Tethered:
             if not isinstance(each, int):
                 safe = np.broadcast_to(safe, (length(each), safe.shape[1]))
             safe, optimized = np.broadcast_arrays(safe, optimized)
-            if self._pair.strict:
+            if self._pair.strict and self._log_beta > -np.inf:
                 _ask.reached(safe, optimized)
             yield slice(start, start + length(each)), safe, optimized
             start += length(each)
@@ -229,36 +254,50 @@ class Tethered:
         if self._pair.strict:
             _ask.reached(log_safe, log_optimized)
         found = self.normalizer(contexts)
+        width = np.where(np.isinf(found.standard_error), 0.0, found.standard_error)
         at, low, high = (
             self.family.log_density(
-                log_safe, log_optimized, self.log_beta, found.log_psi + side * found.standard_error
+                log_safe, log_optimized, self._log_beta, found.log_psi + side * width
             )
             for side in (0, -1, 1)
         )
         with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
-            return at, np.nan_to_num(np.abs(high - low) / 2)
+            error = np.nan_to_num(np.abs(high - low) / 2)
+        unknown = np.isinf(found.standard_error) & (at > -np.inf)
+        return at, np.where(unknown, np.inf, error)
 
     def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
-        return exact_normalizer(safe, optimized, self.family, self.log_beta)
+        return exact_normalizer(safe, optimized, self.family, self._log_beta)
 
     def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
         log_psi: Any = 0.0
-        if not self.family.normalized and np.isfinite(self.log_beta):
+        if not self.family.normalized and np.isfinite(self._log_beta):
             log_psi = self._exact(safe, optimized).log_psi[:, None]
-        return self.family.log_density(safe, optimized, self.log_beta, log_psi)
+        return self.family.log_density(safe, optimized, self._log_beta, log_psi)
 
     def _sample_exactly(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Info]:
         assert self.actions is not None
-        plain = isinstance(self.family, Clip) and np.isfinite(self.log_beta)
+        plain = isinstance(self.family, Clip) and np.isfinite(self._log_beta)
         pieces = []
         for rows, safe, optimized in self._tables(contexts):
             if plain:  # its draws need no normalizer
-                scores = self.family.log_kernel(safe, optimized, self.log_beta)
+                scores = self.family.log_kernel(safe, optimized, self._log_beta)
             else:
                 scores = self._log_density(safe, optimized)
             pieces.append(choose(scores, rows.stop - rows.start, rng))
         chosen = np.concatenate(pieces)
         return self.actions[chosen], exact(len(chosen), len(pieces))
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    whole = isinstance(value, (int, np.integer)) or (
+        isinstance(value, (float, np.floating)) and float(value).is_integer()
+    )
+    if isinstance(value, bool) or not whole:
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return int(value)
 
 
 def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, float]:
@@ -273,5 +312,6 @@ def _family_and_beta(beta: Any, family: str | Family | None) -> tuple[Family, fl
         raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
     if not beta >= 0:
         raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
-    with np.errstate(divide="ignore"):
-        return find_family("clip" if family is None else family), float(np.log(beta))
+    # The logarithm of math takes whole numbers past the largest float too, and refuses zero.
+    log_beta = math.log(beta) if beta else -math.inf
+    return find_family("clip" if family is None else family), log_beta

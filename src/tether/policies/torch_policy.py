@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, settled
 
 
 class TorchPolicy:
     """A torch distribution, or a function of the contexts that returns one with a row for each.
+
+    What lies outside the distribution's support has a score of −inf.
 
     Torch draws with a seed that the numpy generator gives and its global state is left as it was,
     so the same generator gives the same actions. Scores are computed without gradients.
@@ -32,6 +35,7 @@ class TorchPolicy:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action for each context."""
+        _ask.generator(rng)
         import torch
 
         contexts = settled(contexts)
@@ -44,14 +48,14 @@ class TorchPolicy:
         return np.asarray(drawn.cpu().numpy())
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability of each action, in double precision."""
+        """The log-probability of each action, as double-precision numbers."""
         import torch
 
         actions = np.array(actions)  # torch wants arrays that it may write to
         contexts = settled(contexts, actions)
         with torch.no_grad():
             answer = self._distribution if self._fixed else self._answer(contexts)
-            scores = answer.log_prob(torch.as_tensor(actions))
+            scores = _scores(answer, torch.as_tensor(actions))
         return np.asarray(scores.cpu().numpy(), dtype=np.float64)
 
     def log_prob_all(self, contexts: Any) -> Floats:
@@ -69,3 +73,27 @@ class TorchPolicy:
                 f"{tuple(answer.batch_shape)} for {length(contexts)} context(s)"
             )
         return answer
+
+
+def _scores(distribution: Any, actions: Any) -> Any:
+    """Scores with −inf outside the support, where torch would raise or make up a number."""
+    import torch
+
+    try:
+        support = distribution.support
+    except NotImplementedError:
+        return distribution.log_prob(actions)
+    inside = support.check(actions)
+    if inside.all() or actions.shape[1:] != distribution.event_shape:
+        return distribution.log_prob(actions)
+    if not inside.any():
+        return torch.full(inside.shape, -torch.inf, dtype=torch.float64)
+    # An action of the support stands in for each one outside it, whose score is not looked at.
+    if distribution.batch_shape:
+        with torch.random.fork_rng():
+            stand_in = distribution.sample().to(actions.dtype)
+    else:
+        stand_in = actions[inside.to(torch.int8).argmax()].expand_as(actions)
+    spread = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
+    scores = distribution.log_prob(torch.where(spread, actions, stand_in))
+    return torch.where(inside, scores, -torch.inf)

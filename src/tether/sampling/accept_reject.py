@@ -2,7 +2,8 @@
 
 Two loops, both in batches. Without contexts, actions are the first so many draws that are kept.
 With contexts, or with a budget for each action, every round proposes only where an action is still
-missing, and more of them at a time as fewer are missing, so that policies are asked rarely.
+missing, and more of them at a time as fewer are missing, so that policies are asked rarely: as
+often as the logarithm of the draws says while a round fits a batch, and once a batch otherwise.
 """
 
 from __future__ import annotations
@@ -79,8 +80,11 @@ def accept_reject(
     """Actions of the clip policy at the proposal's beta, one in each context.
 
     With a budget, an action still missing after that many draws is the safe policy's instead.
-    Without one, an action that takes more than `cap` draws is an error that says what was seen.
+    Without one, an action that takes more than `cap` draws is an error that says what was seen, and
+    so are more draws in all than `cap` for each action found and one more.
     """
+    if budget is not None and budget > cap:
+        raise ValueError(f"the budget of {budget:,} draws an action is above cap, {cap:,}")
     tally = Tally()
     while True:
         try:
@@ -166,9 +170,12 @@ class _Rounds:
             missing = missing[~hit]
             most = self.most // max(1, len(missing))
             times = max(1, min(half, most, limit - tries))
+            found = count - len(missing)
+            if budget is None and len(missing) and sum(self.tally.drawn) > cap * (found + 1):
+                break
         if len(missing) and budget is None:
             seen = f"{len(missing)} of {count} context(s), context {missing[0]} first"
-            raise RuntimeError(_gave_up(tries * len(missing), 0, cap, seen))
+            raise RuntimeError(_gave_up(sum(self.tally.drawn), count - len(missing), cap, seen))
         if len(missing):
             self.fallbacks = len(missing)
             for chunk in self._chunks(missing, 1):

@@ -29,9 +29,10 @@ def choose(log_table: Floats, count: int, rng: np.random.Generator) -> NDArray[n
     return np.asarray(place, dtype=np.int64)
 
 
-def log_softmax(scores: Floats) -> Floats:
-    """Log-probabilities in proportion to the exponentials of scores, along the last axis."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
+def log_softmax(scores: Floats, temperature: float = 1.0) -> Floats:
+    """Log-probabilities in proportion to e^(score / temperature), along the last axis."""
+    with np.errstate(over="ignore"):  # past the smallest number it is impossible, rightly
+        shifted = (scores - scores.max(axis=-1, keepdims=True)) / temperature
     shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return np.asarray(shifted)
 

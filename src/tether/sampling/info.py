@@ -27,9 +27,10 @@ class Chain:
     thinning: int
     """How many steps lie between two states that are kept; 1 where each chain gives one."""
     unsettled: float
-    """The share of chains that may still remember their start: a bound on the distance to target.
+    """The share of chains that still remembered their start after the burn-in and were run on.
 
-    A proposal that plain accept-reject would have taken makes a chain forget.
+    A proposal that plain accept-reject would have taken makes a chain forget. No state of a chain
+    that has not met one is returned.
     """
 
 
@@ -57,12 +58,15 @@ class Info:
     fallbacks: int = 0
     """Actions that the safe policy took because the draw budget was spent."""
     weight: float | None = None
-    """The share w of the safe policy in the proposals, where they are a mixture."""
+    """The share w of the safe policy in the proposals, where they are a mixture.
+
+    An adaptive mixture has many in turn: this is the last, and draws_safe / draws their average.
+    """
     chain: Chain | None = None
 
     @property
     def acceptance(self) -> float:
-        """The share of draws that became actions."""
+        """The share of draws that became actions; for how often a chain moved see `chain`."""
         return (self.actions - self.fallbacks) / self.draws
 
     @property
@@ -102,8 +106,12 @@ class Info:
     def __str__(self) -> str:
         text = (
             f"{self.actions:,} actions by {self.method}: {self.draws:,} draws in "
-            f"{self.calls:,} call(s), acceptance {self.acceptance:.3g}"
+            f"{self.calls:,} call(s), "
         )
+        if self.chain is not None:
+            text += f"a share of {self.chain.acceptance:.3g} of its steps moved"
+        else:
+            text += f"acceptance {self.acceptance:.3g}"
         return text + (f", {self.fallbacks:,} fell back to safe" if self.fallbacks else "")
 
 

@@ -1,8 +1,12 @@
 """Independence Metropolis–Hastings: chains whose proposals do not depend on where they are.
 
 A proposal replaces the state with probability min(1, r(new)/r(old)), r being the clip kernel over
-the proposal density; otherwise the old state is *repeated*. No envelope is needed. Chains run side
-by side, so that the policies are asked for whole batches.
+the proposal density; otherwise the old state is *repeated*. Chains run side by side, so that the
+policies are asked for whole batches.
+
+A proposal that plain accept-reject would have taken is always moved to, whatever the old state:
+there a chain forgets its start, and from there on it is at the target. So a chain is only believed
+once that has happened, and one to which it does not happen within a cap is an error.
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, part, take
-from tether.sampling.accept_reject import BATCH
+from tether.sampling.accept_reject import BATCH, CAP
 from tether.sampling.info import Chain, Info
-from tether.sampling.pair import Pair
+from tether.sampling.pair import Batch, Pair
 from tether.sampling.proposal import Proposal
 
 BURN_IN = 256
@@ -41,7 +46,7 @@ class Chains:
         self.log_weight = proposal.log_weight(start.log_ratio)
         self.settled = np.zeros(self.count, dtype=np.bool_)
         self.moves: list[NDArray[np.bool_]] = []
-        self.scored, self.calls = self.count, 1
+        self.steps, self.scored, self.calls = 0, self.count, 1
         self.proposed_safe = int(np.count_nonzero(start.from_safe))
 
     def advance(self, steps: int, batch: int = BATCH) -> None:
@@ -49,6 +54,28 @@ class Chains:
         block = max(1, batch // self.count)
         for done in range(0, steps, block):
             self._block(min(block, steps - done))
+        self.steps += steps
+
+    def settle(self, cap: int, batch: int = BATCH) -> None:
+        """Go on where a chain has not yet forgotten its start, up to its first exact draw.
+
+        Raises when a chain has taken `cap` steps, or all of them cap times the chains that settled.
+        """
+        tries, missing = self.steps, np.flatnonzero(~self.settled)
+        while len(missing):
+            found = self.count - len(missing)
+            if tries >= cap or self.scored > cap * (found + 1):
+                raise RuntimeError(self._gave_up(len(missing), cap))
+            times = min(max(1, batch // len(missing)), cap - tries)
+            new, log_weight, spent = self._propose(missing, times)
+            exact = spent + log_weight >= self.proposal.log_envelope
+            hit = exact.any(axis=0)
+            which, first = missing[hit], exact.argmax(axis=0)[hit]
+            where = first * len(missing) + np.flatnonzero(hit)
+            self._replace(which, new, where)
+            self.log_weight[which] = log_weight.ravel()[where]
+            self.settled[which] = True
+            tries, missing = tries + times, missing[~hit]
 
     def moved(self) -> NDArray[np.bool_]:
         """Whether each chain (columns) moved at each step (rows) since the last call."""
@@ -56,30 +83,47 @@ class Chains:
         return moves
 
     def _block(self, steps: int) -> None:
-        asked = take(self.contexts, np.tile(np.arange(self.count), steps))
-        new = self.pair.propose(self.proposal.weight, asked, self.rng)
-        log_weight = self.proposal.log_weight(new.log_ratio).reshape(steps, self.count)
-        spent = self.rng.standard_exponential((steps, self.count))
-        regained = spent + log_weight >= self.proposal.log_envelope
+        every = np.arange(self.count)
+        new, log_weight, spent = self._propose(every, steps)
+        self.settled |= (spent + log_weight >= self.proposal.log_envelope).any(axis=0)
         origin = np.full(self.count, -1)
         for t in range(steps):
             with np.errstate(invalid="ignore"):  # from one impossible state to another: stay
                 move = spent[t] >= self.log_weight - log_weight[t]
             self.log_weight = np.where(move, log_weight[t], self.log_weight)
             origin[move] = t
-            self.settled |= regained[t]
             self.moves.append(move)
         left = np.flatnonzero(origin >= 0)
-        where = origin[left] * self.count + left
-        both = np.concatenate([self.actions, new.actions[where]])
-        latest = np.arange(self.count)
-        latest[left] = self.count + np.arange(len(left))
-        self.actions = both[latest]
-        self.from_safe = self.from_safe.copy()
-        self.from_safe[left] = new.from_safe[where]
-        self.scored += steps * self.count
+        self._replace(left, new, origin[left] * self.count + left)
+
+    def _propose(self, which: NDArray[np.int64], steps: int) -> tuple[Batch, Floats, Floats]:
+        """Proposals for some chains, their log weights, and what chance adds: a row a step."""
+        asked = take(self.contexts, np.tile(which, steps))
+        new = self.pair.propose(self.proposal.weight, asked, self.rng)
+        shape = steps, len(which)
+        self.scored += steps * len(which)
         self.calls += 1
         self.proposed_safe += int(np.count_nonzero(new.from_safe))
+        log_weight = self.proposal.log_weight(new.log_ratio).reshape(shape)
+        return new, log_weight, self.rng.standard_exponential(shape)
+
+    def _replace(self, which: NDArray[np.int64], new: Batch, where: NDArray[np.int64]) -> None:
+        """Put some chains at some of the proposals; states that were given out stay as they are."""
+        both = _ask.joined([self.actions, new.actions[where]])
+        latest = np.arange(self.count)
+        latest[which] = self.count + np.arange(len(which))
+        self.actions = both[latest]
+        self.from_safe = self.from_safe.copy()
+        self.from_safe[which] = new.from_safe[where]
+
+    def _gave_up(self, missing: int, cap: int) -> str:
+        moved = float(np.mean(self.moves)) if self.moves else 0.0
+        return (
+            f"metropolis gave up: {missing} of {self.count} chain(s) still remember their start "
+            f"after {self.scored:,} proposals in all, at a cap of {cap:,} an action. A share of "
+            f"{moved:.3g} of the first {self.steps:,} steps moved. The policies hardly overlap at "
+            f"this beta: use family 'mix', a budgeted clip, or raise cap"
+        )
 
 
 def metropolis(
@@ -89,42 +133,55 @@ def metropolis(
     proposal: Proposal,
     *,
     burn_in: int = BURN_IN,
+    cap: int = CAP,
     batch: int = BATCH,
 ) -> tuple[NDArray[Any], Info]:
     """Actions of the clip policy, one in each context, each the state of a chain.
 
-    In a context its own chain runs `burn_in` steps and gives its last state. Without contexts,
-    chains go on and give a state as often as their measured autocorrelation allows. The draws are
-    close to the target rather than exact: `unsettled` in the record bounds how far off they are.
+    In a context its own chain runs `burn_in` steps, and on until it has forgotten its start, and
+    gives its last state. Without contexts, chains go on and give a state as often as their measured
+    autocorrelation allows. A chain that needs more than `cap` steps is an error.
     """
     if isinstance(contexts, int):
         chains = Chains(pair, min(contexts, CHAINS), rng, proposal)
-        return _thinned(chains, contexts, burn_in, batch)
-    pieces, parts, moved = [], [], []
+        return _thinned(chains, contexts, min(burn_in, cap), cap, batch)
+    pieces, parts, moved, unsettled = [], [], [], 0
     for start in range(0, length(contexts), batch):
         chains = Chains(pair, part(contexts, start, start + batch), rng, proposal)
-        chains.advance(burn_in, batch)
+        chains.advance(min(burn_in, cap), batch)
+        unsettled += int(np.count_nonzero(~chains.settled))
+        chains.settle(cap, batch)
         pieces.append(chains.actions)
         moved.append(chains.moved())
         parts.append(chains)
     steps = np.concatenate(moved, axis=1)
     from_safe = sum(int(np.count_nonzero(each.from_safe)) for each in parts)
-    unsettled = 1.0 - float(np.concatenate([each.settled for each in parts]).mean())
-    return np.concatenate(pieces), _info(parts, from_safe, describe(steps, 1, unsettled))
+    told = describe(steps, 1, unsettled / length(contexts))
+    return _ask.joined(pieces), _info(parts, from_safe, told)
 
 
-def _thinned(chains: Chains, count: int, burn_in: int, batch: int) -> tuple[NDArray[Any], Info]:
+def _thinned(
+    chains: Chains, count: int, burn_in: int, cap: int, batch: int
+) -> tuple[NDArray[Any], Info]:
     chains.advance(burn_in, batch)
-    early = chains.moved()
-    thinning = _forgetting(autocorrelation(early[len(early) // 2 :], len(early) // 2))
-    kept, from_safe = [chains.actions], [chains.from_safe]
     unsettled = 1.0 - float(chains.settled.mean())
+    chains.settle(cap, batch)
+    late = chains.moved()[burn_in // 2 :]
+    thinning = _forgetting(autocorrelation(late, len(late) // 2))
+    while count > chains.count and thinning is None:  # watch for as long again
+        if chains.steps >= cap:
+            raise RuntimeError(_correlated(late, cap))
+        chains.advance(min(chains.steps, cap - chains.steps), batch)
+        late = chains.moved()
+        thinning = _forgetting(autocorrelation(late, len(late) // 2))
+    thinning = 1 if thinning is None else thinning
+    kept, from_safe = [chains.actions], [chains.from_safe]
     while sum(map(len, kept)) < count:
         chains.advance(thinning, batch)
         kept.append(chains.actions)
         from_safe.append(chains.from_safe)
-    late = np.concatenate([early[len(early) // 2 :], chains.moved().reshape(-1, chains.count)])
-    actions = np.concatenate(kept)[:count]
+    late = np.concatenate([late, chains.moved().reshape(-1, chains.count)])
+    actions = _ask.joined(kept)[:count]
     safe = int(np.count_nonzero(np.concatenate(from_safe)[:count]))
     return actions, _info([chains], safe, describe(late, thinning, unsettled), count)
 
@@ -159,10 +216,18 @@ def _runs(moved: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.diff(np.flatnonzero(begins.T.ravel()), append=begins.size)
 
 
-def _forgetting(correlation: Floats) -> int:
-    """The first lag at which a chain has forgotten, or the last that was measured."""
+def _forgetting(correlation: Floats) -> int | None:
+    """The first lag at which a chain has forgotten; None if it has not at any that was measured."""
     forgot = np.flatnonzero(correlation <= FORGOTTEN)
-    return int(forgot[0]) if len(forgot) else len(correlation)
+    return int(forgot[0]) if len(forgot) else None
+
+
+def _correlated(late: NDArray[np.bool_], cap: int) -> str:
+    return (
+        f"metropolis gave up: states {len(late) // 2:,} steps apart are still correlated, at a cap "
+        f"of {cap:,} steps. A share of {late.mean():.3g} of them moved. The policies hardly "
+        f"overlap at this beta: use family 'mix', a budgeted clip, or raise cap"
+    )
 
 
 def _info(parts: list[Chains], from_safe: int, chain: Chain, count: int | None = None) -> Info:

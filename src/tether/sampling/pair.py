@@ -35,6 +35,7 @@ class Pair:
 
     def propose(self, weight: float, contexts: Any, rng: np.random.Generator) -> Batch:
         """One draw in each context from weight·safe + (1 − weight)·optimized, scored under both."""
+        _ask.generator(rng)
         count = length(contexts)
         if weight == 1.0:
             from_safe = np.ones(count, dtype=np.bool_)
@@ -43,10 +44,8 @@ class Pair:
         else:
             from_safe = rng.random(count) < weight
         actions = self.draw(from_safe, contexts, rng)
-        log_safe = _ask.score("safe", self.safe, contexts, actions, drew=weight == 1.0)
-        log_optimized = _ask.score(
-            "optimized", self.optimized, contexts, actions, drew=weight == 0.0
-        )
+        log_safe = _ask.score("safe", self.safe, contexts, actions, drew=from_safe)
+        log_optimized = _ask.score("optimized", self.optimized, contexts, actions, drew=~from_safe)
         if self.strict and weight < 1.0:
             _ask.reached(log_safe, log_optimized)
         return Batch(actions, log_optimized - log_safe, from_safe)

@@ -19,7 +19,11 @@ PILOT = 1 << 12
 def find_proposal(
     sampler: str, pair: Pair, contexts: Any, log_beta: float, rng: np.random.Generator
 ) -> Proposal:
-    """The proposal of a sampler; "grid" and "overlap" look at some draws of both policies first."""
+    """The proposal of a sampler; "grid" and "overlap" look at some draws of both policies first.
+
+    Without contexts "grid" also learns its envelope from them. With contexts a few draws in each
+    say little about the ratios there, so it takes their weight and the envelope that always holds.
+    """
     if sampler in ("auto", "metropolis"):
         return Proposal.auto(log_beta)
     if sampler in ("safe", "optimized"):
@@ -28,6 +32,11 @@ def find_proposal(
         return adaptive(log_beta)
     asked = PILOT if isinstance(contexts, int) else part(contexts, 0, PILOT)
     from_safe, from_optimized = (pair.propose(w, asked, rng).log_ratio for w in (1.0, 0.0))
+    log_ratio = np.concatenate([from_safe, from_optimized])
+    alone = isinstance(contexts, int)
+    if not alone and not np.isfinite(log_ratio).any():
+        return Proposal.auto(log_beta)  # too few draws to learn from
     if sampler == "grid":
-        return by_grid(np.concatenate([from_safe, from_optimized]), log_beta)
+        found = by_grid(log_ratio, log_beta)
+        return found if alone else Proposal.tight(log_beta, found.weight)
     return by_overlap(from_safe, from_optimized, log_beta)
