@@ -82,8 +82,9 @@ def make_proposals(
 
     Contexts are recognized by their content (in which 1 and 1.0 differ): their order does not
     matter, equal ones share their draws, and calibration refuses a log with one that has none.
-    Without contexts (a number or None) they are `draws` in all. None comes back where the log has
-    contexts and lists every action already, so that the same lines serve every kind of policy.
+    Where there are none, a number stands for so many, and None for one: `draws` in all. None comes
+    back where the log has contexts and lists every action already, so that the same lines serve
+    every kind of policy.
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
@@ -97,7 +98,7 @@ def make_proposals(
     if not alone and shared_actions(policies) is not None:
         return None
     place = np.repeat(np.arange(length(contexts)), draws)
-    asked = draws if alone else take(contexts, place)
+    asked = len(place) if alone else take(contexts, place)
     pieces = [
         _scored(name, drawn_by, safe, optimized, logged_by, asked, rng)
         for name, drawn_by in (("safe", safe), ("optimized", optimized))
