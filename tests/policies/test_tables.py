@@ -20,7 +20,7 @@ def test_without_contexts_the_log_is_marginal():
         proposals = tether.make_proposals(SAFE, OPTIMIZED, contexts, 30, rng)
         assert proposals.context is None
         assert proposals.from_safe.sum() == 30 * (contexts or 1)
-        assert len(proposals) == 60
+        assert len(proposals) == 60 * (contexts or 1)
     pool = tether.Pool.uniform(4), tether.Pool(np.arange(4.0))
     log = tether.make_log(*pool, None, [0, 3, 3], [0, 1, 1])
     assert not log.contextual
