@@ -51,9 +51,8 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
         with pytest.raises(ValueError, match="rate is undefined"):
             method(tether.ScoredLabels(scores, labels), alpha=float(alpha), loss=loss)
         return
-    among = [p for p in pairs if loss == "false_discovery" or p[1] == (loss == "false_negative")]
     up = loss == "false_negative"
-    thresholds = [*sorted({score for score, _ in among}), np.inf] if chosen is None else chosen
+    thresholds = [*sorted(set(scores)), np.inf] if chosen is None else chosen
     thresholds = thresholds if up else thresholds[::-1]
     found = method(tether.ScoredLabels(scores, labels), chosen, alpha=float(alpha), loss=loss)
     index = slow(pairs, loss, thresholds, alpha, method)
@@ -103,6 +102,18 @@ def test_false_discovery_is_tested_among_the_selected(
     assert found.exists == (index >= 0)
     if found.exists:
         assert found.threshold == chosen[::-1][index]
+
+
+def test_scores_of_the_other_class_are_candidates_too():
+    scores, labels = np.arange(40) / 40, np.arange(40) % 2
+    data = tether.ScoredLabels(scores, labels)
+    found = tether.crc(data, alpha=0.2, loss="false_positive")
+    assert found.candidates == 41
+    assert found.threshold in scores[labels == 1]  # the lowest that admits no further negative
+    assert found.risk == pytest.approx((1 + (scores[labels == 0] >= found.threshold).sum()) / 21)
+    found = tether.crc(data, alpha=0.2, loss="false_negative")
+    assert found.candidates == 41
+    assert found.threshold in scores[labels == 1]  # the highest that drops no further positive
 
 
 def test_class_rates_also_bet():
@@ -156,7 +167,7 @@ def test_weighted_rates(pairs, alpha, loss, data):
     ]
     if not among:
         return
-    thresholds = [*sorted({score for score, _, _ in among}), np.inf]
+    thresholds = [*sorted(set(scores)), np.inf]
     passing = []
     for t in thresholds:
         if loss == "false_discovery":

@@ -45,9 +45,10 @@ def sweep_labels(
     wrong = mass * ~part.labels if loss == "false_discovery" else mass
     exact = thresholds is None
     if exact:
-        order = Order.of(part.scores, larger_is_safer=larger)
-        candidates = order.thresholds(part.scores)
-        sums, counts = order.sums(wrong, 0.0), order.sums(mass, 0.0)
+        # Every score is a candidate: one of the other class admits its own at no cost to this one.
+        order = Order.of(given.scores, larger_is_safer=larger)
+        candidates = order.thresholds(given.scores)
+        sums, counts = (order.sums(_spread(step, among, given.items), 0.0) for step in (wrong, mass))
     else:
         candidates = given_thresholds(thresholds, safer)
         keys = event_index(part.scores, candidates, larger_is_safer=larger)
@@ -88,3 +89,10 @@ def sweep_labels(
         weighted=weights.values is not None,
         dense=dense,
     )
+
+
+def _spread(steps: Floats, among: Any, items: int) -> Floats:
+    """Steps of all items: 0 for those the rate is not of."""
+    found = np.zeros(items)
+    found[among] = steps
+    return found
