@@ -54,6 +54,8 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
     up = loss == "false_negative"
     thresholds = [*sorted(set(scores)), np.inf] if chosen is None else chosen
     thresholds = thresholds if up else thresholds[::-1]
+    if method is tether.gcrc and loss == "false_discovery" and chosen is None:
+        chosen, thresholds = sorted(set(scores)), thresholds[1:]  # its walk must be told where from
     found = method(tether.ScoredLabels(scores, labels), chosen, alpha=float(alpha), loss=loss)
     index = slow(pairs, loss, thresholds, alpha, method)
     assert found.exists == (index >= 0)
@@ -125,9 +127,18 @@ def test_class_rates_also_bet():
         assert 0 < found.risk < 0.4
 
 
+@pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])
+def test_a_walk_for_a_share_of_the_selected_needs_thresholds(method):
+    data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
+    for loss in (None, "false_discovery"):
+        with pytest.raises(ValueError, match="this walk begins there: give thresholds"):
+            method(data, alpha=0.1, loss=loss)
+    assert method(data, [0.1, 0.2], alpha=0.1).exists
+
+
 def test_too_few_selected_is_said_in_words():
     data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
-    found = tether.gcrc(data, alpha=0.1)
+    found = tether.gcrc(data, [0.1, 0.95], alpha=0.1)
     assert not found.exists
     assert "so few are selected" in found.warnings[0]
     assert tether.gcrc(data, [0.1, 0.5, 0.7], alpha=0.1).threshold == 0.1
@@ -138,9 +149,19 @@ def test_a_rate_among_the_selected_has_no_envelope():
         tether.monotonized_crc(tether.ScoredLabels([0.5], [1]), alpha=0.1)
 
 
-def test_a_rate_that_falls_makes_crc_warn():
-    data = tether.ScoredLabels([0.9, 0.8, 0.7], [0, 1, 1])
-    assert "rate falls" in tether.crc(data, alpha=0.5).warnings[0]
+@pytest.mark.parametrize("labels", [[0, 1, 1], [1, 1, 0], [1, 1, 1]])
+def test_a_share_of_the_selected_is_never_monotone(labels):
+    """Not even where the rate at hand rises all along: what is held down is another loss."""
+    data = tether.ScoredLabels([0.9, 0.8, 0.7] * 20, labels * 20)
+    found = tether.crc(data, alpha=0.5)
+    assert not found.monotone
+    assert "a share of the selected and falls" in found.warnings[0]
+    assert found.guarantee.startswith("none: ")
+    found = tether.gcrc(data, [0.1, 0.2], alpha=0.9)
+    assert found.exists
+    assert "in the long run, a share of at most 0.9 of what is selected" in found.guarantee
+    assert "expected loss" not in found.guarantee
+    assert "a selected item is false" in tether.ltt(data, [0.1, 0.2], alpha=0.9).guarantee
 
 
 def test_a_bound_below_one_is_refused():

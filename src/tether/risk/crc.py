@@ -51,6 +51,8 @@ def crc(
 
 
 def _promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
+    if sweep.share:
+        return "none: a share of the selected is not monotone in the threshold"
     if not sweep.monotone:
         return "none: the losses are not monotone in the threshold"
     items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
@@ -60,12 +62,14 @@ def _promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
 def _caution(sweep: Sweep) -> tuple[str, ...]:
     if sweep.monotone:
         return ()
-    if not sweep.faulty:
-        fault = f"the {sweep.loss} rate falls as the threshold gets bolder"
-    else:
-        named = ", ".join(map(str, sweep.faulty)) + (", …" if sweep.faults > 5 else "")
-        fault = (
-            f"the loss {sweep.loss!r} of {sweep.faults:,} of {sweep.items:,} items falls as the "
-            f"threshold gets bolder (items {named})"
+    if sweep.share:
+        return (
+            f"{sweep.loss} is a share of the selected and falls whenever a true item is selected: "
+            "CRC's guarantee does not hold; use gcrc or ltt, with thresholds",
         )
-    return (f"{fault}: CRC's guarantee does not hold; use gcrc or monotonized_crc",)
+    named = ", ".join(map(str, sweep.faulty)) + (", …" if sweep.faults > 5 else "")
+    return (
+        f"the loss {sweep.loss!r} of {sweep.faults:,} of {sweep.items:,} items falls as the "
+        f"threshold gets bolder (items {named}): CRC's guarantee does not hold; use gcrc or "
+        "monotonized_crc",
+    )

@@ -53,9 +53,23 @@ class Sweep:
         )
 
     @property
+    def share(self) -> bool:
+        """Whether this is a rate among the selected, whose number depends on the threshold."""
+        return not isinstance(self.total, float)
+
+    @property
     def monotone(self) -> bool:
-        """Whether no item's loss ever falls as the threshold gets bolder."""
-        return self.faults == 0
+        """Whether no item's loss ever falls as the threshold gets bolder; never so for a share."""
+        return self.faults == 0 and not self.share
+
+    def check_walk(self) -> None:
+        """A walk from +inf on, where nothing is selected and no share can be shown, goes nowhere."""
+        if self.share and self.exact:
+            raise ValueError(
+                f"loss = {self.loss!r} is a share of the selected, which nothing can show where "
+                "nothing is selected, and this walk begins there: give thresholds whose largest "
+                "selects enough items, or loss = 'false_positive' or 'false_negative'"
+            )
 
     def risks(self, *, conservative: bool = True, where: Any = slice(None)) -> Floats:
         """Risk at the candidates: with the item to come counted at the bound, or without it."""

@@ -48,6 +48,8 @@ def gcrc(
         lipschitz = _check.number("lipschitz", lipschitz, above=0, below=float("inf"))
 
     def stop(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[int]:
+        for sweep in sweeps:
+            sweep.check_walk()
         return [
             before_first_violation(sweep, sweep.sums, level)
             for sweep, level in zip(sweeps, alphas, strict=True)
@@ -64,6 +66,12 @@ def gcrc(
 
 def _promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
     items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
+    if sweep.share:
+        return (
+            f"in the long run, a share of at most {alpha:g} of what is selected is false, up to the "
+            "stability of the threshold (P(false and selected) ≤ "
+            f"{alpha:g} · P(selected) + K·epsilon), for {items}; not the expected share"
+        )
     if sweep.monotone:
         return f"expected loss ≤ {alpha:g}, for {items} and losses monotone in the threshold"
     if stability is not None and stability.bound is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether.risk.curve import CELLS, Sweep, given_thresholds
+from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
 from tether.risk.events import event_index
 from tether.risk.labels import ScoredLabels
 from tether.risk.running import Order, binned_sums
@@ -70,8 +70,8 @@ def sweep_labels(
                 yield moved.astype(np.float64)
 
     ratio = loss == "false_discovery"
-    with np.errstate(invalid="ignore"):
-        falls = ratio and bool((np.diff(sums / counts) < 0).any())
+    # Held down is the mean of (false − alpha) · selected, which falls as a true item is selected.
+    falls = np.flatnonzero(part.labels) if ratio else np.zeros(0, dtype=np.int64)
     return Sweep(
         thresholds=candidates,
         sums=sums,
@@ -83,8 +83,8 @@ def sweep_labels(
         bound=bound,
         loss=loss,
         safer=safer,
-        faults=int(falls),
-        faulty=(),
+        faults=len(falls),
+        faulty=tuple(int(i) for i in falls[:NAMED]),
         exact=exact,
         weighted=weights.values is not None,
         dense=dense,

@@ -79,6 +79,11 @@ def ltt(
         return [boldest] * len(sweeps)
 
     def promise(sweep: Sweep, level: float, stability: Stability | None) -> str:
+        if sweep.share:
+            return (
+                f"with probability at least {1 - delta:g}, a selected item is false with a "
+                f"chance ≤ {level:g}, for independent, identically distributed items"
+            )
         return (
             f"with probability at least {1 - delta:g}, risk ≤ {level:g}, for independent, "
             "identically distributed items"
@@ -98,6 +103,7 @@ def _testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
             f"procedure = {procedure!r} needs thresholds chosen before seeing the data; only "
             "'fixed_sequence' may try every score"
         )
+    sweep.check_walk()
     if pvalue == "wsr" and sweep.dense is None:
         raise ValueError(
             "pvalue = 'wsr' sets its stakes by the number of items, which a passing stream does "
