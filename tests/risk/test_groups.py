@@ -56,7 +56,6 @@ def test_groups_of_weighted_and_of_several_losses():
             {name: matrix[mine] for name, matrix in losses.items()},
             alpha=[0.3, 0.2],
             weights=weights[mine],
-            test_weight=weights.max(),
         )
         assert found.for_group(group).threshold == alone.threshold
         assert [part.loss for part in found.for_group(group).parts] == ["one", "two"]

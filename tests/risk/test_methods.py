@@ -92,7 +92,7 @@ def test_weighted_items(method, items, alpha, loss, data):
         alpha=float(alpha),
         loss=loss,
         log_weights=logs,
-        test_weight=None if test is None else float(np.log(test) + 700),
+        log_test_weight=None if test is None else float(np.log(test) + 700),
     )
     agree(again, thresholds, index, again.safer)
 

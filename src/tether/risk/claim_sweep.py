@@ -73,7 +73,7 @@ def sweep_claims(
         total=total,
         test_weight=weights.test,
         items=claims.items,
-        effective=weights.effective(claims.items),
+        effective_sample_size=weights.effective_sample_size(claims.items),
         bound=bound,
         loss=loss.name,
         safer=loss.safer,

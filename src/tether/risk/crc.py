@@ -23,6 +23,7 @@ def crc(
     weights: Any = None,
     log_weights: Any = None,
     test_weight: float | None = None,
+    log_test_weight: float | None = None,
     groups: Any = None,
     minimum_group: int | None = None,
 ) -> Selection:
@@ -44,7 +45,7 @@ def crc(
             for sweep, level in zip(sweeps, alphas, strict=True)
         ]
 
-    shared = item_weights(weights, log_weights, test_weight)
+    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
     rule = Rule("CRC", stop, _promise, caution=_caution)
     return select_grouped(rule, request, groups, minimum_group)

@@ -35,7 +35,7 @@ class Sweep:
     total: float | Floats
     test_weight: float
     items: int
-    effective: float
+    effective_sample_size: float
     bound: float
     loss: str
     safer: str

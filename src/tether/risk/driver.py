@@ -56,6 +56,12 @@ def select(rule: Rule, request: Request) -> Selection:
         for i, sweep in enumerate(sweeps)
     ]
     _same_direction(sweeps)
+    for sweep in sweeps:
+        if not np.isfinite(sweep.bound * (sweep.items + 1)):
+            raise ValueError(
+                f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale losses, "
+                "alpha and bound"
+            )
     stops = rule.stop(sweeps, alphas)
     if len(sweeps) == 1:
         return _describe(rule, sweeps[0], alphas[0], stops[0])
@@ -87,7 +93,7 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         loss=sweep.loss,
         safer=sweep.safer,
         items=sweep.items,
-        effective=sweep.effective,
+        effective_sample_size=sweep.effective_sample_size,
         candidates=len(sweep.thresholds),
         monotone=sweep.monotone,
         faults=sweep.faults,

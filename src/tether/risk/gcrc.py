@@ -25,6 +25,7 @@ def gcrc(
     weights: Any = None,
     log_weights: Any = None,
     test_weight: float | None = None,
+    log_test_weight: float | None = None,
     groups: Any = None,
     minimum_group: int | None = None,
     stability: bool = True,
@@ -59,7 +60,7 @@ def gcrc(
         return replace_one(sweep, level, index, lipschitz) if stability else None
 
     rule = Rule("gCRC", stop, _promise, stability=stable)
-    shared = item_weights(weights, log_weights, test_weight)
+    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
     return select_grouped(rule, request, groups, minimum_group)
 

@@ -55,7 +55,7 @@ def _gather(found: dict[str, Selection], pooled: tuple[str, ...], minimum_group:
         exists=all(part.exists for part in found.values()),
         risk=max(part.risk for part in found.values()),
         items=sum(part.items for part in found.values()),
-        effective=sum(part.effective for part in found.values()),
+        effective_sample_size=sum(part.effective_sample_size for part in found.values()),
         candidates=sum(part.candidates for part in found.values()),
         monotone=all(part.monotone for part in found.values()),
         faults=sum(part.faults for part in found.values()),

@@ -79,7 +79,7 @@ def sweep_labels(
         total=counts if ratio else weights.total(part.items),
         test_weight=weights.test,
         items=part.items,
-        effective=weights.effective(part.items),
+        effective_sample_size=weights.effective_sample_size(part.items),
         bound=bound,
         loss=loss,
         safer=safer,

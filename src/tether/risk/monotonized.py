@@ -23,6 +23,7 @@ def monotonized_crc(
     weights: Any = None,
     log_weights: Any = None,
     test_weight: float | None = None,
+    log_test_weight: float | None = None,
     groups: Any = None,
     minimum_group: int | None = None,
 ) -> Selection:
@@ -43,7 +44,7 @@ def monotonized_crc(
             for sweep, level in zip(sweeps, alphas, strict=True)
         ]
 
-    shared = item_weights(weights, log_weights, test_weight)
+    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
     rule = Rule("monotonized CRC", stop, _promise, envelope=True)
     return select_grouped(rule, request, groups, minimum_group)

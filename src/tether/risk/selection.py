@@ -48,7 +48,7 @@ class Selection:
     loss: str
     safer: str
     items: int
-    effective: float
+    effective_sample_size: float
     candidates: int
     monotone: bool
     faults: int
@@ -139,8 +139,8 @@ def _verdict(found: Selection) -> str:
 
 def _facts(found: Selection) -> list[str]:
     size = f"{found.items:,} items, {found.candidates:,} candidates"
-    if found.effective < found.items:
-        size += f", effective sample size {found.effective:,.1f}"
+    if found.effective_sample_size < found.items:
+        size += f", effective sample size {found.effective_sample_size:,.1f}"
     settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
     return [
         f"  loss        {found.loss} in [0, {found.bound:g}]"

@@ -26,6 +26,7 @@ def sweep(
     weights: Any = None,
     log_weights: Any = None,
     test_weight: float | None = None,
+    log_test_weight: float | None = None,
     envelope: bool = True,
 ) -> Sweep:
     """Sort and sweep once, for several methods or alphas; `envelope` serves `monotonized_crc`.
@@ -35,7 +36,7 @@ def sweep(
     >>> found.thresholds, found.sums
     (array([inf, 0.9, 0.7, 0.4]), array([0. , 0. , 0. , 0.5]))
     """
-    shared = item_weights(weights, log_weights, test_weight)
+    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     return prepare(losses, thresholds, loss, bound, shared, envelope=envelope)
 
 
@@ -68,7 +69,7 @@ def prepare(
         total=weights.total(table.items),
         test_weight=weights.test,
         items=table.items,
-        effective=weights.effective(table.items),
+        effective_sample_size=weights.effective_sample_size(table.items),
         bound=bound,
         loss="loss matrix",
         safer="larger",
