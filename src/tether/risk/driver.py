@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether import _check
-from tether.risk.curve import Sweep
+from tether.risk.curve import NAMED, Sweep
 from tether.risk.selection import Selection, Stability
 from tether.risk.sweep import prepare
 from tether.risk.weights import ItemWeights
@@ -45,6 +45,7 @@ class Request:
     loss: Any
     weights: ItemWeights
     name: str | None = None
+    numbers: Any = None  # of the items, where these are some of many
 
 
 def select(rule: Rule, request: Request) -> Selection:
@@ -72,6 +73,8 @@ def _sweep(rule: Rule, part: Request) -> Sweep:
     found = prepare(
         part.losses, part.thresholds, part.loss, part.bound, part.weights, envelope=rule.envelope
     )
+    if part.numbers is not None:
+        found = replace(found, faulty=tuple(int(part.numbers[i]) for i in found.faulty))
     return found if part.name is None else replace(found, loss=part.name)
 
 
@@ -170,6 +173,8 @@ def _combine(
         guarantee="each loss on its own: " + "; ".join(f"{p.loss}: {p.guarantee}" for p in parts),
         warnings=tuple(warnings),
         monotone=all(part.monotone for part in parts),
+        faults=sum(part.faults for part in parts),
+        faulty=tuple(sorted({i for part in parts for i in part.faulty})[:NAMED]),
         parts=tuple(parts),
     )
 

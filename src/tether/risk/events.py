@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tether._check import Floats
+from tether._ties import TOLERANCE
 from tether.risk.claims import Booleans, Claims
 from tether.risk.losses import ClaimLoss
 
@@ -60,8 +61,8 @@ def claim_steps(
         levels = _settled(levels, key, never)
         before[items] = levels[:, 0]
         step = np.diff(levels, axis=1)
-        faulty[items] = (step < 0).any(axis=1)
-        if envelope and faulty[items].any():
+        faulty[items] = (step < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
+        if envelope and (step < 0).any():
             step = np.diff(np.maximum.accumulate(levels, axis=1), axis=1)
         if isinstance(where, slice):
             np.put_along_axis(steps[where].reshape(key.shape), order, step, axis=1)

@@ -48,7 +48,9 @@ def sweep_labels(
         # Every score is a candidate: one of the other class admits its own at no cost to this one.
         order = Order.of(given.scores, larger_is_safer=larger)
         candidates = order.thresholds(given.scores)
-        sums, counts = (order.sums(_spread(step, among, given.items), 0.0) for step in (wrong, mass))
+        sums, counts = (
+            order.sums(_spread(step, among, given.items), 0.0) for step in (wrong, mass)
+        )
     else:
         candidates = given_thresholds(thresholds, safer)
         keys = event_index(part.scores, candidates, larger_is_safer=larger)

@@ -115,7 +115,10 @@ class Selection:
         else:
             lines = [f"{self.method}: {_verdict(self)}", *_facts(self)]
         for part in self.parts:
-            lines.append(f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}")
+            flag = "" if part.monotone else ", not monotone in the threshold"
+            lines.append(
+                f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}{flag}"
+            )
         for name, part in self.groups.items():
             lines.append(f"  group       {name}: {_verdict(part)} ({part.items:,} items)")
         if self.pooled:
@@ -144,7 +147,7 @@ def _facts(found: Selection) -> list[str]:
     settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
     return [
         f"  loss        {found.loss} in [0, {found.bound:g}]"
-        + ("" if found.monotone else ", not monotone in the threshold"),
+        + ("" if found.monotone or found.parts else ", not monotone in the threshold"),
         f"  risk        {found.risk:.4g} for alpha {found.alpha:g}"
         + (f" ({settings})" if settings else ""),
         f"  calibrated  on {size}",
