@@ -11,6 +11,7 @@ import numpy as np
 from tether import _check
 from tether._check import Floats
 from tether.risk.claims import Claims
+from tether.risk.events import Pieces
 
 NAMED = 5  # how many items at fault are named
 CELLS = 1 << 20  # cells of items × thresholds handled at once
@@ -45,6 +46,7 @@ class Sweep:
     weighted: bool
     dense: Dense | None = None
     claims: Claims | None = None
+    pieces: Callable[[slice, Any], Pieces] | None = None  # of the losses of claims, item by item
 
     def __repr__(self) -> str:
         return (
@@ -63,7 +65,7 @@ class Sweep:
         return self.faults == 0 and not self.share
 
     def check_walk(self) -> None:
-        """A walk from +inf on, where nothing is selected and no share can be shown, goes nowhere."""
+        """Refuse a walk that begins at +inf: nothing is selected there, and no share is shown."""
         if self.share and self.exact:
             raise ValueError(
                 f"loss = {self.loss!r} is a share of the selected, which nothing can show where "

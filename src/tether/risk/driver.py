@@ -60,8 +60,8 @@ def select(rule: Rule, request: Request) -> Selection:
     for sweep in sweeps:
         if not np.isfinite(sweep.bound * (sweep.items + 1)):
             raise ValueError(
-                f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale losses, "
-                "alpha and bound"
+                f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale "
+                "losses, alpha and bound"
             )
     stops = rule.stop(sweeps, alphas)
     if len(sweeps) == 1:

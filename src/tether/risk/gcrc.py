@@ -69,8 +69,8 @@ def _promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
     items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
     if sweep.share:
         return (
-            f"in the long run, a share of at most {alpha:g} of what is selected is false, up to the "
-            "stability of the threshold (P(false and selected) ≤ "
+            f"in the long run, a share of at most {alpha:g} of what is selected is false, up to "
+            "the stability of the threshold (P(false and selected) ≤ "
             f"{alpha:g} · P(selected) + K·epsilon), for {items}; not the expected share"
         )
     if sweep.monotone:

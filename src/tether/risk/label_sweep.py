@@ -9,9 +9,11 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
+from tether.risk.claims import Claims
 from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
-from tether.risk.events import event_index
+from tether.risk.events import Pieces, event_index, loss_pieces
 from tether.risk.labels import ScoredLabels
+from tether.risk.losses import CLAIM_LOSSES
 from tether.risk.running import Order, binned_sums
 from tether.risk.weights import ItemWeights
 
@@ -72,6 +74,13 @@ def sweep_labels(
                 yield moved.astype(np.float64)
 
     ratio = loss == "false_discovery"
+    # A rate of one class is a loss of items with one claim each.
+    single = Claims(part.scores, part.labels, np.arange(part.items + 1))
+    alike = CLAIM_LOSSES["miss" if loss == "false_negative" else "any_false"]
+
+    def pieces(where: slice, items: Any) -> Pieces:
+        return loss_pieces(single.take(items), alike, bound, candidates[where])
+
     # Held down is the mean of (false − alpha) · selected, which falls as a true item is selected.
     falls = np.flatnonzero(part.labels) if ratio else np.zeros(0, dtype=np.int64)
     return Sweep(
@@ -90,6 +99,8 @@ def sweep_labels(
         exact=exact,
         weighted=weights.values is not None,
         dense=dense,
+        claims=None if ratio else single,
+        pieces=None if ratio else pieces,
     )
 
 
