@@ -29,6 +29,7 @@ class Rule:
     promise: Callable[[Sweep, float, Stability | None], str]
     caution: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
     stability: Callable[[Sweep, float, int], Stability | None] = lambda sweep, alpha, index: None
+    lipschitz: float | None = None
     envelope: bool = False
     conservative: bool = True
     settings: dict[str, Any] = field(default_factory=dict)
@@ -85,7 +86,9 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         sweep = replace(sweep, sums=sweep.envelope)
     at = slice(max(index, 0), max(index, 0) + 1)
     thresholds, risks = _curve(sweep, rule.conservative, index)
-    safest = np.inf if sweep.safer == "larger" else -np.inf
+    safest = float(sweep.thresholds[0])
+    if sweep.exact and sweep.safer == "smaller":
+        safest = -np.inf  # safer than the lowest score seen, for scores to come
     return Selection(
         method=rule.method,
         threshold=float(sweep.thresholds[index]) if exists else safest,
@@ -102,7 +105,11 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         faults=sweep.faults,
         faulty=sweep.faulty,
         guarantee=rule.promise(sweep, alpha, found) if exists else "none: no threshold passes",
-        warnings=(*rule.caution(sweep), *_outcome(rule, sweep, alpha, index)),
+        warnings=(
+            *rule.caution(sweep),
+            *_outcome(rule, sweep, alpha, index),
+            *_unused(rule, sweep, alone, exists and found is None),
+        ),
         stability=found,
         settings=dict(rule.settings),
         curve_thresholds=thresholds,
@@ -129,6 +136,19 @@ def _outcome(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, .
         "no threshold passes: so few are selected near the safest threshold that no rate among "
         "them can be shown; give thresholds that start where more are selected",
     )
+
+
+def _unused(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, ...]:
+    """Words for a Lipschitz constant that no stability goes with."""
+    if rule.lipschitz is None or not missing:
+        return ()
+    if not alone:
+        reason = "several losses"
+    elif sweep.weighted:
+        reason = "weighted items"
+    else:
+        reason = "a share of the selected" if sweep.share else "a stream that has passed"
+    return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
 
 
 def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Any, Any]:
@@ -161,8 +181,9 @@ def _combine(
         _describe(rule, sweep, alpha, index, alone=False)
         for sweep, alpha, index in zip(sweeps, alphas, common, strict=True)
     ]
-    if min(stops) >= 0:
-        parts = [replace(part, threshold=float(threshold)) for part in parts]
+    if min(stops) < 0:
+        threshold = (max if larger else min)(part.threshold for part in parts)
+    parts = [replace(part, threshold=float(threshold)) for part in parts]
     binding = max(parts, key=lambda part: part.risk / part.alpha)
     failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop < 0]
     warnings = [f"{part.loss}: {warning}" for part in parts for warning in part.warnings]

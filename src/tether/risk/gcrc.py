@@ -47,6 +47,8 @@ def gcrc(
     """
     if lipschitz is not None:
         lipschitz = _check.number("lipschitz", lipschitz, above=0, below=float("inf"))
+        if not stability:
+            raise ValueError(f"lipschitz = {lipschitz:g} needs the stability that is turned off")
 
     def stop(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[int]:
         for sweep in sweeps:
@@ -59,7 +61,7 @@ def gcrc(
     def stable(sweep: Sweep, level: float, index: int) -> Stability | None:
         return replace_one(sweep, level, index, lipschitz) if stability else None
 
-    rule = Rule("gCRC", stop, _promise, stability=stable)
+    rule = Rule("gCRC", stop, _promise, stability=stable, lipschitz=lipschitz)
     shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
     return select_grouped(rule, request, groups, minimum_group)
@@ -77,7 +79,11 @@ def _promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
         return f"expected loss ≤ {alpha:g}, for {items} and losses monotone in the threshold"
     if stability is not None and stability.bound is not None:
         return (
-            f"expected loss ≤ {stability.bound:.4g} (alpha + K·epsilon), for {items} and losses "
-            f"{stability.lipschitz:g}-Lipschitz in the threshold"
+            f"expected loss ≤ {stability.bound:.4g} (alpha + K·epsilon, with epsilon estimated "
+            f"from these items), for {items} and losses {stability.lipschitz:g}-Lipschitz in the "
+            "threshold"
         )
-    return f"expected loss ≤ {alpha:g} + K·epsilon, for {items} and losses K-Lipschitz"
+    return (
+        f"expected loss ≤ {alpha:g} + K·epsilon, for {items} and losses K-Lipschitz in the "
+        "threshold; epsilon is its true stability, which can only be estimated"
+    )
