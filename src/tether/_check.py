@@ -87,9 +87,16 @@ def number(name: str, value: Any, *, above: float, below: float) -> float:
     return float(value)
 
 
+def generator(name: str, value: Any) -> np.random.Generator:
+    """A numpy generator, and nothing that merely seeds one."""
+    if not isinstance(value, np.random.Generator):
+        raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
+    return value
+
+
 def choice(name: str, value: Any, accepted: Mapping[str, Any] | tuple[str, ...]) -> str:
     """One of a few words."""
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
     return str(value)
 

@@ -67,8 +67,8 @@ class Claims:
         return len(self.offsets) - 1
 
     def take(self, items: Any) -> Claims:
-        """The claims of some items only, in the order given."""
-        items = np.asarray(items)
+        """The claims of some items only, by number in the order given, or by a boolean mask."""
+        items = _chosen(items, self.items)
         sizes = np.diff(self.offsets)[items]
         ends = np.cumsum(sizes)
         rows = np.repeat(self.offsets[items] - (ends - sizes), sizes) + np.arange(sizes.sum())
@@ -106,6 +106,24 @@ def _unchecked(scores: Floats, supported: Booleans, offsets: Integers) -> Claims
     for name, value in (("scores", scores), ("supported", supported), ("offsets", offsets)):
         object.__setattr__(claims, name, _check.frozen(value))
     return claims
+
+
+def _chosen(items: Any, count: int) -> Integers:
+    array = np.asarray(items)
+    if array.dtype == np.bool_:
+        _check.same_length("items", array, "claims", count)
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(
+            "items must be numbers of items, or a boolean for each, got dtype "
+            f"{array.dtype} and shape {array.shape}"
+        )
+    if array.min() < 0 or array.max() >= count:
+        bad = (array < 0) | (array >= count)
+        _check.reject("items", array, bad, f"a number from 0 to {count - 1}")
+    return array
 
 
 def finite(name: str, values: Any) -> Floats:

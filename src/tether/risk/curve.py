@@ -13,6 +13,12 @@ from tether._check import Floats
 from tether.risk.claims import Claims
 from tether.risk.events import Pieces
 
+
+class _Unsaid(float):
+    """A default that can be told from the same number given."""
+
+
+BOUND = _Unsaid(1.0)
 NAMED = 5  # how many items at fault are named
 CELLS = 1 << 20  # cells of items × thresholds handled at once
 

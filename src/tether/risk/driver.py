@@ -32,6 +32,7 @@ class Rule:
     lipschitz: float | None = None
     envelope: bool = False
     conservative: bool = True
+    too_few: Callable[[Sweep, float], str | None] = lambda sweep, alpha: None
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -131,6 +132,8 @@ def _outcome(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, .
                 f"no threshold passes: {sweep.items} items leave a conservative risk of at least "
                 f"{least:.4g} even with no loss at all, above alpha {alpha:g}",
             )
+        if words := rule.too_few(sweep, alpha):
+            return (f"no threshold passes: {words}",)
         return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
     return (
         "no threshold passes: so few are selected near the safest threshold that no rate among "
@@ -221,6 +224,9 @@ def _separate(request: Request) -> list[Request]:
         kinds = list(request.loss)
         if not kinds:
             raise ValueError("loss is an empty list: at least one loss is needed")
+        for kind in kinds:
+            if not isinstance(kind, str) and not callable(kind):
+                raise TypeError(f"loss must hold names or callables, got {kind!r}")
         names = kinds
         inputs = [request.losses] * len(kinds)
     else:

@@ -21,6 +21,11 @@ def filter_claims(selection: Selection, scores: Any, *, groups: Any = None) -> B
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
+    if not isinstance(selection, Selection):
+        raise TypeError(
+            f"selection must be a Selection, from gcrc or its peers, got {selection!r}; with a "
+            "threshold of your own, scores >= threshold is all there is"
+        )
     if np.size(scores) == 0:  # an item without claims
         return np.zeros(0, dtype=np.bool_)
     scores = finite("scores", scores)

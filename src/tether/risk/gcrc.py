@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tether import _check
-from tether.risk.curve import Sweep
+from tether.risk.curve import BOUND, Sweep
 from tether.risk.driver import Request, Rule
 from tether.risk.groups import select_grouped
 from tether.risk.search import before_first_violation
@@ -20,7 +20,7 @@ def gcrc(
     thresholds: Any = None,
     *,
     alpha: Any,
-    bound: Any = 1.0,
+    bound: Any = BOUND,
     loss: Any = None,
     weights: Any = None,
     log_weights: Any = None,

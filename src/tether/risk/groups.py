@@ -34,8 +34,8 @@ def select_grouped(
     request = replace(request, losses=_pickable(request.losses))
     names, of_item = _groups(request.losses, groups)
     if minimum_group is None:
-        alpha, bound = _tightest(request.alpha), _largest(request.bound)
-        alpha = _check.number("alpha", alpha, above=0, below=bound)
+        bound = max(_numbers("bound", request.bound, below=np.inf))
+        alpha = min(_numbers("alpha", request.alpha, below=bound))
         minimum_group = math.ceil(bound / alpha * (1 - 1e-12)) - 1
     elif isinstance(minimum_group, bool) or not isinstance(minimum_group, int) or minimum_group < 1:
         raise ValueError(f"minimum_group must be a whole number ≥ 1, got {minimum_group!r}")
@@ -131,11 +131,10 @@ def _part(request: Request, items: Any) -> Request:
     return replace(request, losses=pick(request.losses), weights=weights, numbers=items)
 
 
-def _tightest(alpha: Any) -> Any:
-    values = list(alpha.values()) if isinstance(alpha, dict) else np.atleast_1d(alpha).tolist()
-    return min(values)
-
-
-def _largest(bound: Any) -> Any:
-    values = list(bound.values()) if isinstance(bound, dict) else np.atleast_1d(bound).tolist()
-    return max(values)
+def _numbers(name: str, given: Any, below: float) -> list[float]:
+    """One number, or one a loss, by name or in order."""
+    values = list(given.values()) if isinstance(given, Mapping) else given
+    values = values if isinstance(values, (list, tuple, np.ndarray)) else [values]
+    if len(values) == 0:
+        raise ValueError(f"{name} is empty: at least one number is needed, got {given!r}")
+    return [_check.number(name, value, above=0, below=below) for value in values]

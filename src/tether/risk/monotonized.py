@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tether.risk.curve import Sweep
+from tether.risk.curve import BOUND, Sweep
 from tether.risk.driver import Request, Rule
 from tether.risk.groups import select_grouped
 from tether.risk.search import boldest_passing
@@ -18,7 +18,7 @@ def monotonized_crc(
     thresholds: Any = None,
     *,
     alpha: Any,
-    bound: Any = 1.0,
+    bound: Any = BOUND,
     loss: Any = None,
     weights: Any = None,
     log_weights: Any = None,

@@ -17,7 +17,7 @@ from tether import _check
 from tether._check import Floats
 from tether._ties import TOLERANCE
 from tether.control.passage import first_past
-from tether.risk.curve import CELLS, Sweep
+from tether.risk.curve import BOUND, CELLS, Sweep
 from tether.risk.search import before_first_violation
 from tether.risk.selection import Stability
 from tether.risk.sweep import prepare
@@ -122,7 +122,7 @@ def conservative_alpha(
     *,
     alpha: float,
     lipschitz: float,
-    bound: float = 1.0,
+    bound: float = BOUND,
     loss: Any = None,
     levels: int = 200,
 ) -> float:

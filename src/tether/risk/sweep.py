@@ -9,7 +9,7 @@ import numpy as np
 from tether import _check
 from tether.risk.claim_sweep import sweep_claims
 from tether.risk.claims import Claims
-from tether.risk.curve import NAMED, Sweep
+from tether.risk.curve import BOUND, NAMED, Sweep
 from tether.risk.label_sweep import sweep_labels
 from tether.risk.labels import ScoredLabels
 from tether.risk.losses import claim_loss
@@ -50,10 +50,10 @@ def prepare(
     envelope: bool = False,
 ) -> Sweep:
     """The sweep of any kind of input, with the sums a method needs and no others."""
-    bound = _check.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Sweep):
         _settled(losses, thresholds, loss, bound, weights)
         return losses
+    bound = _check.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Claims):
         chosen = claim_loss("fdr" if loss is None else loss)
         return sweep_claims(losses, thresholds, chosen, bound, weights, envelope=envelope)
@@ -81,12 +81,12 @@ def prepare(
     )
 
 
-def _settled(given: Sweep, thresholds: Any, loss: Any, bound: float, weights: ItemWeights) -> None:
+def _settled(given: Sweep, thresholds: Any, loss: Any, bound: Any, weights: ItemWeights) -> None:
     """Refuse arguments that a sweep has settled already, rather than ignore them."""
     asked = {
         "thresholds": thresholds is not None,
         "loss": loss is not None,
-        "bound": bound not in (1.0, given.bound),
+        "bound": bound is not BOUND and bound != given.bound,
         "weights": weights.values is not None,
     }
     for name, wanted in asked.items():

@@ -24,6 +24,13 @@ def spread_ties(scores: Any, rng: np.random.Generator, *, width: float) -> Float
     """
     scores = finite("scores", scores)
     width = _check.number("width", width, above=0, below=np.inf)
+    rng = _check.generator("rng", rng)
+    finest = float(np.spacing(np.abs(scores).max() + width)) * len(scores)
+    if width < finest:
+        raise ValueError(
+            f"width must be at least {finest:g} to part {len(scores)} scores of this size, which "
+            f"floating point cannot tell apart more finely, got {width:g}"
+        )
     gaps = np.diff(np.unique(scores))
     if len(gaps) and gaps.min() <= width:
         raise ValueError(
