@@ -1,4 +1,4 @@
-"""The risk at every candidate threshold, safest first: what all four methods read."""
+"""The risk at every candidate threshold, safest first, and where along it to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether.risk.claims import Claims
+from tether._ties import at_most
+from tether.risk.claims import BLOCK, Claims
 from tether.risk.events import Pieces
 
 
@@ -99,3 +100,29 @@ def given_thresholds(thresholds: Any, safer: str) -> Floats:
             f"thresholds[{i + 1}] = {array[i + 1]}"
         )
     return array[::-1] if safer == "larger" else array
+
+
+def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> np.ndarray:
+    """Whether the conservative risk is at most alpha, compared as sums, at a stretch of a sweep."""
+    total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
+    limit = alpha * (total + sweep.test_weight)
+    return np.asarray(at_most(sums[where] + sweep.test_weight * sweep.bound, limit))
+
+
+def before_first_violation(sweep: Sweep, sums: Floats, alpha: float) -> int:
+    """The boldest candidate such that it and all safer ones pass; −1 where the safest fails."""
+    for first in range(0, len(sums), BLOCK):
+        passed = passes(sweep, sums, alpha, slice(first, first + BLOCK))
+        if not passed.all():
+            return first + int(np.argmin(passed)) - 1
+    return len(sums) - 1
+
+
+def boldest_passing(sweep: Sweep, sums: Floats, alpha: float) -> int:
+    """The boldest candidate that passes, whatever safer ones do; −1 where none does."""
+    for stop in range(len(sums), 0, -BLOCK):
+        start = max(0, stop - BLOCK)
+        passed = passes(sweep, sums, alpha, slice(start, stop))
+        if passed.any():
+            return stop - 1 - int(np.argmax(passed[::-1]))
+    return -1

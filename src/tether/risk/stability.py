@@ -17,8 +17,7 @@ from tether import _check
 from tether._check import Floats
 from tether._ties import TOLERANCE
 from tether.control.passage import first_past
-from tether.risk.curve import BOUND, CELLS, Sweep
-from tether.risk.search import before_first_violation
+from tether.risk.curve import BOUND, CELLS, Sweep, before_first_violation
 from tether.risk.selection import Stability
 from tether.risk.sweep import prepare
 from tether.risk.weights import ItemWeights
