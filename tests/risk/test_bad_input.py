@@ -28,6 +28,12 @@ def nothing(supported, kept):
         (CLAIMS, {"alpha": 0.1, "loss": ["fdr", {}]}, "loss must hold names or callables, got {}"),
         (CLAIMS, {"alpha": 0.1, "loss": nothing}, "loss 'nothing' must return a number, got None"),
         ([], {"alpha": 0.1}, "losses are empty"),
+        ({}, {"alpha": 0.1, "groups": []}, "losses is an empty mapping"),
+        (
+            {"a": MATRIX},
+            {"alpha": 0.1, "bound": {"b": 1}, "groups": GROUPS},
+            r"^bound must have the keys \['a'\]",
+        ),
         ([], {"alpha": 0.1, "groups": []}, "losses must be chunks of the same thresholds"),
         (
             tether.ScoredLabels([0.1, 0.2], [0, 1]),
@@ -39,6 +45,19 @@ def nothing(supported, kept):
 def test_selections(losses, arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         tether.gcrc(losses, **arguments)
+
+
+@pytest.mark.parametrize("values", [[True, False], [1, 0], [0.0, 1.0]])
+def test_nothing_is_read_through_a_mask(values):
+    hidden = np.ma.array(values, mask=[0, 1])
+    with pytest.raises(ValueError, match=r"supported has 1 masked value\(s\)"):
+        tether.Claims([0.1, 0.2], hidden, [0, 1, 2])
+    with pytest.raises(ValueError, match=r"labels has 1 masked value\(s\)"):
+        tether.ScoredLabels([0.1, 0.2], hidden)
+    with pytest.raises(ValueError, match=r"offsets has 1 masked value\(s\)"):
+        tether.Claims([0.1], [1], np.ma.array([0, 1], mask=[0, 1]))
+    with pytest.raises(ValueError, match=r"groups has 2 masked value\(s\)"):
+        tether.gcrc(MATRIX, alpha=0.1, groups=np.ma.array(GROUPS, mask=[1, 1] + [0] * 18))
 
 
 def test_a_number_is_no_generator():

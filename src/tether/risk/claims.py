@@ -137,6 +137,7 @@ def finite(name: str, values: Any) -> Floats:
 
 def binary(name: str, values: Any) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
+    _check.unmasked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return _check.frozen(array)
@@ -148,6 +149,7 @@ def binary(name: str, values: Any) -> Booleans:
 
 
 def _offsets(values: Any, claims: int) -> Integers:
+    _check.unmasked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise ValueError(

@@ -52,7 +52,7 @@ class Request:
 
 def select(rule: Rule, request: Request) -> Selection:
     """Sweep each loss, stop by the rule, take the safest of the thresholds, and say so."""
-    parts = _separate(request)
+    parts = separate(request)
     sweeps = [_sweep(rule, part) for part in parts]
     alphas = [
         _check.number(_named("alpha", parts, i), parts[i].alpha, above=0, below=sweep.bound)
@@ -210,7 +210,7 @@ def _index_at(sweep: Sweep, threshold: float) -> int:
     return int(np.searchsorted(sweep.thresholds, threshold))
 
 
-def _separate(request: Request) -> list[Request]:
+def separate(request: Request) -> list[Request]:
     """One request a loss: a mapping of names to losses, or several names of claim losses."""
     if isinstance(request.losses, Mapping):
         names: list[Any] = list(request.losses)

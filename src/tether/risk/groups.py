@@ -12,7 +12,7 @@ import numpy as np
 from tether import _check
 from tether.risk.claims import Claims
 from tether.risk.curve import NAMED, Sweep
-from tether.risk.driver import Request, Rule, select
+from tether.risk.driver import Request, Rule, select, separate
 from tether.risk.labels import ScoredLabels
 from tether.risk.matrix import as_chunk, chunks_of
 from tether.risk.selection import POOL, Selection
@@ -32,6 +32,7 @@ def select_grouped(
             raise ValueError(f"minimum_group = {minimum_group!r} needs groups")
         return select(rule, request)
     request = replace(request, losses=_pickable(request.losses))
+    separate(request)  # what is wrong with it is wrong in every group: say so once, and first
     names, of_item = _groups(request.losses, groups)
     if minimum_group is None:
         bound = max(_numbers("bound", request.bound, below=np.inf))

@@ -38,10 +38,7 @@ def chunks_of(losses: Any) -> Any:
 
 def as_chunk(chunk: Any) -> Any:
     """One chunk as a matrix of real numbers, without a copy where it is one already."""
-    if np.ma.isMaskedArray(chunk):
-        masked = int(np.ma.getmaskarray(chunk).sum())
-        if masked:
-            raise ValueError(f"losses has {masked} masked value(s)")
+    _check.unmasked("losses", chunk)
     try:
         chunk = np.asarray(chunk)
     except ValueError as error:
