@@ -15,7 +15,8 @@ from tether.risk.selection import Selection
 def filter_claims(selection: Selection, scores: Any, *, groups: Any = None) -> Booleans:
     """Which claims to keep: those with score ≥ threshold. `groups` names the group of each claim.
 
-    The promise of the selection is for whole items: score and filter every claim of an item.
+    The promise of the selection is for whole items: score and filter every claim of an item. Where
+    its `exists` is False nothing is promised, though a safest threshold given may keep claims.
 
     >>> import tether
     >>> claims = tether.Claims([0.9, 0.8, 0.3] * 20, [1, 1, 0] * 20, range(0, 61, 3))
