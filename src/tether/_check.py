@@ -17,8 +17,7 @@ Floats = NDArray[np.float64]
 
 def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
-    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
-        raise ValueError(f"{name} has {int(np.ma.getmaskarray(values).sum())} masked value(s)")
+    unmasked(name, values)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -34,6 +33,12 @@ def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); at least one row is needed")
     return frozen(array.astype(np.float64, copy=False))
+
+
+def unmasked(name: str, values: Any) -> None:
+    """Refuse masked values, which `numpy.asarray` would read through the mask."""
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise ValueError(f"{name} has {int(np.ma.getmaskarray(values).sum())} masked value(s)")
 
 
 def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = False) -> Floats:
@@ -57,6 +62,7 @@ def losses(name: str, values: Any) -> Floats:
 
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
     """One label a row (a context, a group): integers, booleans or strings."""
+    unmasked(name, values)
     array = np.asarray(values)
     if array.dtype == object and all(isinstance(value, str) for value in array.flat):
         array = array.astype(np.str_)
@@ -87,9 +93,16 @@ def number(name: str, value: Any, *, above: float, below: float) -> float:
     return float(value)
 
 
+def generator(name: str, value: Any) -> np.random.Generator:
+    """A numpy generator, and nothing that merely seeds one."""
+    if not isinstance(value, np.random.Generator):
+        raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
+    return value
+
+
 def choice(name: str, value: Any, accepted: Mapping[str, Any] | tuple[str, ...]) -> str:
     """One of a few words."""
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
     return str(value)
 

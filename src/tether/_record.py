@@ -28,12 +28,15 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(value: Any) -> Any:
-    """Undo `encode`."""
+def decode(value: Any, words: tuple[str, ...] = WORDS) -> Any:
+    """Undo `encode`, but for entries that hold `words`; an entry with entries is a record."""
     if isinstance(value, dict):
-        return {key: item if key in WORDS else decode(item) for key, item in value.items()}
+        return {
+            key: item if key in words and not isinstance(item, dict) else decode(item, words)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [decode(item) for item in value]
+        return [decode(item, words) for item in value]
     if value in ("inf", "-inf", "nan"):
         return float(value)
     return value
@@ -45,7 +48,7 @@ def write(path: str | Path, kind: str, content: dict[str, Any]) -> None:
     Path(path).write_text(text + "\n", encoding="utf-8")
 
 
-def read(path: str | Path, kind: str) -> dict[str, Any]:
+def read(path: str | Path, kind: str, words: tuple[str, ...] = WORDS) -> dict[str, Any]:
     """Read a record that `write` wrote, and refuse any other file."""
     text = Path(path).read_text(encoding="utf-8")
     try:
@@ -55,5 +58,5 @@ def read(path: str | Path, kind: str) -> dict[str, Any]:
     found = content.pop("kind", None) if isinstance(content, dict) else None
     if not isinstance(content, dict) or found != kind:
         raise ValueError(f"{path} holds {found!r}, expected a saved {kind!r}")
-    decoded: dict[str, Any] = decode(content)
+    decoded: dict[str, Any] = decode(content, words)
     return decoded

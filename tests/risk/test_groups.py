@@ -1,4 +1,5 @@
 import numpy as np
+import pandas
 import pytest
 
 import tether
@@ -56,10 +57,46 @@ def test_groups_of_weighted_and_of_several_losses():
             {name: matrix[mine] for name, matrix in losses.items()},
             alpha=[0.3, 0.2],
             weights=weights[mine],
-            test_weight=weights.max(),
         )
         assert found.for_group(group).threshold == alone.threshold
         assert [part.loss for part in found.for_group(group).parts] == ["one", "two"]
+
+
+def test_items_at_fault_keep_their_numbers():
+    losses = np.tile([0.2, 0.1], (40, 1))  # safest last
+    losses[[7, 30]] = [0.1, 0.2]
+    found = tether.crc(losses, alpha=0.5, groups=np.arange(40) % 2)
+    assert found.for_group(1).faulty == (7,)
+    assert "(items 7)" in found.for_group(1).warnings[0]
+    assert found.for_group(0).faulty == (30,)
+    assert (found.faults, found.faulty) == (2, (7, 30))
+
+
+def test_a_group_whose_items_have_no_claims():
+    empty = np.repeat(["a", "b"], 30)
+    offsets = np.append(np.arange(31), np.full(30, 30))
+    claims = tether.Claims(np.arange(30) / 30, np.ones(30), offsets)
+    for method in METHODS:
+        for loss in ("fdr", "miss"):
+            found = method(claims, alpha=0.2, loss=loss, groups=empty).for_group("b")
+            assert (found.exists, found.threshold, found.items) == (True, np.inf, 30)
+        assert method(claims, [0.5], alpha=0.2, groups=empty).for_group("b").threshold == 0.5
+
+
+def test_lists_tables_and_chunks_in_groups():
+    losses, groups = RNG.random((60, 3)) * 0.3, np.arange(60) % 2
+    whole = str(tether.gcrc(losses, alpha=0.3, groups=groups))
+    for same in (losses.tolist(), pandas.DataFrame(losses), [losses[:9], losses[9:]]):
+        assert str(tether.gcrc(same, alpha=0.3, groups=groups)) == whole
+
+
+def test_an_error_names_the_group():
+    losses = np.zeros((40, 2))
+    losses[5] = 2
+    with pytest.raises(
+        ValueError, match=r"in group '1', items numbered from 0: losses\[2, 0\] is 2.0"
+    ):
+        tether.gcrc(losses, alpha=0.2, groups=np.arange(40) % 2)
 
 
 def test_labels_in_groups():
@@ -99,6 +136,13 @@ def test_filtering_without_groups():
         (CLAIMS, {"groups": [1, 2]}, "groups has 2 rows"),
         (CLAIMS, {"groups": np.full(400, 0.5)}, "groups must hold one integer or string"),
         (CLAIMS, {"groups": GROUPS, "minimum_group": 0}, "minimum_group must be a whole number"),
+        (CLAIMS, {"groups": np.full(400, "(pooled)")}, "the name of the pool of small groups"),
+        (
+            {"a": np.zeros((3, 2)), "b": np.zeros((4, 2))},
+            {"groups": [1, 1, 2]},
+            "groups needs losses of the same items, got lengths",
+        ),
+        (tether.sweep(CLAIMS), {"groups": GROUPS}, "groups needs losses whose items"),
         (iter([np.zeros((3, 2))]), {"groups": [1, 1, 2]}, "groups needs losses whose items"),
     ],
 )

@@ -51,10 +51,11 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
         with pytest.raises(ValueError, match="rate is undefined"):
             method(tether.ScoredLabels(scores, labels), alpha=float(alpha), loss=loss)
         return
-    among = [p for p in pairs if loss == "false_discovery" or p[1] == (loss == "false_negative")]
     up = loss == "false_negative"
-    thresholds = [*sorted({score for score, _ in among}), np.inf] if chosen is None else chosen
+    thresholds = [*sorted(set(scores)), np.inf] if chosen is None else chosen
     thresholds = thresholds if up else thresholds[::-1]
+    if method is tether.gcrc and loss == "false_discovery" and chosen is None:
+        chosen, thresholds = sorted(set(scores)), thresholds[1:]  # its walk must be told where from
     found = method(tether.ScoredLabels(scores, labels), chosen, alpha=float(alpha), loss=loss)
     index = slow(pairs, loss, thresholds, alpha, method)
     assert found.exists == (index >= 0)
@@ -105,6 +106,18 @@ def test_false_discovery_is_tested_among_the_selected(
         assert found.threshold == chosen[::-1][index]
 
 
+def test_scores_of_the_other_class_are_candidates_too():
+    scores, labels = np.arange(40) / 40, np.arange(40) % 2
+    data = tether.ScoredLabels(scores, labels)
+    found = tether.crc(data, alpha=0.2, loss="false_positive")
+    assert found.candidates == 41
+    assert found.threshold in scores[labels == 1]  # the lowest that admits no further negative
+    assert found.risk == pytest.approx((1 + (scores[labels == 0] >= found.threshold).sum()) / 21)
+    found = tether.crc(data, alpha=0.2, loss="false_negative")
+    assert found.candidates == 41
+    assert found.threshold in scores[labels == 1]  # the highest that drops no further positive
+
+
 def test_class_rates_also_bet():
     scores, labels = np.arange(400) / 400, np.arange(400) >= 200
     data = tether.ScoredLabels(scores, labels)
@@ -114,9 +127,18 @@ def test_class_rates_also_bet():
         assert 0 < found.risk < 0.4
 
 
+@pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])
+def test_a_walk_for_a_share_of_the_selected_needs_thresholds(method):
+    data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
+    for loss in (None, "false_discovery"):
+        with pytest.raises(ValueError, match="this walk begins there: give thresholds"):
+            method(data, alpha=0.1, loss=loss)
+    assert method(data, [0.1, 0.2], alpha=0.1).exists
+
+
 def test_too_few_selected_is_said_in_words():
     data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
-    found = tether.gcrc(data, alpha=0.1)
+    found = tether.gcrc(data, [0.1, 0.95], alpha=0.1)
     assert not found.exists
     assert "so few are selected" in found.warnings[0]
     assert tether.gcrc(data, [0.1, 0.5, 0.7], alpha=0.1).threshold == 0.1
@@ -127,9 +149,19 @@ def test_a_rate_among_the_selected_has_no_envelope():
         tether.monotonized_crc(tether.ScoredLabels([0.5], [1]), alpha=0.1)
 
 
-def test_a_rate_that_falls_makes_crc_warn():
-    data = tether.ScoredLabels([0.9, 0.8, 0.7], [0, 1, 1])
-    assert "rate falls" in tether.crc(data, alpha=0.5).warnings[0]
+@pytest.mark.parametrize("labels", [[0, 1, 1], [1, 1, 0], [1, 1, 1]])
+def test_a_share_of_the_selected_is_never_monotone(labels):
+    """Not even where the rate at hand rises all along: what is held down is another loss."""
+    data = tether.ScoredLabels([0.9, 0.8, 0.7] * 20, labels * 20)
+    found = tether.crc(data, alpha=0.5)
+    assert not found.monotone
+    assert "a share of the selected and falls" in found.warnings[0]
+    assert found.guarantee.startswith("none: ")
+    found = tether.gcrc(data, [0.1, 0.2], alpha=0.9)
+    assert found.exists
+    assert "in the long run, a share of at most 0.9 of what is selected" in found.guarantee
+    assert "expected loss" not in found.guarantee
+    assert "a selected item is false" in tether.ltt(data, [0.1, 0.2], alpha=0.9).guarantee
 
 
 def test_a_bound_below_one_is_refused():
@@ -156,7 +188,7 @@ def test_weighted_rates(pairs, alpha, loss, data):
     ]
     if not among:
         return
-    thresholds = [*sorted({score for score, _, _ in among}), np.inf]
+    thresholds = [*sorted(set(scores)), np.inf]
     passing = []
     for t in thresholds:
         if loss == "false_discovery":

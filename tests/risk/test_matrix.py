@@ -69,6 +69,9 @@ def with_cell(value):
         (np.zeros((0, 3)), None, "losses are empty"),
         (np.zeros((3, 0)), None, r"got shape \(3, 0\)"),
         (np.array([["a"]]), None, "losses must hold real numbers"),
+        (np.ma.masked_equal(with_cell(1.5), 1.5), None, "losses has 1 masked value"),
+        ([[0.1, 0.2], [0.3]], None, "losses is no matrix of items × thresholds"),
+        ([[[0.1, 0.2], [0.3]]], None, "losses is no matrix of items × thresholds"),
         ([np.zeros((2, 3)), np.zeros((2, 4))], None, "every chunk of losses must have 3"),
         (np.zeros((4, 3)), [0.1, 0.2], "thresholds has 2 values but losses has 3 columns"),
         (np.zeros((4, 3)), [0.1, 0.3, 0.2], r"must rise strictly, got thresholds\[1\] = 0.3"),
@@ -80,6 +83,21 @@ def test_bad_matrices(losses, thresholds, message):
     for method in METHODS:
         with pytest.raises((ValueError, TypeError), match=message):
             method(losses, thresholds, alpha=0.1)
+
+
+def test_a_masked_matrix_without_masked_values_is_a_matrix():
+    same(tether.gcrc(LOSSES, alpha=0.2), tether.gcrc(np.ma.array(LOSSES), alpha=0.2))
+
+
+def test_rounding_is_no_fall():
+    assert tether.crc(np.tile([0.3, 0.1 + 0.2], (30, 1)), alpha=0.5).monotone
+
+    def loss(supported, kept):
+        return 0.3 if kept.any() else 0.1 + 0.2
+
+    claims = tether.Claims(np.arange(30), np.ones(30), np.arange(31))
+    assert tether.crc(claims, alpha=0.5, loss=loss).monotone
+    assert not tether.crc(np.tile([0.1, 0.1, 0.1 + 1e-6], (30, 1)), alpha=0.5).monotone
 
 
 def test_the_second_block_names_its_row():
@@ -97,7 +115,15 @@ def test_the_second_block_names_its_row():
         ({"alpha": 0.1, "loss": "fdr"}, "loss = 'fdr' is for Claims"),
         ({"alpha": 0.1, "weights": [1, 2]}, "weights has 2 rows"),
         ({"alpha": 0.1, "weights": [1, 2, 3, 4, 5]}, "weights has 5 rows but losses has 4"),
-        ({"alpha": 0.1, "weights": [1, 2, 3, -1]}, r"weights\[3\] is -1"),
+        (
+            {"alpha": 0.1, "weights": [1, 2, 3, -1]},
+            r"weights\[3\] is -1.0: expected a finite weight of at least 0",
+        ),
+        ({"alpha": 0.1, "weights": [1, 2, np.nan, 1]}, r"weights\[2\] is nan"),
+        ({"alpha": 0.1, "weights": [1] * 4, "log_test_weight": 0.0}, "needs log_weights"),
+        ({"alpha": 0.1, "log_weights": [0] * 4, "test_weight": 1.0}, "needs weights"),
+        ({"alpha": 0.1, "weights": [5e-324] * 4, "test_weight": 1e308}, "weights vanish"),
+        ({"alpha": 0.1, "bound": 1e308}, "sums of losses overflow"),
         ({"alpha": 0.1, "weights": [0, 0, 0, 0]}, "weights are all 0"),
         ({"alpha": 0.1, "log_weights": [-np.inf] * 4}, "log_weights are all -inf"),
         ({"alpha": 0.1, "test_weight": 2.0}, "test_weight = 2.0 needs weights"),
@@ -115,7 +141,7 @@ def test_an_alpha_that_nothing_satisfies_is_described():
     for method in METHODS:
         found = method(np.full((30, 3), 0.9), alpha=0.1)
         assert not found.exists
-        assert found.threshold == np.inf
+        assert found.threshold == 2  # the safest given
         assert "no threshold passes: the safest, 2, already fails" in found.warnings[-1]
         assert found.guarantee == "none: no threshold passes"
     few = tether.gcrc(np.zeros((5, 3)), alpha=0.1)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import tether
 from tether.risk import order
 
 
@@ -10,6 +11,8 @@ def kinds(rng, size):
     yield rng.integers(-3, 3, size).astype(float)
     yield np.full(size, 0.5)
     yield np.where(rng.random(size) < 0.5, 0.0, -0.0)
+    yield rng.choice([-0.0, 0.0, 0.25, 1.0], size)
+    yield rng.choice([-1.0, -0.0, 0.0, 1.0], size)
     yield 1 + rng.random(size) * 1e-13
     yield 1 + rng.integers(0, 40, size) * 2.0**-52
     close = rng.choice([-1, 1, 3], size) * (1 + rng.integers(0, 40, size) * 2.0**-52)
@@ -30,6 +33,17 @@ def test_the_order_is_exact_whatever_the_scores(monkeypatch, block):
             found = scores[positions]
             assert (found == np.sort(scores)).all()
             assert (closes == np.append(found[1:] != found[:-1], True)).all()
+
+
+@pytest.mark.parametrize("size", [1000, order.BLOCK])
+def test_minus_zero_is_zero_and_not_the_highest_score(size):
+    scores = np.resize([-0.0, 0.5, 0.0, 1.0], size)
+    positions, closes = order.ascending(scores)
+    assert (scores[positions] == np.sort(scores)).all()
+    assert closes.sum() == 3
+    claims = tether.Claims(scores, scores > 0.25, np.arange(size + 1))
+    found = tether.gcrc(claims, alpha=0.01, stability=False)
+    assert (found.threshold, found.candidates) == (0.5, 4)
 
 
 def test_a_large_array():

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -32,6 +33,48 @@ def test_what_is_saved_is_loaded(found, tmp_path):
     assert repr(kept) == repr(found)
 
 
+def test_plain_values_go_through_json():
+    for found in selections():
+        again = tether.Selection.from_dict(json.loads(json.dumps(found.to_dict())))
+        assert repr(again) == repr(found)
+        assert str(again) == str(found)
+
+
+def test_words_that_look_like_numbers_or_entries_stay_words(tmp_path):
+    losses = {"inf": np.zeros((60, 2)), "nan": np.ones((60, 2))}
+    groups = np.repeat(["nan", "loss", "inf"], [25, 34, 1])
+    found = tether.gcrc(losses, [1, np.inf], alpha=0.1, groups=groups)
+    found.save(tmp_path / "found.json")
+    again = tether.Selection.load(tmp_path / "found.json")
+    assert again.pooled == ("inf",)
+    assert [part.loss for part in again.for_group("loss").parts] == ["inf", "nan"]
+    assert again.for_group("loss").threshold == np.inf
+    assert repr(again) == repr(found)
+
+
+def test_where_nothing_passes_the_safest_given_threshold_stands():
+    bad = tether.Claims(np.full(40, 0.5), np.zeros(40), range(41))
+    assert tether.gcrc(bad, alpha=0.01).threshold == np.inf
+    assert tether.gcrc(bad, [0.1, 0.4], alpha=0.1).threshold == 0.4
+    assert tether.gcrc(bad, [0.1, 0.4], alpha=0.01, loss="miss").threshold == 0.1
+    assert tether.gcrc(bad, alpha=0.01, loss="miss").threshold == -np.inf
+    both = tether.gcrc({"a": np.ones((40, 2)), "b": np.zeros((40, 2))}, [0.2, 0.7], alpha=0.1)
+    assert (both.exists, both.threshold) == (False, 0.7)
+
+
+def test_a_lipschitz_constant_is_never_ignored_in_silence():
+    with pytest.raises(ValueError, match="lipschitz = 2 needs the stability"):
+        tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, stability=False)
+    data = tether.ScoredLabels(SCORES, SCORES > 0.5)
+    for reason, found in {
+        "weighted": tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, weights=np.ones(600)),
+        "several": tether.gcrc(CLAIMS, alpha=0.5, lipschitz=2, loss=["fdr", "any_false"]),
+        "a share": tether.gcrc(data, [0.6, 0.7], alpha=0.5, lipschitz=2),
+        "a stream": tether.gcrc(iter([np.zeros((30, 2))]), alpha=0.5, lipschitz=2),
+    }.items():
+        assert f"is not used: no stability is measured for {reason}" in found.warnings[-1]
+
+
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "x.json").write_text('{"kind": "shopping list"}')
     with pytest.raises(ValueError, match="shopping list"):
@@ -51,7 +94,7 @@ def test_the_summary_says_what_matters():
     assert "gCRC: keep what scores at least 0." in text
     assert "600 items, 3,001 candidates" in text
     assert "not monotone in the threshold" in text
-    assert "(alpha + K·epsilon)" in text
+    assert "(alpha + K·epsilon, with epsilon estimated from these items)" in text
     assert "one item replaced moves the threshold by" in text
     text = str(tether.gcrc(CLAIMS, alpha=0.001))
     assert "no threshold passes at alpha 0.001" in text

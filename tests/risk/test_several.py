@@ -31,6 +31,19 @@ def test_one_that_fails_fails_all():
     assert found.warnings == ("no threshold passes for: b",)
 
 
+@pytest.mark.parametrize("harm", [0.1, 0.2])
+def test_the_loss_that_is_not_monotone_is_named(harm):
+    """Whichever of the two binds."""
+    dips = np.tile([0.1, 0.05, 0.12], (60, 1))
+    found = tether.gcrc({"cost": dips, "harm": np.full((60, 3), harm)}, alpha=0.3)
+    assert [part.monotone for part in found.parts] == [False, True]
+    assert not found.monotone
+    assert (found.faults, found.faulty) == (60, (0, 1, 2, 3, 4))
+    lines = [line for line in str(found).splitlines() if "not monotone" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("  loss        cost: ")
+
+
 def test_class_rates_with_different_candidates():
     data = tether.ScoredLabels(np.arange(200) / 200, np.arange(200) % 2)
     both = tether.crc(data, alpha=[0.2, 0.3], loss=["false_positive", "false_positive"])

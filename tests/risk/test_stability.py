@@ -1,5 +1,6 @@
 """Replace-one stability by replacing every item, and the level that pays for it."""
 
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -83,6 +84,40 @@ def test_class_rates_have_a_stability_and_ratios_do_not():
     slow = slow_moves(rows, found.curve()[0][::-1], Fraction(3, 10))
     assert found.stability.epsilon == pytest.approx(sum(slow) / 35)
     assert tether.gcrc(data, [0.2, 0.4], alpha=0.5).stability is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(direct.SCORES, st.booleans()), min_size=1, max_size=25),
+    alpha=direct.ALPHAS,
+    loss=st.sampled_from(["false_positive", "false_negative"]),
+)
+def test_moves_of_class_rates(pairs, alpha, loss):
+    up = loss == "false_negative"
+    among = [score for score, label in pairs if label == up]
+    if not among:
+        return
+    thresholds = direct.candidates([pairs], "miss" if up else "fdr")
+    rows = [[Fraction((score >= t) != up) for t in thresholds] for score in among]
+    sweep = prepare(tether.ScoredLabels(*zip(*pairs, strict=True)), None, loss, 1.0, ItemWeights())
+    assert stability.moves(sweep, float(alpha)).tolist() == slow_moves(rows, thresholds, alpha)
+
+
+def test_a_plateau_at_the_limit_takes_no_quadratic_time():
+    """Every item has claims on a long stretch where the sum stays within a bound of the limit."""
+    items = 40_000
+    scores = np.random.default_rng(9).random((items, 3))
+    supported = np.ones((items, 3))
+    supported[:4000], scores[:4000] = 0, 2.0
+    claims = tether.Claims(scores.ravel(), supported.ravel(), np.arange(0, 3 * items + 1, 3))
+    alpha = 4001.5 / (items + 1)
+    begin = time.process_time()
+    found = tether.gcrc(claims, alpha=alpha)
+    assert time.process_time() - begin < 10  # items × window would be 10¹⁰ cells
+    assert found.stability is not None
+    labels = tether.ScoredLabels(np.arange(items) / items, np.arange(items) % 20000 != 19999)
+    assert tether.gcrc(labels, alpha=0.9, loss="false_positive").stability is not None
+    assert time.process_time() - begin < 10
 
 
 def test_it_can_be_left_out():

@@ -1,17 +1,14 @@
 """Which threshold: losses in, a threshold with a guarantee out."""
 
 from tether.risk.claims import Claims
-from tether.risk.crc import crc
+from tether.risk.conformal import crc, gcrc, monotonized_crc
 from tether.risk.curve import Sweep
-from tether.risk.filter import filter_claims
-from tether.risk.gcrc import gcrc
+from tether.risk.filter import filter_claims, spread_ties
 from tether.risk.labels import ScoredLabels
 from tether.risk.ltt import ltt
-from tether.risk.monotonized import monotonized_crc
 from tether.risk.selection import Selection, Stability
 from tether.risk.stability import conservative_alpha
 from tether.risk.sweep import sweep
-from tether.risk.ties import spread_ties
 
 __all__ = [
     "Claims",

@@ -10,7 +10,7 @@ import numpy as np
 from tether._check import Floats
 from tether.risk.claims import Booleans, Claims
 from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
-from tether.risk.events import claim_steps, dense_losses, event_index
+from tether.risk.events import Pieces, claim_steps, dense_losses, event_index, loss_pieces
 from tether.risk.losses import ClaimLoss
 from tether.risk.running import Order, binned_sums
 from tether.risk.weights import ItemWeights
@@ -66,6 +66,9 @@ def sweep_claims(
             part = claims.between(first, stop) if items is None else claims.take(items[first:stop])
             yield dense_losses(part, loss, bound, chosen)
 
+    def pieces(where: slice, items: Any) -> Pieces:
+        return loss_pieces(claims.take(items), loss, bound, candidates[where])
+
     return Sweep(
         thresholds=candidates,
         sums=sums,
@@ -73,7 +76,7 @@ def sweep_claims(
         total=total,
         test_weight=weights.test,
         items=claims.items,
-        effective=weights.effective(claims.items),
+        effective_sample_size=weights.effective_sample_size(claims.items),
         bound=bound,
         loss=loss.name,
         safer=loss.safer,
@@ -83,4 +86,5 @@ def sweep_claims(
         weighted=weights.values is not None,
         dense=dense,
         claims=claims,
+        pieces=pieces,
     )

@@ -67,8 +67,8 @@ class Claims:
         return len(self.offsets) - 1
 
     def take(self, items: Any) -> Claims:
-        """The claims of some items only, in the order given."""
-        items = np.asarray(items)
+        """The claims of some items only, by number in the order given, or by a boolean mask."""
+        items = _chosen(items, self.items)
         sizes = np.diff(self.offsets)[items]
         ends = np.cumsum(sizes)
         rows = np.repeat(self.offsets[items] - (ends - sizes), sizes) + np.arange(sizes.sum())
@@ -108,6 +108,24 @@ def _unchecked(scores: Floats, supported: Booleans, offsets: Integers) -> Claims
     return claims
 
 
+def _chosen(items: Any, count: int) -> Integers:
+    array = np.asarray(items)
+    if array.dtype == np.bool_:
+        _check.same_length("items", array, "claims", count)
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(
+            "items must be numbers of items, or a boolean for each, got dtype "
+            f"{array.dtype} and shape {array.shape}"
+        )
+    if array.min() < 0 or array.max() >= count:
+        bad = (array < 0) | (array >= count)
+        _check.reject("items", array, bad, f"a number from 0 to {count - 1}")
+    return array
+
+
 def finite(name: str, values: Any) -> Floats:
     """Scores: real and finite. NaN has no place in an order, and infinity leaves no safer one."""
     array = _check.floats(name, values)
@@ -119,6 +137,7 @@ def finite(name: str, values: Any) -> Floats:
 
 def binary(name: str, values: Any) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
+    _check.unmasked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return _check.frozen(array)
@@ -130,6 +149,7 @@ def binary(name: str, values: Any) -> Booleans:
 
 
 def _offsets(values: Any, claims: int) -> Integers:
+    _check.unmasked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise ValueError(

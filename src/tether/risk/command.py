@@ -12,11 +12,10 @@ from tether import _check
 from tether._terminal import NOTHING_PASSES, read_table, show, told
 from tether.control import frames
 from tether.risk.claims import Claims
-from tether.risk.crc import crc
-from tether.risk.gcrc import gcrc as run_gcrc
+from tether.risk.conformal import crc, monotonized_crc
+from tether.risk.conformal import gcrc as run_gcrc
 from tether.risk.losses import CLAIM_LOSSES
 from tether.risk.ltt import ltt
-from tether.risk.monotonized import monotonized_crc
 from tether.risk.selection import Selection
 
 METHODS: dict[str, Callable[..., Selection]] = {

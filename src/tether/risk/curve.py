@@ -1,4 +1,4 @@
-"""The risk at every candidate threshold, safest first: what all four methods read."""
+"""The risk at every candidate threshold, safest first, and where along it to stop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether.risk.claims import Claims
+from tether._ties import at_most
+from tether.risk.claims import BLOCK, Claims
+from tether.risk.events import Pieces
 
+
+class _Unsaid(float):
+    """A default that can be told from the same number given."""
+
+
+BOUND = _Unsaid(1.0)
 NAMED = 5  # how many items at fault are named
 CELLS = 1 << 20  # cells of items × thresholds handled at once
 
@@ -35,7 +43,7 @@ class Sweep:
     total: float | Floats
     test_weight: float
     items: int
-    effective: float
+    effective_sample_size: float
     bound: float
     loss: str
     safer: str
@@ -45,6 +53,7 @@ class Sweep:
     weighted: bool
     dense: Dense | None = None
     claims: Claims | None = None
+    pieces: Callable[[slice, Any], Pieces] | None = None  # of the losses of claims, item by item
 
     def __repr__(self) -> str:
         return (
@@ -53,9 +62,23 @@ class Sweep:
         )
 
     @property
+    def share(self) -> bool:
+        """Whether this is a rate among the selected, whose number depends on the threshold."""
+        return not isinstance(self.total, float)
+
+    @property
     def monotone(self) -> bool:
-        """Whether no item's loss ever falls as the threshold gets bolder."""
-        return self.faults == 0
+        """Whether no item's loss ever falls as the threshold gets bolder; never so for a share."""
+        return self.faults == 0 and not self.share
+
+    def check_walk(self) -> None:
+        """Refuse a walk that begins at +inf: nothing is selected there, and no share is shown."""
+        if self.share and self.exact:
+            raise ValueError(
+                f"loss = {self.loss!r} is a share of the selected, which nothing can show where "
+                "nothing is selected, and this walk begins there: give thresholds whose largest "
+                "selects enough items, or loss = 'false_positive' or 'false_negative'"
+            )
 
     def risks(self, *, conservative: bool = True, where: Any = slice(None)) -> Floats:
         """Risk at the candidates: with the item to come counted at the bound, or without it."""
@@ -77,3 +100,29 @@ def given_thresholds(thresholds: Any, safer: str) -> Floats:
             f"thresholds[{i + 1}] = {array[i + 1]}"
         )
     return array[::-1] if safer == "larger" else array
+
+
+def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> np.ndarray:
+    """Whether the conservative risk is at most alpha, compared as sums, at a stretch of a sweep."""
+    total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
+    limit = alpha * (total + sweep.test_weight)
+    return np.asarray(at_most(sums[where] + sweep.test_weight * sweep.bound, limit))
+
+
+def before_first_violation(sweep: Sweep, sums: Floats, alpha: float) -> int:
+    """The boldest candidate such that it and all safer ones pass; −1 where the safest fails."""
+    for first in range(0, len(sums), BLOCK):
+        passed = passes(sweep, sums, alpha, slice(first, first + BLOCK))
+        if not passed.all():
+            return first + int(np.argmin(passed)) - 1
+    return len(sums) - 1
+
+
+def boldest_passing(sweep: Sweep, sums: Floats, alpha: float) -> int:
+    """The boldest candidate that passes, whatever safer ones do; −1 where none does."""
+    for stop in range(len(sums), 0, -BLOCK):
+        start = max(0, stop - BLOCK)
+        passed = passes(sweep, sums, alpha, slice(start, stop))
+        if passed.any():
+            return stop - 1 - int(np.argmax(passed[::-1]))
+    return -1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether import _check
-from tether.risk.curve import Sweep
+from tether.risk.curve import NAMED, Sweep
 from tether.risk.selection import Selection, Stability
 from tether.risk.sweep import prepare
 from tether.risk.weights import ItemWeights
@@ -29,8 +29,10 @@ class Rule:
     promise: Callable[[Sweep, float, Stability | None], str]
     caution: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
     stability: Callable[[Sweep, float, int], Stability | None] = lambda sweep, alpha, index: None
+    lipschitz: float | None = None
     envelope: bool = False
     conservative: bool = True
+    too_few: Callable[[Sweep, float], str | None] = lambda sweep, alpha: None
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -45,17 +47,24 @@ class Request:
     loss: Any
     weights: ItemWeights
     name: str | None = None
+    numbers: Any = None  # of the items, where these are some of many
 
 
 def select(rule: Rule, request: Request) -> Selection:
     """Sweep each loss, stop by the rule, take the safest of the thresholds, and say so."""
-    parts = _separate(request)
+    parts = separate(request)
     sweeps = [_sweep(rule, part) for part in parts]
     alphas = [
         _check.number(_named("alpha", parts, i), parts[i].alpha, above=0, below=sweep.bound)
         for i, sweep in enumerate(sweeps)
     ]
     _same_direction(sweeps)
+    for sweep in sweeps:
+        if not np.isfinite(sweep.bound * (sweep.items + 1)):
+            raise ValueError(
+                f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale "
+                "losses, alpha and bound"
+            )
     stops = rule.stop(sweeps, alphas)
     if len(sweeps) == 1:
         return _describe(rule, sweeps[0], alphas[0], stops[0])
@@ -66,6 +75,8 @@ def _sweep(rule: Rule, part: Request) -> Sweep:
     found = prepare(
         part.losses, part.thresholds, part.loss, part.bound, part.weights, envelope=rule.envelope
     )
+    if part.numbers is not None:
+        found = replace(found, faulty=tuple(int(part.numbers[i]) for i in found.faulty))
     return found if part.name is None else replace(found, loss=part.name)
 
 
@@ -76,7 +87,9 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         sweep = replace(sweep, sums=sweep.envelope)
     at = slice(max(index, 0), max(index, 0) + 1)
     thresholds, risks = _curve(sweep, rule.conservative, index)
-    safest = np.inf if sweep.safer == "larger" else -np.inf
+    safest = float(sweep.thresholds[0])
+    if sweep.exact and sweep.safer == "smaller":
+        safest = -np.inf  # safer than the lowest score seen, for scores to come
     return Selection(
         method=rule.method,
         threshold=float(sweep.thresholds[index]) if exists else safest,
@@ -87,13 +100,17 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         loss=sweep.loss,
         safer=sweep.safer,
         items=sweep.items,
-        effective=sweep.effective,
+        effective_sample_size=sweep.effective_sample_size,
         candidates=len(sweep.thresholds),
         monotone=sweep.monotone,
         faults=sweep.faults,
         faulty=sweep.faulty,
         guarantee=rule.promise(sweep, alpha, found) if exists else "none: no threshold passes",
-        warnings=(*rule.caution(sweep), *_outcome(rule, sweep, alpha, index)),
+        warnings=(
+            *rule.caution(sweep),
+            *_outcome(rule, sweep, alpha, index),
+            *_unused(rule, sweep, alone, exists and found is None),
+        ),
         stability=found,
         settings=dict(rule.settings),
         curve_thresholds=thresholds,
@@ -115,11 +132,26 @@ def _outcome(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, .
                 f"no threshold passes: {sweep.items} items leave a conservative risk of at least "
                 f"{least:.4g} even with no loss at all, above alpha {alpha:g}",
             )
+        if words := rule.too_few(sweep, alpha):
+            return (f"no threshold passes: {words}",)
         return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
     return (
         "no threshold passes: so few are selected near the safest threshold that no rate among "
         "them can be shown; give thresholds that start where more are selected",
     )
+
+
+def _unused(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, ...]:
+    """Words for a Lipschitz constant that no stability goes with."""
+    if rule.lipschitz is None or not missing:
+        return ()
+    if not alone:
+        reason = "several losses"
+    elif sweep.weighted:
+        reason = "weighted items"
+    else:
+        reason = "a share of the selected" if sweep.share else "a stream that has passed"
+    return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
 
 
 def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Any, Any]:
@@ -152,8 +184,9 @@ def _combine(
         _describe(rule, sweep, alpha, index, alone=False)
         for sweep, alpha, index in zip(sweeps, alphas, common, strict=True)
     ]
-    if min(stops) >= 0:
-        parts = [replace(part, threshold=float(threshold)) for part in parts]
+    if min(stops) < 0:
+        threshold = (max if larger else min)(part.threshold for part in parts)
+    parts = [replace(part, threshold=float(threshold)) for part in parts]
     binding = max(parts, key=lambda part: part.risk / part.alpha)
     failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop < 0]
     warnings = [f"{part.loss}: {warning}" for part in parts for warning in part.warnings]
@@ -164,6 +197,8 @@ def _combine(
         guarantee="each loss on its own: " + "; ".join(f"{p.loss}: {p.guarantee}" for p in parts),
         warnings=tuple(warnings),
         monotone=all(part.monotone for part in parts),
+        faults=sum(part.faults for part in parts),
+        faulty=tuple(sorted({i for part in parts for i in part.faulty})[:NAMED]),
         parts=tuple(parts),
     )
 
@@ -175,7 +210,7 @@ def _index_at(sweep: Sweep, threshold: float) -> int:
     return int(np.searchsorted(sweep.thresholds, threshold))
 
 
-def _separate(request: Request) -> list[Request]:
+def separate(request: Request) -> list[Request]:
     """One request a loss: a mapping of names to losses, or several names of claim losses."""
     if isinstance(request.losses, Mapping):
         names: list[Any] = list(request.losses)
@@ -189,6 +224,9 @@ def _separate(request: Request) -> list[Request]:
         kinds = list(request.loss)
         if not kinds:
             raise ValueError("loss is an empty list: at least one loss is needed")
+        for kind in kinds:
+            if not isinstance(kind, str) and not callable(kind):
+                raise TypeError(f"loss must hold names or callables, got {kind!r}")
         names = kinds
         inputs = [request.losses] * len(kinds)
     else:

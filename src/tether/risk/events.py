@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tether._check import Floats
+from tether._ties import TOLERANCE
 from tether.risk.claims import Booleans, Claims
 from tether.risk.losses import ClaimLoss
 
@@ -60,8 +61,8 @@ def claim_steps(
         levels = _settled(levels, key, never)
         before[items] = levels[:, 0]
         step = np.diff(levels, axis=1)
-        faulty[items] = (step < 0).any(axis=1)
-        if envelope and faulty[items].any():
+        faulty[items] = (step < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
+        if envelope and (step < 0).any():
             step = np.diff(np.maximum.accumulate(levels, axis=1), axis=1)
         if isinstance(where, slice):
             np.put_along_axis(steps[where].reshape(key.shape), order, step, axis=1)
@@ -126,6 +127,39 @@ def dense_losses(claims: Claims, loss: ClaimLoss, bound: float, thresholds: Floa
     table = np.cumsum(table.reshape(claims.items, width)[:, :-1], axis=1)
     losses = steps.before[:, None] + table
     return np.asarray(np.clip(losses, 0, bound))  # rounding in the running sum
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Losses as steps: `level` from the threshold numbered `start` up to that numbered `end`.
+
+    Pieces stand item by item; those of item i begin at `first[i]`.
+    """
+
+    start: Any
+    end: Any
+    level: Floats
+    first: Any
+
+
+def loss_pieces(claims: Claims, loss: ClaimLoss, bound: float, thresholds: Floats) -> Pieces:
+    """The loss of every item over some thresholds (safest first), one piece more than claims."""
+    events = event_index(claims.scores, thresholds, larger_is_safer=loss.safer == "larger")
+    steps = claim_steps(claims, loss, bound, events, never=len(thresholds))
+    owner = np.repeat(np.arange(claims.items), np.diff(claims.offsets))
+    order = np.lexsort((events, owner))
+    first = claims.offsets[:-1] + np.arange(claims.items)
+    later = np.arange(len(order)) + owner + 1
+    start = np.zeros(len(order) + claims.items, dtype=np.int64)
+    start[later] = events[order]
+    # One running sum through all items, which goes back to each item's own beginning.
+    last = steps.before + np.bincount(owner, weights=steps.values, minlength=claims.items)
+    moves = np.empty(len(start))
+    moves[later] = steps.values[order]
+    moves[first] = steps.before - np.concatenate([[0.0], last[:-1]])
+    end = np.append(start[1:], len(thresholds))
+    end[first[1:] - 1] = len(thresholds)
+    return Pieces(start, end, np.clip(np.cumsum(moves), 0, bound), first)
 
 
 def _counts(marked: Booleans, offsets: Any) -> Floats:

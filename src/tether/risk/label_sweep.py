@@ -9,9 +9,11 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
-from tether.risk.curve import CELLS, Sweep, given_thresholds
-from tether.risk.events import event_index
+from tether.risk.claims import Claims
+from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
+from tether.risk.events import Pieces, event_index, loss_pieces
 from tether.risk.labels import ScoredLabels
+from tether.risk.losses import CLAIM_LOSSES
 from tether.risk.running import Order, binned_sums
 from tether.risk.weights import ItemWeights
 
@@ -45,9 +47,12 @@ def sweep_labels(
     wrong = mass * ~part.labels if loss == "false_discovery" else mass
     exact = thresholds is None
     if exact:
-        order = Order.of(part.scores, larger_is_safer=larger)
-        candidates = order.thresholds(part.scores)
-        sums, counts = order.sums(wrong, 0.0), order.sums(mass, 0.0)
+        # Every score is a candidate: one of the other class admits its own at no cost to this one.
+        order = Order.of(given.scores, larger_is_safer=larger)
+        candidates = order.thresholds(given.scores)
+        sums, counts = (
+            order.sums(_spread(step, among, given.items), 0.0) for step in (wrong, mass)
+        )
     else:
         candidates = given_thresholds(thresholds, safer)
         keys = event_index(part.scores, candidates, larger_is_safer=larger)
@@ -69,8 +74,15 @@ def sweep_labels(
                 yield moved.astype(np.float64)
 
     ratio = loss == "false_discovery"
-    with np.errstate(invalid="ignore"):
-        falls = ratio and bool((np.diff(sums / counts) < 0).any())
+    # A rate of one class is a loss of items with one claim each.
+    single = Claims(part.scores, part.labels, np.arange(part.items + 1))
+    alike = CLAIM_LOSSES["miss" if loss == "false_negative" else "any_false"]
+
+    def pieces(where: slice, items: Any) -> Pieces:
+        return loss_pieces(single.take(items), alike, bound, candidates[where])
+
+    # Held down is the mean of (false − alpha) · selected, which falls as a true item is selected.
+    falls = np.flatnonzero(part.labels) if ratio else np.zeros(0, dtype=np.int64)
     return Sweep(
         thresholds=candidates,
         sums=sums,
@@ -78,13 +90,22 @@ def sweep_labels(
         total=counts if ratio else weights.total(part.items),
         test_weight=weights.test,
         items=part.items,
-        effective=weights.effective(part.items),
+        effective_sample_size=weights.effective_sample_size(part.items),
         bound=bound,
         loss=loss,
         safer=safer,
-        faults=int(falls),
-        faulty=(),
+        faults=len(falls),
+        faulty=tuple(int(i) for i in falls[:NAMED]),
         exact=exact,
         weighted=weights.values is not None,
         dense=dense,
+        claims=None if ratio else single,
+        pieces=None if ratio else pieces,
     )
+
+
+def _spread(steps: Floats, among: Any, items: int) -> Floats:
+    """Steps of all items: 0 for those the rate is not of."""
+    found = np.zeros(items)
+    found[among] = steps
+    return found

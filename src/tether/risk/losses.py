@@ -93,13 +93,22 @@ def claim_loss(loss: Any) -> ClaimLoss:
     if not callable(loss):
         return CLAIM_LOSSES[_check.choice("loss", loss, CLAIM_LOSSES)]
 
+    name = getattr(loss, "__name__", type(loss).__name__)
+
+    def cost(supported: Booleans, kept: Booleans) -> float:
+        value = loss(supported, kept)
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"loss {name!r} must return a number, got {value!r}") from error
+
     def after(supported: Booleans) -> Floats:
         size = supported.shape[1]
         kept = np.tri(size, dtype=np.bool_)
-        return np.array([[float(loss(row, kept[j])) for j in range(size)] for row in supported])
+        return np.array([[cost(row, kept[j]) for j in range(size)] for row in supported])
 
     def before(supported: Booleans) -> Floats:
         none = np.zeros(supported.shape[1], dtype=np.bool_)
-        return np.array([float(loss(row, none)) for row in supported])
+        return np.array([cost(row, none) for row in supported])
 
-    return ClaimLoss(getattr(loss, "__name__", type(loss).__name__), "larger", after, before)
+    return ClaimLoss(name, "larger", after, before)

@@ -10,7 +10,7 @@ import numpy as np
 from tether import _check
 from tether._check import Floats
 from tether._ties import at_most
-from tether.risk.curve import Sweep
+from tether.risk.curve import BOUND, Sweep
 from tether.risk.driver import Request, Rule
 from tether.risk.groups import select_grouped
 from tether.risk.pvalues import Betting, hoeffding_bentkus, largest_rejected_sum
@@ -26,7 +26,7 @@ def ltt(
     thresholds: Any = None,
     *,
     alpha: Any,
-    bound: Any = 1.0,
+    bound: Any = BOUND,
     loss: Any = None,
     delta: float = 0.1,
     procedure: str = "fixed_sequence",
@@ -51,6 +51,8 @@ def ltt(
     (0.335, 0.163)
     """
     delta = _check.number("delta", delta, above=0, below=1)
+    if rng is not None:
+        _check.generator("rng", rng)
     procedure = _check.choice("procedure", procedure, PROCEDURES)
     pvalue = _check.choice("pvalue", pvalue, PVALUES)
 
@@ -79,13 +81,31 @@ def ltt(
         return [boldest] * len(sweeps)
 
     def promise(sweep: Sweep, level: float, stability: Stability | None) -> str:
+        if sweep.share:
+            return (
+                f"with probability at least {1 - delta:g}, a selected item is false with a "
+                f"chance ≤ {level:g}, for independent, identically distributed items"
+            )
         return (
             f"with probability at least {1 - delta:g}, risk ≤ {level:g}, for independent, "
             "identically distributed items"
         )
 
+    def too_few(sweep: Sweep, level: float) -> str | None:
+        """Even items without any loss have a p-value of (1 − alpha/bound)^n at least."""
+        tests = 1 if procedure == "fixed_sequence" else len(sweep.thresholds)
+        least = (1 - level / sweep.bound) ** sweep.items
+        if at_most(least, delta / tests):
+            return None
+        shared = "delta" if tests == 1 else f"delta / {tests} thresholds"
+        return (
+            f"{sweep.items} items are too few to show anything, even with no loss at all: "
+            f"(1 − {level / sweep.bound:g})^{sweep.items} = {least:.4g} is above {shared} = "
+            f"{delta / tests:.4g}"
+        )
+
     settings = {"delta": delta, "procedure": procedure, "pvalue": pvalue}
-    rule = Rule("LTT", stop, promise, conservative=False, settings=settings)
+    rule = Rule("LTT", stop, promise, conservative=False, too_few=too_few, settings=settings)
     request = Request(losses, thresholds, alpha, bound, loss, ItemWeights())
     return select_grouped(rule, request, groups, minimum_group)
 
@@ -98,6 +118,7 @@ def _testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
             f"procedure = {procedure!r} needs thresholds chosen before seeing the data; only "
             "'fixed_sequence' may try every score"
         )
+    sweep.check_walk()
     if pvalue == "wsr" and sweep.dense is None:
         raise ValueError(
             "pvalue = 'wsr' sets its stakes by the number of items, which a passing stream does "

@@ -10,6 +10,7 @@ import numpy as np
 
 from tether import _check
 from tether._check import Floats
+from tether._ties import TOLERANCE
 from tether.risk.curve import CELLS, Dense, given_thresholds
 from tether.risk.weights import ItemWeights
 
@@ -31,23 +32,29 @@ def chunks_of(losses: Any) -> Any:
     if isinstance(losses, np.ndarray):
         return [losses]
     if isinstance(losses, (list, tuple)):
-        return losses if losses and np.ndim(losses[0]) == 2 else [np.asarray(losses)]
-    if isinstance(losses, Iterator):
-        return losses
-    return [np.asarray(losses)]
+        return losses if all(getattr(part, "ndim", 0) == 2 for part in losses) else [losses]
+    return losses if isinstance(losses, Iterator) else [losses]
+
+
+def as_chunk(chunk: Any) -> Any:
+    """One chunk as a matrix of real numbers, without a copy where it is one already."""
+    _check.unmasked("losses", chunk)
+    try:
+        chunk = np.asarray(chunk)
+    except ValueError as error:
+        raise ValueError(f"losses is no matrix of items × thresholds: {error}") from error
+    if chunk.dtype.kind not in "fiub":
+        raise TypeError(f"losses must hold real numbers, got dtype {chunk.dtype}")
+    if chunk.ndim != 2 or chunk.shape[1] == 0:
+        raise ValueError(f"losses must be a matrix of items × thresholds, got shape {chunk.shape}")
+    return chunk
 
 
 def blocks(chunks: Any, bound: float) -> Iterator[Floats]:
     """Checked blocks of rows. Nothing larger than a block is copied, so a memory map stays one."""
     seen, width = 0, None
     for chunk in chunks:
-        chunk = np.asanyarray(chunk)
-        if chunk.dtype.kind not in "fiub":
-            raise TypeError(f"losses must hold real numbers, got dtype {chunk.dtype}")
-        if chunk.ndim != 2 or chunk.shape[1] == 0:
-            raise ValueError(
-                f"losses must be a matrix of items × thresholds, got shape {chunk.shape}"
-            )
+        chunk = as_chunk(chunk)
         if width is not None and chunk.shape[1] != width:
             raise ValueError(
                 f"every chunk of losses must have {width} thresholds, got shape {chunk.shape}"
@@ -86,7 +93,8 @@ def matrix_sums(
     items = 0
     for block in blocks(chunks, bound):
         block = block[:, ::-1]
-        faulty.extend(items + int(i) for i in np.flatnonzero((np.diff(block) < 0).any(axis=1)))
+        falls = (np.diff(block) < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
+        faulty.extend(items + int(i) for i in np.flatnonzero(falls))
         share: Any = slice(None)
         if weights.values is not None:
             share = weights.values[items : items + len(block)]
@@ -108,7 +116,7 @@ def matrix_sums(
 
 def _picked(chunks: Any, named: Any) -> Iterator[Floats]:
     """Rows by their number, across chunks, in the order asked for."""
-    chunks = [np.asanyarray(chunk) for chunk in chunks]
+    chunks = [as_chunk(chunk) for chunk in chunks]
     begins = np.cumsum([0] + [len(chunk) for chunk in chunks])
     rows = max(1, CELLS // chunks[0].shape[1])
     for first in range(0, len(named), rows):

@@ -60,7 +60,7 @@ def _closes(scores: Floats, order: Any) -> tuple[Booleans, Any]:
 
 def _ordered_bits(scores: Floats) -> Any:
     """Integers in the order of the floats: flip all bits of the negative, the sign of the rest."""
-    bits = scores.astype(np.float64).view(np.uint64)
+    bits = (scores + 0.0).view(np.uint64)  # −0 has other bits than 0 and must not: −0 + 0 is 0
     negative = bits >= SIGN
     flipped: Any = bits ^ np.where(negative, ~np.uint64(0), SIGN)
     return flipped

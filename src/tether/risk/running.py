@@ -24,6 +24,8 @@ class Order:
     @classmethod
     def of(cls, scores: Floats, *, larger_is_safer: bool) -> Order:
         """Sort once."""
+        if len(scores) == 0:  # items without any claim: only +inf is left
+            return cls(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0, larger_is_safer)
         positions, closes = ascending(scores)
         if larger_is_safer:  # backwards, a run closes where it began
             positions = positions[::-1]

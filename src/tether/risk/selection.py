@@ -12,6 +12,8 @@ from tether import _check, _record
 from tether._check import Floats
 
 KIND = "tether selection"
+WORDS = ("method", "loss", "safer", "guarantee", "warnings", "pooled")
+"""Entries that hold words, whatever the user called a loss or a group."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ class Stability:
 class Selection:
     """A threshold and its guarantee. Keep what scores at least `threshold`.
 
-    `exists` is False when no threshold passes: then `threshold` is the safest there is (+inf, or
-    −inf where smaller is safer) and nothing is promised beyond what that does. `risk` is the risk
+    `exists` is False when no threshold passes: then `threshold` is the safest there is (of those
+    given; where every score is a candidate, +inf, or −inf where smaller is safer) and nothing is
+    promised beyond what that does. `risk` is the risk
     that was compared with alpha (LTT: the mean loss). `parts` holds one selection a loss when
     there are several, `groups` one a group; `warnings` says in words what to look at.
     """
@@ -48,7 +51,7 @@ class Selection:
     loss: str
     safer: str
     items: int
-    effective: float
+    effective_sample_size: float
     candidates: int
     monotone: bool
     faults: int
@@ -78,8 +81,8 @@ class Selection:
         return self.groups[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, nested records included."""
-        content = {item.name: getattr(self, item.name) for item in fields(self)}
+        """Plain values that `json.dumps` takes: numbers, words, lists, dictionaries of them."""
+        content = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
         if self.stability is not None:
             content["stability"] = vars(self.stability).copy()
         content["parts"] = [part.to_dict() for part in self.parts]
@@ -107,7 +110,7 @@ class Selection:
     @classmethod
     def load(cls, path: str | Path) -> Selection:
         """Read what `save` wrote."""
-        return cls.from_dict(_record.read(path, KIND))
+        return cls.from_dict(_record.read(path, KIND, WORDS))
 
     def __str__(self) -> str:
         if self.groups:
@@ -115,7 +118,10 @@ class Selection:
         else:
             lines = [f"{self.method}: {_verdict(self)}", *_facts(self)]
         for part in self.parts:
-            lines.append(f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}")
+            flag = "" if part.monotone else ", not monotone in the threshold"
+            lines.append(
+                f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}{flag}"
+            )
         for name, part in self.groups.items():
             lines.append(f"  group       {name}: {_verdict(part)} ({part.items:,} items)")
         if self.pooled:
@@ -131,6 +137,12 @@ class Selection:
 POOL = "(pooled)"
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _verdict(found: Selection) -> str:
     if not found.exists:
         return f"no threshold passes at alpha {found.alpha:g}"
@@ -139,12 +151,12 @@ def _verdict(found: Selection) -> str:
 
 def _facts(found: Selection) -> list[str]:
     size = f"{found.items:,} items, {found.candidates:,} candidates"
-    if found.effective < found.items:
-        size += f", effective sample size {found.effective:,.1f}"
+    if found.effective_sample_size < found.items:
+        size += f", effective sample size {found.effective_sample_size:,.1f}"
     settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
     return [
         f"  loss        {found.loss} in [0, {found.bound:g}]"
-        + ("" if found.monotone else ", not monotone in the threshold"),
+        + ("" if found.monotone or found.parts else ", not monotone in the threshold"),
         f"  risk        {found.risk:.4g} for alpha {found.alpha:g}"
         + (f" ({settings})" if settings else ""),
         f"  calibrated  on {size}",

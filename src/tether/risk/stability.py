@@ -2,7 +2,9 @@
 
 Replacing item i by one that costs a constant b turns the sum S into S − L_i + b. Since losses lie
 in [0, bound], only candidates where S is within one bound of the limit can become the new first
-violation: a short window of the sweep. Most items have no claim in it, and cost the same all along.
+violation: a window of the sweep, often short. Most items then have no claim in it and cost the same
+all along. The others cost a constant on each of a few pieces of it, and where the sum first exceeds
+a level from a place on is found in a tree of maxima: O(N log N) in all, on a plateau too.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import numpy as np
 from tether import _check
 from tether._check import Floats
 from tether._ties import TOLERANCE
-from tether.risk.curve import Sweep
-from tether.risk.search import before_first_violation
+from tether.control.passage import first_past
+from tether.risk.curve import BOUND, CELLS, Sweep, before_first_violation
 from tether.risk.selection import Stability
 from tether.risk.sweep import prepare
 from tether.risk.weights import ItemWeights
@@ -49,11 +51,11 @@ def moves(sweep: Sweep, alpha: float) -> Floats | None:
         )
         for row, b in enumerate((0.0, bound)):
             reached[row] = np.searchsorted(peaks, room - b + constant, side="right")
-        affected, rows = _affected(sweep, window), 0
-        for block in sweep.dense(window, affected) if len(affected) else ():
-            named = affected[rows : rows + len(block)]
-            reached[:, named] = _violations(inside, block, room, bound)
-            rows += len(block)
+        affected = _affected(sweep, window)
+        rows = max(1, CELLS // (1 + len(sweep.claims.scores) // sweep.items))
+        for first in range(0, len(affected), rows):
+            named = affected[first : first + rows]
+            reached[:, named] = _passages(sweep, window, named, room)
     # The threshold is the candidate before the violation; where none is left, the safest.
     chosen = sweep.thresholds[max(before_first_violation(sweep, sums, alpha), 0)]
     moved = np.zeros(sweep.items)
@@ -74,6 +76,21 @@ def _violations(sums: Floats, losses: Floats, room: float, bound: float) -> Any:
     for row, b in enumerate((0.0, bound)):
         fails = sums - losses + b > room
         found[row] = np.where(fails.any(axis=1), fails.argmax(axis=1), len(sums))
+    return found
+
+
+def _passages(sweep: Sweep, window: slice, items: Any, room: float) -> Any:
+    """The same for items with claims, from one query a piece of their losses."""
+    assert sweep.pieces is not None
+    inside, pieces = sweep.sums[window], sweep.pieces(window, items)
+    real = np.flatnonzero(pieces.start < pieces.end)
+    start, end, level = pieces.start[real], pieces.end[real], pieces.level[real]
+    found = np.empty((2, len(items)), dtype=np.int64)
+    for row, b in enumerate((0.0, sweep.bound)):
+        met = np.full(len(pieces.start), len(inside))
+        past = first_past(inside, room - b + level, start)
+        met[real] = np.where(past < end, past, len(inside))
+        found[row] = np.minimum.reduceat(met, pieces.first)
     return found
 
 
@@ -104,7 +121,7 @@ def conservative_alpha(
     *,
     alpha: float,
     lipschitz: float,
-    bound: float = 1.0,
+    bound: float = BOUND,
     loss: Any = None,
     levels: int = 200,
 ) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from tether import _check
 from tether.risk.claim_sweep import sweep_claims
 from tether.risk.claims import Claims
-from tether.risk.curve import NAMED, Sweep
+from tether.risk.curve import BOUND, NAMED, Sweep
 from tether.risk.label_sweep import sweep_labels
 from tether.risk.labels import ScoredLabels
 from tether.risk.losses import claim_loss
@@ -26,6 +26,7 @@ def sweep(
     weights: Any = None,
     log_weights: Any = None,
     test_weight: float | None = None,
+    log_test_weight: float | None = None,
     envelope: bool = True,
 ) -> Sweep:
     """Sort and sweep once, for several methods or alphas; `envelope` serves `monotonized_crc`.
@@ -35,7 +36,7 @@ def sweep(
     >>> found.thresholds, found.sums
     (array([inf, 0.9, 0.7, 0.4]), array([0. , 0. , 0. , 0.5]))
     """
-    shared = item_weights(weights, log_weights, test_weight)
+    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     return prepare(losses, thresholds, loss, bound, shared, envelope=envelope)
 
 
@@ -49,10 +50,10 @@ def prepare(
     envelope: bool = False,
 ) -> Sweep:
     """The sweep of any kind of input, with the sums a method needs and no others."""
-    bound = _check.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Sweep):
         _settled(losses, thresholds, loss, bound, weights)
         return losses
+    bound = _check.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Claims):
         chosen = claim_loss("fdr" if loss is None else loss)
         return sweep_claims(losses, thresholds, chosen, bound, weights, envelope=envelope)
@@ -68,7 +69,7 @@ def prepare(
         total=weights.total(table.items),
         test_weight=weights.test,
         items=table.items,
-        effective=weights.effective(table.items),
+        effective_sample_size=weights.effective_sample_size(table.items),
         bound=bound,
         loss="loss matrix",
         safer="larger",
@@ -80,12 +81,12 @@ def prepare(
     )
 
 
-def _settled(given: Sweep, thresholds: Any, loss: Any, bound: float, weights: ItemWeights) -> None:
+def _settled(given: Sweep, thresholds: Any, loss: Any, bound: Any, weights: ItemWeights) -> None:
     """Refuse arguments that a sweep has settled already, rather than ignore them."""
     asked = {
         "thresholds": thresholds is not None,
         "loss": loss is not None,
-        "bound": bound not in (1.0, given.bound),
+        "bound": bound is not BOUND and bound != given.bound,
         "weights": weights.values is not None,
     }
     for name, wanted in asked.items():

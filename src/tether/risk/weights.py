@@ -18,14 +18,35 @@ from tether._check import Floats
 
 @dataclass(frozen=True, eq=False)
 class ItemWeights:
-    """One weight an item (None: all equal to 1) and the weight of the item to come."""
+    """One weight an item (None: all equal to 1) and the weight of the item to come.
+
+    Only proportions matter: all are divided by the largest, so that no sum can overflow.
+    """
 
     values: Floats | None = None
     test: float = 1.0
+    logs: Floats | None = None
+    log_test: float | None = None  # as given; None where the largest weight stands in
+
+    @classmethod
+    def from_logs(cls, logs: Floats, log_test: float | None) -> ItemWeights:
+        """Weights by their logarithms, which neither overflow nor vanish."""
+        top = float(logs.max(initial=-np.inf))
+        if top == -np.inf:
+            raise ValueError("weights are all 0: no item counts")
+        test = top if log_test is None else log_test
+        peak = max(top, test)
+        values = np.exp(logs - peak)
+        if values.sum() == 0:
+            raise ValueError(
+                "weights vanish beside the weight of the item to come: it is larger than all of "
+                f"them by a factor of e^{test - top:.0f}"
+            )
+        return cls(_check.frozen(values), float(np.exp(test - peak)), logs, log_test)
 
     def take(self, items: Any) -> ItemWeights:
-        """The weights of some items; the item to come keeps its own."""
-        return self if self.values is None else ItemWeights(self.values[items], self.test)
+        """The weights of some items; the item to come has its own, or the largest of these."""
+        return self if self.logs is None else self.from_logs(self.logs[items], self.log_test)
 
     def apply(self, values: Floats) -> Floats:
         """Values, one an item, times the weights."""
@@ -38,42 +59,50 @@ class ItemWeights:
         _check.same_length("weights", self.values, "losses", items)
         return float(self.values.sum())
 
-    def effective(self, items: int) -> float:
-        """The effective sample size, (Σ w)² / Σ w²."""
+    def effective_sample_size(self, items: int) -> float:
+        """(Σ w)² / Σ w²."""
         if self.values is None:
             return float(items)
-        return float(self.values.sum() ** 2 / np.square(self.values).sum())
+        shares = self.values / self.values.max()
+        return float(shares.sum() ** 2 / np.square(shares).sum())
 
 
-def item_weights(weights: Any, log_weights: Any, test_weight: Any) -> ItemWeights:
+def item_weights(
+    weights: Any, log_weights: Any, test_weight: Any, log_test_weight: Any
+) -> ItemWeights:
     """Weights as given, or from log ratios; only their proportions matter.
 
-    `test_weight` is on the scale of what was given (a log ratio beside `log_weights`). Without it
-    the largest weight stands in, which is conservative as far as the items at hand can tell.
+    `test_weight` goes with `weights` and `log_test_weight` with `log_weights`. Without it the
+    largest weight stands in, which is conservative as far as the items at hand can tell.
     """
-    if weights is None and log_weights is None:
-        if test_weight is not None:
-            raise ValueError(
-                f"test_weight = {test_weight!r} needs weights or log_weights; "
-                "without them every item, the one to come included, has weight 1"
-            )
-        return ItemWeights()
+    _belongs("test_weight", test_weight, "weights", weights)
+    _belongs("log_test_weight", log_test_weight, "log_weights", log_weights)
     if weights is not None and log_weights is not None:
         raise ValueError("give weights or log_weights, not both")
     if log_weights is not None:
         logs = _check.log_probabilities("log_weights", log_weights, zero=True)
-        top = float(logs.max())
-        test = top
-        if test_weight is not None:
-            test = _check.number("test_weight", test_weight, above=-np.inf, below=np.inf)
-        peak = max(top, test)
-        if peak == -np.inf:
+        if logs.max() == -np.inf:
             raise ValueError("log_weights are all -inf: no item counts")
-        return ItemWeights(_check.frozen(np.exp(logs - peak)), float(np.exp(test - peak)))
-    values = _check.losses("weights", weights)
-    if values.max() == 0:
-        raise ValueError("weights are all 0: no item counts")
-    test = float(values.max())
+        if log_test_weight is not None:
+            log_test_weight = _check.number(
+                "log_test_weight", log_test_weight, above=-np.inf, below=np.inf
+            )
+        return ItemWeights.from_logs(logs, log_test_weight)
+    if weights is None:
+        return ItemWeights()
+    values = _check.floats("weights", weights)
+    if not (values.min() >= 0 and values.max() < np.inf):  # NaN fails this too
+        good = (values >= 0) & (values < np.inf)
+        _check.reject("weights", values, ~good, "a finite weight of at least 0")
     if test_weight is not None:
-        test = _check.number("test_weight", test_weight, above=0, below=np.inf)
-    return ItemWeights(values, test)
+        test_weight = np.log(_check.number("test_weight", test_weight, above=0, below=np.inf))
+    with np.errstate(divide="ignore"):
+        return ItemWeights.from_logs(_check.frozen(np.log(values)), test_weight)
+
+
+def _belongs(name: str, value: Any, other: str, given: Any) -> None:
+    if value is not None and given is None:
+        raise ValueError(
+            f"{name} = {value!r} needs {other}, on whose scale it is; "
+            "without weights every item, the one to come included, has weight 1"
+        )
