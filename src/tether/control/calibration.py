@@ -110,7 +110,7 @@ class Calibration:
         """ε̂: how much beta moves when one row is left out, relative to itself."""
         weights = self._evidence
         without = np.min([leave_one_out(each, weights) for each in self.constraints], axis=0)
-        share, _ = weights.shares(self.reached)
+        share, _ = self._shares
         return instability(
             self.log_beta, without, share, self.smoothness, weights.reach(self.log_beta)
         )
@@ -144,14 +144,14 @@ class Calibration:
     @cached_property
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
-        share, _ = self._evidence.shares(self.reached)
+        share, _ = self._shares
         squares = float((share * share).sum())
         return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
 
     @cached_property
     def max_weight(self) -> float:
         """The largest share of the whole weight that one point has, the test point included."""
-        share, last = self._evidence.shares(self.reached)
+        share, last = self._shares
         return float(max(share.max(), last))
 
     @cached_property
@@ -231,6 +231,11 @@ class Calibration:
         if self._weights is None:
             raise RuntimeError("this was not saved with the calibration and the log is not at hand")
         return self._weights
+
+    @cached_property
+    def _shares(self) -> tuple[Floats, float]:
+        """The weights at beta, which several diagnostics read."""
+        return self._evidence.shares(self.reached)
 
     @property
     def reached(self) -> float:

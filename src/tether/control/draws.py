@@ -9,6 +9,7 @@ never explodes where one of the two policies is rare.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,23 @@ class Draws:
         """Draws that the safe policy can take and the mixture cannot."""
         return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
 
-    @property
+    @classmethod
+    def of_tables(
+        cls, log_safe_all: Floats, log_optimized_all: Floats, log_mix_all: Floats | None = None
+    ) -> Draws:
+        """Every action of a finite set, in a context a row: normalizers are sums, not estimates."""
+        rows, actions = log_safe_all.shape
+        safe = log_safe_all.ravel()
+        return cls(
+            safe,
+            log_optimized_all.ravel(),
+            _nowhere_zero(safe if log_mix_all is None else log_mix_all.ravel(), safe),
+            np.zeros(rows * actions),
+            start=np.arange(0, rows * actions, actions),
+            row=np.arange(rows),
+        )
+
+    @cached_property
     def size(self) -> NDArray[np.int64]:
         """How many draws each context has."""
         return np.diff(self.start, append=len(self.log_safe))
@@ -78,7 +95,7 @@ def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
     if log.log_safe_all is not None and log.log_optimized_all is not None:
         if proposals is not None:
             raise ValueError("proposals are not needed beside log_safe_all: the tables are exact")
-        return _from_tables(log, log.log_safe_all, log.log_optimized_all)
+        return Draws.of_tables(log.log_safe_all, log.log_optimized_all, log.log_mix_all)
     if proposals is not None:
         return _from_proposals(log, proposals)
     if log.context is not None:
@@ -94,20 +111,6 @@ def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
         mix + np.log(len(log)),
         start=np.zeros(1, dtype=np.int64),
         row=np.zeros(len(log), dtype=np.int64),
-    )
-
-
-def _from_tables(log: Log, log_safe_all: Floats, log_optimized_all: Floats) -> Draws:
-    rows, actions = log_safe_all.shape
-    safe = log_safe_all.ravel()
-    mix = safe if log.log_mix_all is None else log.log_mix_all.ravel()
-    return Draws(
-        safe,
-        log_optimized_all.ravel(),
-        _nowhere_zero(mix, safe),
-        np.zeros(rows * actions),
-        start=np.arange(0, rows * actions, actions),
-        row=np.arange(rows),
     )
 
 

@@ -172,11 +172,15 @@ class BudgetedClip:
         """The log of c·clip + (1 − c)·safe."""
         if np.isinf(log_beta):
             return _limit(log_safe, log_optimized, log_beta)
-        log_given_up = self.log_fallback(log_beta, log_psi)
+        clipped = Clip().log_density(log_safe, log_optimized, log_beta, log_psi)
+        return self.blend(clipped, log_safe, self.log_fallback(log_beta, log_psi))
+
+    @staticmethod
+    def blend(log_clip: Floats, log_safe: Floats | float, log_given_up: Any) -> Floats:
+        """The log of c·clip + (1 − c)·safe, given the log of 1 − c."""
         with np.errstate(divide="ignore"):
             log_kept = np.log(-np.expm1(log_given_up))
-        clipped = Clip().log_density(log_safe, log_optimized, log_beta, log_psi)
-        return np.asarray(np.logaddexp(log_kept + clipped, log_given_up + log_safe))
+        return np.asarray(np.logaddexp(log_kept + log_clip, log_given_up + log_safe))
 
     def log_fallback(self, log_beta: float, log_psi: Any) -> Any:
         """Log of (1 − p)^draws, the share of actions that the safe policy takes in the end."""
@@ -190,10 +194,8 @@ class BudgetedClip:
 
     def log_ratio_bound(self, log_beta: float, log_psi: Any) -> Any:
         """c·β/ψ + (1 − c)."""
-        log_given_up = self.log_fallback(log_beta, log_psi)
-        with np.errstate(divide="ignore"):
-            log_kept = np.log(-np.expm1(log_given_up))
-        return np.logaddexp(log_kept + log_beta - np.asarray(log_psi), log_given_up)
+        clipped = Clip().log_ratio_bound(log_beta, log_psi)
+        return self.blend(clipped, 0.0, self.log_fallback(log_beta, log_psi))
 
 
 def find_family(family: str | Family) -> Family:

@@ -60,8 +60,9 @@ def _quotient_between(weights: Weights, left: float, right: float) -> tuple[Floa
         if given_up is None:
             return low, high
         least, most = given_up[0][context], given_up[1][context]
-        return _blend(low, np.where(low < 0, least, most)), _blend(
-            high, np.where(high > 0, least, most)
+        return (
+            BudgetedClip.blend(low, 0.0, np.where(low < 0, least, most)),
+            BudgetedClip.blend(high, 0.0, np.where(high > 0, least, most)),
         )
 
     low, high = bounds(weights.ratio, weights.draws.row)
@@ -90,10 +91,3 @@ def _given_up(
     if left < 0 < right:  # acceptance falls until β = 1 and rises from there
         ends.append(family.log_fallback(0.0, weights.log_psi(0.0)))
     return np.minimum.reduce(ends), np.maximum.reduce(ends)
-
-
-def _blend(log_clip: Floats, log_given_up: Floats) -> Floats:
-    """Log of c·v + (1 − c)."""
-    with np.errstate(divide="ignore"):
-        log_kept = np.log(-np.expm1(log_given_up))
-    return np.asarray(np.logaddexp(log_kept + log_clip, log_given_up))

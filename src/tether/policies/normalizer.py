@@ -40,12 +40,8 @@ def exact_normalizer(
 ) -> Normalizer:
     """ψ as the sum over finitely many actions."""
     log_safe_all, log_optimized_all = np.broadcast_arrays(log_safe_all, log_optimized_all)
-    rows, actions = log_safe_all.shape
-    safe, optimized = log_safe_all.ravel(), log_optimized_all.ravel()
-    start = np.arange(0, rows * actions, actions)
-    every = np.arange(rows)
-    draws = Draws(safe, optimized, safe, np.zeros_like(safe), start=start, row=every)
-    return Normalizer(draws.log_psi(family, log_beta), np.zeros(rows))
+    draws = Draws.of_tables(log_safe_all, log_optimized_all)
+    return Normalizer(draws.log_psi(family, log_beta), np.zeros(len(log_safe_all)))
 
 
 def estimated_normalizer(
