@@ -1,0 +1,112 @@
+"""What every experiment shares: its settings, where results go, how a table is written.
+
+An experiment is a folder with `config.toml`, whose table `[quick]` overrides the settings above it
+for `--quick`, and with `__main__.py`, which starts with `task = harness.begin(__file__)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import platform
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of an experiment: its settings, and the folder for its results."""
+
+    name: str
+    settings: Mapping[str, Any]
+    quick: bool
+    out: Path
+    started: float
+
+    def __getitem__(self, key: str) -> Any:
+        return self.settings[key]
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+        """Write rows as `name`.csv, one column a key; floats with six significant digits."""
+        path = self.out / f"{name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({key: _short(value) for key, value in row.items()} for row in rows)
+        return path
+
+    def figure(self, name: str, figure: Any) -> Path:
+        """Save a matplotlib figure as `name`.svg, the same bytes each time for the same picture."""
+        import matplotlib as mpl
+
+        path = self.out / f"{name}.svg"
+        with mpl.rc_context({"svg.hashsalt": "tether", "svg.fonttype": "none"}):
+            figure.savefig(path, metadata={"Date": None})
+        return path
+
+    def close(self) -> None:
+        """Say how long it took, where, and with which versions; kept beside the results."""
+        import scipy
+
+        import tether
+
+        lines = [
+            f"command: python -m experiments.{self.name}{' --quick' if self.quick else ''}",
+            f"seconds: {time.time() - self.started:.0f}",
+            f"machine: {platform.system()} {platform.machine()}, Python {platform.python_version()}",
+            f"versions: tether {tether.__version__}, numpy {np.__version__}, "
+            f"scipy {scipy.__version__}",
+        ]
+        (self.out / "run.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print("\n".join(lines))
+
+
+def begin(file: str, arguments: Sequence[str] | None = None) -> Task:
+    """Read the settings beside `file` and the command line: `--quick`, `--out`, `--set KEY=VALUE`.
+
+    A quick run writes to `quick/` in the experiment's folder (ignored by git), a full one to
+    `results/`, which is committed.
+    """
+    home = Path(file).resolve().parent
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{home.name}")
+    parser.add_argument("--quick", action="store_true", help="a small version, under a minute")
+    parser.add_argument("--out", type=Path, help="the folder for the results")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting (TOML)"
+    )
+    given = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    settings = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+    quick = settings.pop("quick", {})
+    if given.quick:
+        settings |= quick
+    for text in given.set:
+        try:
+            chosen = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            parser.error(f"--set {text!r} is not KEY=VALUE in TOML: {error}")
+        unknown = set(chosen) - set(settings)
+        if unknown:
+            parser.error(f"--set {text!r}: there is no such setting; there are {sorted(settings)}")
+        settings |= chosen
+    out = given.out or home / ("quick" if given.quick else "results")
+    out.mkdir(parents=True, exist_ok=True)
+    return Task(home.name, settings, given.quick, out, time.time())
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """The mean over repeats and its standard error, leaving out what is not a number."""
+    kept = np.asarray([value for value in values if not np.isnan(value)], dtype=float)
+    if len(kept) < 2:
+        return (float(kept.mean()) if len(kept) else np.nan), np.nan
+    return float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(len(kept)))
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else value
