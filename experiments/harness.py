@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import platform
 import sys
 import time
@@ -60,7 +61,8 @@ class Task:
         lines = [
             f"command: python -m experiments.{self.name}{' --quick' if self.quick else ''}",
             f"seconds: {time.time() - self.started:.0f}",
-            f"machine: {platform.system()} {platform.machine()}, Python {platform.python_version()}",
+            f"machine: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+            f"Python {platform.python_version()}",
             f"versions: tether {tether.__version__}, numpy {np.__version__}, "
             f"scipy {scipy.__version__}",
         ]
