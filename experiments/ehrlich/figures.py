@@ -1,0 +1,136 @@
+"""The figures: the paper's three panels, mix beside clip, and what accept-reject costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from experiments.harness import Task
+
+Row = Mapping[str, Any]
+INK = "#222222"
+UNCONTROLLED = "#b3261e"
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "font.size": 9.5,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "figure.constrained_layout.use": True,
+}
+
+
+def _color(alpha: float) -> Any:
+    if alpha >= 1:
+        return UNCONTROLLED
+    return mpl.colormaps["viridis"](0.92 - 0.95 * min(alpha, 0.9))
+
+
+def _label(alpha: float) -> str:
+    return "no control" if alpha >= 1 else f"α = {alpha:g}"
+
+
+def _line(axes: Axes, rows: Sequence[Row], key: str, alpha: float, *, dashed: bool = False) -> None:
+    """One mean over rounds with a band of one standard error."""
+    number = [row["round"] for row in rows]
+    mean = np.array([row[key] for row in rows], dtype=float)
+    error = np.nan_to_num([row[f"{key}_error"] for row in rows])
+    style = {"color": _color(alpha), "lw": 2.2 if alpha >= 1 else 1.6}
+    axes.plot(number, mean, ls="--" if dashed else "-", label=_label(alpha), **style)
+    axes.fill_between(number, mean - error, mean + error, color=_color(alpha), alpha=0.14, lw=0)
+
+
+def _mine(table: Sequence[Row], family: str, alpha: float) -> list[Row]:
+    return [row for row in table if row["family"] == family and row["alpha"] == alpha]
+
+
+def _finish(axes: Axes, title: str, *, zero: bool = True) -> None:
+    axes.set_title(title)
+    axes.set_xlabel("round")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.margins(x=0.01)
+    axes.grid(axis="y", color="#e6e6e6", lw=0.8)
+    axes.set_axisbelow(True)
+    if zero:
+        axes.set_ylim(bottom=0)
+
+
+def _panels(task: Task, table: Sequence[Row]) -> None:
+    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+    figure, places = plt.subplots(1, 3, figsize=(12.4, 3.9))
+    titles = {
+        "infeasible": "Infeasible, share of actions",
+        "objective": "Objective, mean of actions",
+        "best": "Objective, best so far",
+    }
+    for axes, (key, title) in zip(places, titles.items(), strict=True):
+        for alpha in alphas:
+            _line(axes, _mine(table, "clip", alpha), key, alpha)
+        _finish(axes, title)
+    last = max(row["round"] for row in table)
+    for alpha in alphas:
+        if alpha < 1:
+            places[0].plot([last + 0.15, last + 0.9], [alpha] * 2, color=_color(alpha), lw=2.4)
+    places[0].set_ylim(0, 1)
+    handles, labels = places[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(alphas), frameon=False)
+    task.figure("panels", figure)
+    plt.close(figure)
+
+
+def _families(task: Task, table: Sequence[Row]) -> None:
+    alphas = sorted({row["alpha"] for row in table if row["family"] == "mix"})
+    if not alphas:
+        return
+    figure, places = plt.subplots(1, 3, figsize=(12.4, 3.9))
+    titles = {
+        "infeasible": "Infeasible, share of actions",
+        "objective": "Objective, mean of actions",
+        "best": "Objective, best so far",
+    }
+    for axes, (key, title) in zip(places, titles.items(), strict=True):
+        for alpha in alphas:
+            _line(axes, _mine(table, "clip", alpha), key, alpha)
+            _line(axes, _mine(table, "mix", alpha), key, alpha, dashed=True)
+        _finish(axes, title)
+    places[0].set_ylim(0, 1)
+    handles = [mpl.lines.Line2D([], [], color=_color(a), lw=2, label=_label(a)) for a in alphas]
+    for name, style in (("clip", "-"), ("mix", "--")):
+        handles.append(mpl.lines.Line2D([], [], color=INK, ls=style, lw=1.6, label=name))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    task.figure("families", figure)
+    plt.close(figure)
+
+
+def _cost(task: Task, table: Sequence[Row]) -> None:
+    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+    figure, axes = plt.subplots(figsize=(6.2, 3.9))
+    for alpha in alphas:
+        _line(axes, _mine(table, "clip", alpha), "draws", alpha)
+    _finish(axes, "Draws for one action of clip", zero=False)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.9)
+    axes.yaxis.set_major_formatter("{x:g}")
+    figure.legend(loc="outside right center", frameon=False)
+    task.figure("cost", figure)
+    plt.close(figure)
+
+
+def draw(task: Task, table: Sequence[Row]) -> None:
+    """Every figure of the experiment."""
+    with mpl.rc_context(STYLE):
+        _panels(task, table)
+        _families(task, table)
+        _cost(task, table)

@@ -1,0 +1,119 @@
+"""Before the rounds: the genetic algorithm's data, and the safe policy learned from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from experiments.ehrlich import genetic
+from experiments.ehrlich.function import Ehrlich, Sequences
+from experiments.ehrlich.model import Shape, Transformer, make_model
+from experiments.ehrlich.policy import Language, Prompted
+from experiments.ehrlich.train import supervised
+
+CHECKED = 4096
+"""Draws that say how good a safe policy is."""
+
+
+def find_device(name: str) -> str:
+    """The device by its name; `auto` is the GPU where there is one."""
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The safe policy of one random seed, and what it took to get it."""
+
+    language: Language
+    model: Transformer
+    seeds: Sequences
+    report: dict[str, float]
+
+    @property
+    def safe(self) -> Prompted:
+        """The safe policy: the model and its seeds as prompts."""
+        return Prompted(self.model, self.seeds, self.language)
+
+
+def _shape(settings: Mapping[str, Any], language: Language) -> Shape:
+    chosen = {key: settings[key] for key in ("width", "layers", "heads")}
+    return Shape(language.vocabulary, **chosen)
+
+
+def prepare(settings: Mapping[str, Any], seed: int) -> Start:
+    """Evolve, pair up, train, and look at what came out."""
+    began = time.time()
+    rng = np.random.default_rng([seed, 1])
+    function = Ehrlich.load(settings["function"])
+    language = Language(function)
+    history = genetic.evolve(
+        function,
+        rng,
+        rounds=settings["genetic_rounds"],
+        particles=settings["particles"],
+        mutation=settings["mutation"],
+        recombination=settings["recombination"],
+        survival=settings["survival"],
+    )
+    distance = int(settings["edit_distance"] * function.length)
+    before, after = genetic.improving_pairs(history, settings["pairs"], distance, rng)
+    seeds = genetic.diverse(history, settings["safe_seeds"], settings["top"])
+    device = find_device(settings["device"])
+    model = make_model(_shape(settings, language), seed, device, settings["pretrained"])
+    losses = supervised(
+        model,
+        language,
+        before,
+        after,
+        rng,
+        rate=settings["sft_rate"],
+        epochs=settings["sft_epochs"],
+        batch=settings["sft_batch"],
+    )
+    start = Start(language, model.eval(), seeds, {})
+    actions = start.safe.sample(CHECKED, rng)
+    values = language.values(actions)
+    pool = history.feasible()
+    start.report.update(
+        seed=seed,
+        evolved=len(history.values),
+        evolved_feasible=len(pool.values),
+        evolved_best=float(pool.values[0]),
+        pairs=len(before),
+        pair_distance=float((before != after).sum(axis=1).mean()),
+        first_loss=losses[0],
+        last_loss=losses[-1],
+        seeds_mean=float(function(seeds).mean()),
+        safe_infeasible=float(np.isneginf(values).mean()),
+        safe_unread=float(1 - language.read(actions)[1].mean()),
+        safe_mean=float(np.maximum(values, 0).mean()),
+        safe_best=float(values.max()),
+        distinct=len(np.unique(actions, axis=0)) / CHECKED,
+        seconds=time.time() - began,
+    )
+    return start
+
+
+def save(start: Start, path: Path) -> None:
+    """Keep a start on disk; the file appears whole or not at all."""
+    state = {key: value.cpu() for key, value in start.model.state_dict().items()}
+    kept = {"model": state, "seeds": torch.as_tensor(start.seeds), "report": start.report}
+    torch.save(kept, path.with_suffix(".part"))
+    path.with_suffix(".part").rename(path)
+
+
+def load(settings: Mapping[str, Any], path: Path) -> Start:
+    """A start that was saved."""
+    kept = torch.load(path, weights_only=True)
+    language = Language(Ehrlich.load(settings["function"]))
+    model = make_model(_shape(settings, language), 0, find_device(settings["device"]))
+    model.load_state_dict(kept["model"])
+    return Start(language, model.eval(), kept["seeds"].numpy(), kept["report"])
