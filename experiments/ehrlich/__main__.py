@@ -7,20 +7,17 @@ figures again from `rounds.csv`.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from experiments import harness
-from experiments.ehrlich import checkpoint, report
+from experiments.ehrlich import checkpoint, pool, report
 from experiments.ehrlich import start as starts
 from experiments.ehrlich.loop import Run
 
@@ -51,22 +48,6 @@ def run(
     return one.table
 
 
-def _single_threaded() -> None:
-    torch.set_num_threads(1)
-
-
-def _all(workers: int, task: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """What the task says to each job, in any order, from so many processes."""
-    if workers == 1:
-        for job in jobs:
-            yield task(*job)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_single_threaded) as pool:
-        for done in as_completed([pool.submit(task, *job) for job in jobs]):
-            yield done.result()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The whole experiment."""
     parser = argparse.ArgumentParser(add_help=False)
@@ -90,7 +71,7 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
     settings = dict(task.settings)
     until = task.started + settings["seconds"] if settings["seconds"] else float("inf")
     seeds, workers = settings["seeds"], settings["workers"]
-    safe = list(_all(workers, prepare, [(settings, folder, seed) for seed in seeds]))
+    safe = list(pool.each(workers, prepare, [(settings, folder, seed) for seed in seeds]))
     old = report.read(task.out / "safe.csv") if resume else []
     task.table("safe", report.merged(old, safe, ("seed",)))
     jobs = [
@@ -100,7 +81,7 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
         for alpha in alphas
     ]
     rows: list[dict[str, Any]] = []
-    for done in _all(workers, run, jobs):
+    for done in pool.each(workers, run, jobs):
         if done:
             print(report.line(done[-1]), flush=True)
         rows += [{key: row.get(key, np.nan) for key in report.COLUMNS} for row in done]

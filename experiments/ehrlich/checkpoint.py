@@ -38,9 +38,12 @@ def save(run: Run, folder: Path) -> None:
     state = {
         "table": run.table,
         "counts": run.counts,
-        "served": [(each.optimized is not None, each.log_beta, each.log_psi) for each in run.served],
+        "served": [
+            (each.optimized is not None, each.log_beta, each.log_psi) for each in run.served
+        ],
         "training": [torch.as_tensor(each) for each in run.training],
         "rows": rows,
+        "stock_used": run.safe.used,
         "rng": run.rng.bit_generator.state,
     }
     _write(state, folder / "state.pt")
@@ -48,7 +51,7 @@ def save(run: Run, folder: Path) -> None:
 
 def _model(start: Start, folder: Path, number: int) -> Prompted:
     kept = torch.load(folder / f"round-{number:02d}.pt", weights_only=True)
-    model = Transformer(start.model.shape).to(start.safe.device)
+    model = Transformer(start.model.shape).to(next(start.model.parameters()).device)
     model.load_state_dict(kept["weights"])
     return Prompted(model.eval(), kept["seeds"].numpy(), start.language)
 
@@ -61,6 +64,7 @@ def resume(run: Run, folder: Path) -> Run:
     run.table, run.counts = state["table"], state["counts"]
     run.training = [each.numpy() for each in state["training"]]
     run.rng.bit_generator.state = state["rng"]
+    run.safe.used = state["stock_used"]
     for number, (optimized, log_beta, log_psi) in enumerate(state["served"]):
         policy = _model(run.start, folder, number) if optimized else None
         run.served.append(Served(policy, run.family, log_beta, log_psi))

@@ -1,4 +1,4 @@
-"""Writes `functions.json` from the reference implementation: `python -m experiments.ehrlich.export`.
+"""Writes `functions.json` from the reference: `python -m experiments.ehrlich.export`.
 
 Needs `pip install --no-deps pytorch-holo` and botorch; nothing else in the experiment does.
 """

@@ -81,9 +81,10 @@ def _panels(task: Task, table: Sequence[Row]) -> None:
         _finish(axes, title)
     last = max(row["round"] for row in table)
     for alpha in alphas:
-        if alpha < 1:
-            places[0].plot([last + 0.15, last + 0.9], [alpha] * 2, color=_color(alpha), lw=2.4)
-    places[0].set_ylim(0, 1)
+        if alpha < 1:  # a mark at the right edge shows what was tolerated
+            edge = [1.01 * last, 1.05 * last]
+            places[0].plot(edge, [alpha] * 2, color=_color(alpha), lw=3, solid_capstyle="butt")
+    places[0].set_ylim(0, 1.01)
     handles, labels = places[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(alphas), frameon=False)
     task.figure("panels", figure)
@@ -105,7 +106,11 @@ def _families(task: Task, table: Sequence[Row]) -> None:
             _line(axes, _mine(table, "clip", alpha), key, alpha)
             _line(axes, _mine(table, "mix", alpha), key, alpha, dashed=True)
         _finish(axes, title)
-    places[0].set_ylim(0, 1)
+    last = max(row["round"] for row in table)
+    for alpha in alphas:
+        edge = [1.01 * last, 1.05 * last]
+        places[0].plot(edge, [alpha] * 2, color=_color(alpha), lw=3, solid_capstyle="butt")
+    places[0].set_ylim(0, 1.01)
     handles = [mpl.lines.Line2D([], [], color=_color(a), lw=2, label=_label(a)) for a in alphas]
     for name, style in (("clip", "-"), ("mix", "--")):
         handles.append(mpl.lines.Line2D([], [], color=INK, ls=style, lw=1.6, label=name))
@@ -122,7 +127,8 @@ def _cost(task: Task, table: Sequence[Row]) -> None:
     _finish(axes, "Draws for one action of clip", zero=False)
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.9)
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
+    axes.minorticks_off()
     figure.legend(loc="outside right center", frameon=False)
     task.figure("cost", figure)
     plt.close(figure)

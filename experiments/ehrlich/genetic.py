@@ -65,10 +65,11 @@ def evolve(
 
 
 def improving_pairs(
-    history: History, count: int, distance: int, rng: np.random.Generator
+    history: History, count: int, distance: int, rng: np.random.Generator, *, closest: bool
 ) -> tuple[Sequences, Sequences]:
     """Feasible sequences, each with a better one at most `distance` positions away.
 
+    The better one is the closest of those that are looked at, or any that is close enough.
     Sequences have one length, so that the Hamming distance bounds the edit distance.
     """
     pool = history.feasible()
@@ -78,10 +79,11 @@ def improving_pairs(
         if better == 0:
             continue
         looked = rng.integers(better, size=CANDIDATES)
-        near = (pool.sequences[looked] != pool.sequences[index]).sum(axis=1) <= distance
-        if near.any():
+        apart = (pool.sequences[looked] != pool.sequences[index]).sum(axis=1)
+        place = int(np.argmin(apart) if closest else np.argmax(apart <= distance))
+        if apart[place] <= distance:
             before.append(pool.sequences[index])
-            after.append(pool.sequences[looked[np.argmax(near)]])
+            after.append(pool.sequences[looked[place]])
         if len(before) == count:
             break
     return np.array(before), np.array(after)

@@ -13,6 +13,7 @@ import tether
 from experiments.ehrlich.policy import Prompted
 from experiments.ehrlich.rows import Actions, Floats, Rows, Served, affordable, log_acceptance
 from experiments.ehrlich.start import Start
+from experiments.ehrlich.stock import Stocked
 from experiments.ehrlich.train import preferences, preferred
 
 
@@ -26,7 +27,7 @@ class Run:
     alpha: float
     seed: int
     rng: np.random.Generator
-    safe: Prompted = field(init=False)
+    safe: Stocked = field(init=False)
     current: Prompted = field(init=False)
     """The optimized policy of the last round."""
     served: list[Served] = field(default_factory=list)
@@ -46,7 +47,8 @@ class Run:
         return cls(start, settings, family, alpha, seed, np.random.default_rng(stream))
 
     def __post_init__(self) -> None:
-        self.safe = self.current = self.start.safe
+        self.safe = self.start.safe
+        self.current = self.safe.policy
 
     @property
     def controlled(self) -> bool:

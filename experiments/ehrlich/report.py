@@ -122,9 +122,13 @@ def write(task: Task, rows: Sequence[Row]) -> None:
     short = overview(table)
     task.table("overview", short)
     for each in short:
-        print(" ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in each.items()))
+        print(
+            " ".join(
+                f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in each.items()
+            )
+        )
     try:
-        import matplotlib  # noqa: F401, ICN001
+        import matplotlib  # noqa: F401
     except ModuleNotFoundError:
         print("matplotlib is not installed: draw the figures elsewhere, with --figures")
         return

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import tether
 from experiments.ehrlich.policy import Prompted
+from experiments.ehrlich.stock import Stocked
 
 Floats = NDArray[np.float64]
 Actions = NDArray[np.int64]
@@ -43,7 +44,7 @@ class Rows:
     """One for each deployed policy; none for the safe one."""
 
     @classmethod
-    def scored(cls, safe: Prompted, served: list[Served], actions: Actions, loss: Floats) -> Rows:
+    def scored(cls, safe: Stocked, served: list[Served], actions: Actions, loss: Floats) -> Rows:
         """New rows under everything that has been deployed."""
         past = tuple(
             None if each.optimized is None else each.optimized.log_prob(None, actions)
@@ -97,7 +98,8 @@ def affordable(log_beta: float, log_safe: Floats, log_optimized: Floats, draws: 
     say what is affordable, not the log.
     """
     ratio = log_optimized - log_safe
-    grid = np.unique(np.append(np.minimum(ratio, log_beta), min(log_beta, ratio.max())))
+    steps = np.quantile(ratio, np.linspace(0, 1, 513))
+    grid = np.unique(np.minimum(steps, log_beta))
     cheap = log_acceptance(grid, log_safe, log_optimized) >= -np.log(draws)
     if cheap[-1]:
         return log_beta

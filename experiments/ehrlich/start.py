@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from experiments.ehrlich import genetic
 from experiments.ehrlich.function import Ehrlich, Sequences
 from experiments.ehrlich.model import Shape, Transformer, make_model
 from experiments.ehrlich.policy import Language, Prompted
+from experiments.ehrlich.stock import Stocked
 from experiments.ehrlich.train import supervised
-
-CHECKED = 4096
-"""Draws that say how good a safe policy is."""
 
 
 def find_device(name: str) -> str:
@@ -35,12 +34,14 @@ class Start:
     language: Language
     model: Transformer
     seeds: Sequences
+    stock: tuple[NDArray[np.int64], NDArray[np.float64]]
+    """Draws of the safe policy, and their log-probabilities under it."""
     report: dict[str, float]
 
     @property
-    def safe(self) -> Prompted:
-        """The safe policy: the model and its seeds as prompts."""
-        return Prompted(self.model, self.seeds, self.language)
+    def safe(self) -> Stocked:
+        """The safe policy: the model with its seeds as prompts, and a whole stock."""
+        return Stocked(Prompted(self.model, self.seeds, self.language), *self.stock)
 
 
 def _shape(settings: Mapping[str, Any], language: Language) -> Shape:
@@ -64,7 +65,9 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
         survival=settings["survival"],
     )
     distance = int(settings["edit_distance"] * function.length)
-    before, after = genetic.improving_pairs(history, settings["pairs"], distance, rng)
+    before, after = genetic.improving_pairs(
+        history, settings["pairs"], distance, rng, closest=settings["closest"]
+    )
     seeds = genetic.diverse(history, settings["safe_seeds"], settings["top"])
     device = find_device(settings["device"])
     model = make_model(_shape(settings, language), seed, device, settings["pretrained"])
@@ -78,8 +81,9 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
         epochs=settings["sft_epochs"],
         batch=settings["sft_batch"],
     )
-    start = Start(language, model.eval(), seeds, {})
-    actions = start.safe.sample(CHECKED, rng)
+    safe = Prompted(model.eval(), seeds, language)
+    actions = safe.sample(settings["stock"], rng)
+    start = Start(language, model, seeds, (actions, safe.log_prob(None, actions)), {})
     values = language.values(actions)
     pool = history.feasible()
     start.report.update(
@@ -96,7 +100,7 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
         safe_unread=float(1 - language.read(actions)[1].mean()),
         safe_mean=float(np.maximum(values, 0).mean()),
         safe_best=float(values.max()),
-        distinct=len(np.unique(actions, axis=0)) / CHECKED,
+        distinct=len(np.unique(actions, axis=0)) / len(actions),
         seconds=time.time() - began,
     )
     return start
@@ -106,6 +110,7 @@ def save(start: Start, path: Path) -> None:
     """Keep a start on disk; the file appears whole or not at all."""
     state = {key: value.cpu() for key, value in start.model.state_dict().items()}
     kept = {"model": state, "seeds": torch.as_tensor(start.seeds), "report": start.report}
+    kept["stock"] = [torch.as_tensor(each) for each in start.stock]
     torch.save(kept, path.with_suffix(".part"))
     path.with_suffix(".part").rename(path)
 
@@ -116,4 +121,5 @@ def load(settings: Mapping[str, Any], path: Path) -> Start:
     language = Language(Ehrlich.load(settings["function"]))
     model = make_model(_shape(settings, language), 0, find_device(settings["device"]))
     model.load_state_dict(kept["model"])
-    return Start(language, model.eval(), kept["seeds"].numpy(), kept["report"])
+    stock = kept["stock"][0].numpy(), kept["stock"][1].numpy()
+    return Start(language, model.eval(), kept["seeds"].numpy(), stock, kept["report"])

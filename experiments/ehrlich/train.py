@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -44,8 +45,10 @@ def supervised(
     answers = torch.as_tensor(language.actions(after), device=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     steps = epochs * -(-len(before) // batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, rate, steps, pct_start=0.05, anneal_strategy="cos"
+    warm = max(1, steps // 20)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / steps)) / 2),
     )
     means = []
     for _ in range(epochs):
@@ -71,11 +74,9 @@ def preferences(
 
     Drawn evenly among ordered pairs of rows; an infeasible row is worth less than any other.
     """
-    chosen: list[NDArray[np.int64]] = []
     first, second = rng.integers(len(values), size=(2, 64 * count))
     fits = (group[first] == group[second]) & (values[first] > values[second])
-    chosen = [first[fits][:count], second[fits][:count]]
-    return chosen[0], chosen[1]
+    return first[fits][:count], second[fits][:count]
 
 
 def preferred(
@@ -98,7 +99,7 @@ def preferred(
     tuned = copy.deepcopy(model).train()
     asked = torch.as_tensor(language.prompts(prompts), device=device)
     written = [torch.as_tensor(rows, device=device) for rows in (better, worse)]
-    with torch.no_grad():
+    with torch.no_grad(), _mixed_precision(device):
         margin = [token_log_probs(model, asked, rows, language.end) for rows in written]
         reference = margin[0] - margin[1]
     optimizer = torch.optim.AdamW(tuned.parameters(), lr=rate, weight_decay=0.0, fused=True)
