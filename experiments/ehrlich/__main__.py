@@ -9,43 +9,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from experiments import harness
-from experiments.ehrlich import checkpoint, pool, report
-from experiments.ehrlich import start as starts
-from experiments.ehrlich.loop import Run
-
-
-def prepare(settings: Mapping[str, Any], folder: Path, seed: int) -> dict[str, float]:
-    """The safe policy of one seed, unless it is there already."""
-    path = folder / f"start-{seed}.pt"
-    if not path.exists():
-        starts.save(starts.prepare(settings, seed), path)
-    return starts.load(settings, path).report
-
-
-def run(
-    settings: Mapping[str, Any], folder: Path, until: float, family: str, alpha: float, seed: int
-) -> list[dict[str, Any]]:
-    """All rounds of one run, or as many as fit; the rows that it has so far."""
-    place = folder / f"{family}-{alpha}-{seed}"
-    table = checkpoint.table(place)
-    if len(table) > settings["rounds"]:
-        return table
-    start = starts.load(settings, folder / f"start-{seed}.pt")
-    one = checkpoint.resume(Run.begin(start, settings, family, alpha, seed), place)
-    while len(one.table) <= settings["rounds"] and time.time() < until:
-        one.step()
-        checkpoint.save(one, place)
-    if len(one.table) > settings["rounds"]:
-        checkpoint.finish(place)
-    return one.table
+from experiments.ehrlich import pool, report
+from experiments.ehrlich.jobs import prepare, run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -88,7 +88,13 @@ class Run:
         actions = self.training[-1]
         nearest = (actions[:, None, :-1] != seeds).sum(axis=2).argmin(axis=1)
         values = language.values(actions)
-        better, worse = preferences(values, nearest, settings["triplets"], self.rng)
+        better, worse = preferences(
+            values,
+            nearest,
+            settings["triplets"],
+            self.rng,
+            infeasible=settings["infeasible_pairs"],
+        )
         model, loss = preferred(
             self.current.model,
             language,

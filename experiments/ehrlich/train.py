@@ -68,14 +68,22 @@ def supervised(
 
 
 def preferences(
-    values: NDArray[np.float64], group: NDArray[np.int64], count: int, rng: np.random.Generator
+    values: NDArray[np.float64],
+    group: NDArray[np.int64],
+    count: int,
+    rng: np.random.Generator,
+    *,
+    infeasible: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the same group of which the first is worth more than the second, at most `count`.
 
-    Drawn evenly among ordered pairs of rows; an infeasible row is worth less than any other.
+    Drawn evenly among ordered pairs of rows. An infeasible row is worth less than any other, or
+    takes no part.
     """
     first, second = rng.integers(len(values), size=(2, 64 * count))
     fits = (group[first] == group[second]) & (values[first] > values[second])
+    if not infeasible:
+        fits &= np.isfinite(values[second])
     return first[fits][:count], second[fits][:count]
 
 

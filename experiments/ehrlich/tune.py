@@ -23,6 +23,7 @@ SAFE: dict[str, dict[str, Any]] = {
     "base": {},
     "short": {"sft_epochs": 5},
     "closest": {"closest": True},
+    "feasible pairs": {"infeasible_pairs": False},
 }
 RATES = (1e-5, 3e-5, 1e-4, 3e-4)
 
