@@ -10,7 +10,6 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     task = harness.begin(__file__, rest)
     if not given.figures:
         _run_all(task, resume=given.resume)
-    report.write(task, report.read(task.out / "rounds.csv"))
+    rows = report.read(task.out / "rounds.csv")
+    if not rows:
+        sys.exit("no round was finished: go on with --resume, and more seconds")
+    report.write(task, rows)
     if not given.figures:
         task.close()
 
@@ -51,13 +53,15 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
         for family, alphas in (("clip", settings["alphas"]), ("mix", settings["mix_alphas"]))
         for alpha in alphas
     ]
-    rows: list[dict[str, Any]] = []
+    rows: list[report.Row] = []
     for done in pool.each(workers, run, jobs):
         if done:
             print(report.line(done[-1]), flush=True)
         rows += [{key: row.get(key, np.nan) for key in report.COLUMNS} for row in done]
     old = report.read(task.out / "rounds.csv") if resume else []
-    task.table("rounds", report.merged(old, rows, ("family", "alpha", "seed", "round")))
+    rows = report.merged(old, rows, ("family", "alpha", "seed", "round"))
+    if rows:
+        task.table("rounds", rows)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ SAFE: dict[str, dict[str, Any]] = {
     "base": {},
     "short": {"sft_epochs": 5},
     "closest": {"closest": True},
-    "feasible pairs": {"infeasible_pairs": False},
 }
+PAIRS = (("base", True), ("base", False), ("short", True), ("closest", True))
+"""Which safe policy, and whether an infeasible action may be the worse of a pair."""
 RATES = (1e-5, 3e-5, 1e-4, 3e-4)
 
 
@@ -44,18 +46,26 @@ def speed(settings: Mapping[str, Any]) -> None:
         )
 
 
-def one(settings: Mapping[str, Any], name: str, rate: float) -> list[dict[str, Any]]:
-    """The rounds of one way of training, and of the safe policy it starts with."""
-    settings = dict(settings) | SAFE[name] | {"dpo_rate": rate}
-    start = starts.prepare(settings, SEED)
+def prepare(settings: Mapping[str, Any], folder: Path, name: str) -> None:
+    """One way of training the safe policy."""
+    start = starts.prepare(dict(settings) | SAFE[name], SEED)
+    starts.save(start, folder / f"{name}.pt")
+
+
+def one(
+    settings: Mapping[str, Any], folder: Path, name: str, infeasible: bool, rate: float
+) -> list[dict[str, Any]]:
+    """The rounds of one way of training, with what is known of the safe policy beside them."""
+    settings = dict(settings) | {"infeasible_pairs": infeasible, "dpo_rate": rate}
+    start = starts.load(settings, folder / f"{name}.pt")
+    told = {f"start_{key}": value for key, value in start.report.items()}
     rows = []
     for alpha in (1.0, 0.5):
         run = Run.begin(start, settings, "clip", alpha, SEED)
         for _ in range(ROUNDS + 1):
             run.step()
-        for row in run.table:
-            told = {f"start_{key}": value for key, value in start.report.items()}
-            rows.append({"safe": name, "dpo_rate": rate, **row, **told})
+        first = {"safe": name, "infeasible_pairs": infeasible, "dpo_rate": rate}
+        rows += [{**first, **row, **told} for row in run.table]
     return rows
 
 
@@ -73,15 +83,20 @@ def main() -> None:
     task = harness.begin(__file__)
     settings = dict(task.settings)
     speed(settings)
-    jobs = [(settings, name, rate) for name in SAFE for rate in RATES]
+    folder = task.out / "checkpoints"
+    folder.mkdir(exist_ok=True)
+    list(pool.each(settings["workers"], prepare, [(settings, folder, name) for name in SAFE]))
+    jobs = [(settings, folder, *pair, rate) for pair in PAIRS for rate in RATES]
     table: list[dict[str, Any]] = []
     for rows in pool.each(settings["workers"], one, jobs):
-        told = [f"{key}={rows[0][key]:.4g}" for key in rows[0] if key.startswith("start_")]
-        print(rows[0]["safe"], f"dpo_rate={rows[0]['dpo_rate']:g}", *told)
+        first = rows[0]
+        told = [f"{key[6:]}={first[key]:.4g}" for key in first if key.startswith("start_")]
+        print(f"{first['safe']}, infeasible pairs {first['infeasible_pairs']}, ", end="")
+        print(f"DPO {first['dpo_rate']:g}:", *told)
         print(_line(rows, 1.0), _line(rows, 0.5), sep="\n", flush=True)
         table += rows
     told = [key for key in table[0] if key.startswith("start_")]
-    columns = ("safe", "dpo_rate", *report.COLUMNS, *told)
+    columns = ("safe", "infeasible_pairs", "dpo_rate", *report.COLUMNS, *told)
     task.table("tune", [{key: row.get(key, np.nan) for key in columns} for row in table])
 
 
