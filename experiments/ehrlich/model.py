@@ -42,13 +42,22 @@ class Attention(nn.Module):
         self.query_key_value = nn.Linear(shape.width, 3 * shape.width)
         self.dense = nn.Linear(shape.width, shape.width)
 
-    def forward(self, x: Tensor, start: int, past: tuple[Tensor, Tensor] | None) -> tuple:
-        """The output, and keys and values with those of the past before them."""
+    def forward(
+        self, x: Tensor, start: int, past: tuple[Tensor, Tensor] | None, *, roomy: bool = False
+    ) -> tuple:
+        """The output, and keys and values with those of the past before them.
+
+        A `roomy` past has places for what is to come, and is written into.
+        """
         rows, length, width = x.shape
         parts = self.query_key_value(x).view(rows, length, self.heads, 3 * self.size)
         query, key, value = parts.transpose(1, 2).chunk(3, dim=-1)
         query, key = self._turned(query, start), self._turned(key, start)
-        if past is not None:
+        if past is not None and roomy:
+            stop = start + length
+            past[0][:, :, start:stop], past[1][:, :, start:stop] = key, value
+            key, value = past[0][:, :, :stop], past[1][:, :, :stop]
+        elif past is not None:
             key = torch.cat([past[0].expand(rows, -1, -1, -1), key], dim=2)
             value = torch.cat([past[1].expand(rows, -1, -1, -1), value], dim=2)
         mask = None
@@ -93,9 +102,11 @@ class Layer(nn.Module):
         self.attention = Attention(shape)
         self.mlp = Perceptron(shape)
 
-    def forward(self, x: Tensor, start: int, past: tuple[Tensor, Tensor] | None) -> tuple:
+    def forward(
+        self, x: Tensor, start: int, past: tuple[Tensor, Tensor] | None, *, roomy: bool = False
+    ) -> tuple:
         """The output, and the layer's keys and values."""
-        attended, kept = self.attention(self.input_layernorm(x), start, past)
+        attended, kept = self.attention(self.input_layernorm(x), start, past, roomy=roomy)
         return x + attended + self.mlp(self.post_attention_layernorm(x)), kept
 
 
@@ -123,13 +134,20 @@ class Transformer(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
-    def forward(self, tokens: Tensor, past: Cache | None = None) -> tuple[Tensor, Cache]:
-        """The logits after each token, and the keys and values of all tokens so far."""
-        start = 0 if past is None else past[0][0].shape[2]
+    def forward(
+        self, tokens: Tensor, past: Cache | None = None, filled: int | None = None
+    ) -> tuple[Tensor, Cache]:
+        """The logits after each token, and the keys and values of all tokens so far.
+
+        With `filled`, so many places of the past are filled, and the next ones are filled here:
+        drawing token after token then takes no new memory.
+        """
+        start = filled or (0 if past is None else past[0][0].shape[2])
         x = self.gpt_neox.embed_in(tokens)
         kept: Cache = []
         for number, layer in enumerate(self.gpt_neox.layers):
-            x, pair = layer(x, start, None if past is None else past[number])
+            before = None if past is None else past[number]
+            x, pair = layer(x, start, before, roomy=filled is not None)
             kept.append(pair)
         return self.embed_out(self.gpt_neox.final_layer_norm(x)), kept
 

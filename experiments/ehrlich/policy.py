@@ -78,7 +78,7 @@ class Prompted:
     """
 
     def __init__(
-        self, model: Transformer, seeds: Sequences, language: Language, *, batch: int = 8192
+        self, model: Transformer, seeds: Sequences, language: Language, *, batch: int = 4096
     ) -> None:
         self.model, self.language, self.batch, self.seeds = model, language, batch, seeds
         self.device = next(model.parameters()).device
@@ -96,18 +96,29 @@ class Prompted:
         return torch.cat(parts).cpu().numpy()
 
     def _written(self, prompt: Tensor, generator: torch.Generator) -> Tensor:
-        cache: Cache = [(key[prompt], value[prompt]) for key, value in self.cache]
+        cache = [
+            (self._with_room(key, prompt), self._with_room(value, prompt))
+            for key, value in self.cache
+        ]
+        filled = self.cache[0][0].shape[2]
         token = torch.full((len(prompt), 1), self.language.answer, device=self.device)
         over = torch.zeros(len(prompt), 1, dtype=torch.bool, device=self.device)
         written = []
-        for _ in range(self.language.written):
-            logits, cache = self.model(token, cache)
+        for place in range(self.language.written):
+            logits, _ = self.model(token, cache, filled + place)
             noise = torch.empty_like(logits[:, -1]).exponential_(generator=generator)
             token = (logits[:, -1].softmax(dim=-1) / noise).argmax(dim=-1, keepdim=True)
             token = token.masked_fill(over, self.language.end)
             over = over | (token == self.language.end)
             written.append(token)
         return torch.cat(written, dim=1)
+
+    def _with_room(self, prompts: Tensor, which: Tensor) -> Tensor:
+        """Keys or values of some prompts, with places for the answer after them."""
+        _, heads, length, size = prompts.shape
+        room = prompts.new_empty(len(which), heads, length + self.language.written, size)
+        room[:, :, :length] = prompts[which]
+        return room
 
     @torch.no_grad()
     def log_prob(self, contexts: Any, actions: Any) -> NDArray[np.float64]:
