@@ -1,7 +1,7 @@
 """How the learning rates were chosen: `python -m experiments.ehrlich.tune`, on seed 100.
 
-Each way of training the safe policy, with each rate of DPO: a few rounds without control and a few
-at alpha 0.5. Written to `tune.csv`, one row a round. The seed is none of the experiment's.
+Each way of training the safe policy, with each rate of DPO: a few rounds without control. Written
+to `tune.csv`, one row a round. The seed is none of the experiment's.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SAFE: dict[str, dict[str, Any]] = {
     "short": {"sft_epochs": 5},
     "closest": {"closest": True},
 }
-PAIRS = (("base", True), ("base", False), ("short", True), ("closest", True))
+PAIRS = (("base", True), ("base", False), ("closest", True), ("closest", False))
 """Which safe policy, and whether an infeasible action may be the worse of a pair."""
-RATES = (1e-5, 3e-5, 1e-4, 3e-4)
+RATES = (3e-5, 1e-4, 3e-4, 1e-3)
 
 
 def speed(settings: Mapping[str, Any]) -> None:
@@ -59,30 +59,26 @@ def one(
     settings = dict(settings) | {"infeasible_pairs": infeasible, "dpo_rate": rate}
     start = starts.load(settings, folder / f"{name}.pt")
     told = {f"start_{key}": value for key, value in start.report.items()}
-    rows = []
-    for alpha in (1.0, 0.5):
-        run = Run.begin(start, settings, "clip", alpha, SEED)
-        for _ in range(ROUNDS + 1):
-            run.step()
-        first = {"safe": name, "infeasible_pairs": infeasible, "dpo_rate": rate}
-        rows += [{**first, **row, **told} for row in run.table]
-    return rows
+    run = Run.begin(start, settings, "clip", 1.0, SEED)
+    for _ in range(ROUNDS + 1):
+        run.step()
+    first = {"safe": name, "infeasible_pairs": infeasible, "dpo_rate": rate}
+    return [{**first, **row, **told} for row in run.table]
 
 
-def _line(rows: list[dict[str, Any]], alpha: float) -> str:
-    mine = [row for row in rows if row["alpha"] == alpha]
-    keys = ("infeasible", "objective", "best")
-    keys += () if alpha == 1 else ("optimized_infeasible", "log_beta", "draws", "effective")
-    parts = [f"{key}=[{', '.join(f'{row.get(key, 0):.3g}' for row in mine)}]" for key in keys]
-    seconds = sum(row["seconds"] for row in mine) / len(mine)
-    return f"  alpha {alpha}: {' '.join(parts)} seconds a round={seconds:.2f}"
+def _line(rows: list[dict[str, Any]]) -> str:
+    keys = ("infeasible", "objective", "best", "distinct")
+    parts = [f"{key}=[{', '.join(f'{row.get(key, 0):.3g}' for row in rows)}]" for key in keys]
+    seconds = sum(row["seconds"] for row in rows) / len(rows)
+    return f"  {' '.join(parts)} seconds a round={seconds:.2f}"
 
 
 def main() -> None:
     """All of them, side by side."""
     task = harness.begin(__file__)
     settings = dict(task.settings)
-    speed(settings)
+    if settings["workers"] == 1:
+        speed(settings)
     folder = task.out / "checkpoints"
     folder.mkdir(exist_ok=True)
     list(pool.each(settings["workers"], prepare, [(settings, folder, name) for name in SAFE]))
@@ -93,7 +89,7 @@ def main() -> None:
         told = [f"{key[6:]}={first[key]:.4g}" for key in first if key.startswith("start_")]
         print(f"{first['safe']}, infeasible pairs {first['infeasible_pairs']}, ", end="")
         print(f"DPO {first['dpo_rate']:g}:", *told)
-        print(_line(rows, 1.0), _line(rows, 0.5), sep="\n", flush=True)
+        print(_line(rows), flush=True)
         table += rows
     told = [key for key in table[0] if key.startswith("start_")]
     columns = ("safe", "infeasible_pairs", "dpo_rate", *report.COLUMNS, *told)
