@@ -105,6 +105,8 @@ def preferred(
     """
     device = next(model.parameters()).device
     tuned = copy.deepcopy(model).train()
+    if not len(prompts):  # no action was worth more than another: nothing to learn
+        return tuned.eval(), float("nan")
     asked = torch.as_tensor(language.prompts(prompts), device=device)
     written = [torch.as_tensor(rows, device=device) for rows in (better, worse)]
     with torch.no_grad(), _mixed_precision(device):
@@ -124,4 +126,4 @@ def preferred(
         torch.nn.utils.clip_grad_norm_(tuned.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.detach())
-    return tuned.eval(), float(torch.stack(losses).mean()) if losses else float("nan")
+    return tuned.eval(), float(torch.stack(losses).mean())

@@ -48,8 +48,8 @@ def speed(settings: Mapping[str, Any]) -> None:
 
 def prepare(settings: Mapping[str, Any], folder: Path, name: str) -> None:
     """One way of training the safe policy."""
-    start = starts.prepare(dict(settings) | SAFE[name], SEED)
-    starts.save(start, folder / f"{name}.pt")
+    if not (folder / f"{name}.pt").exists():
+        starts.save(starts.prepare(dict(settings) | SAFE[name], SEED), folder / f"{name}.pt")
 
 
 def one(
