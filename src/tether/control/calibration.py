@@ -155,6 +155,17 @@ class Calibration:
         return float(max(share.max(), last))
 
     @cached_property
+    def relative_weights(self) -> tuple[float, ...]:
+        """How unequal the rows are at beta: the 0 %, 1 %, …, 100 % quantiles of weight over mean.
+
+        All are 1 where every row counts the same, and 0 where no row counts at all.
+        """
+        share, _ = self._shares
+        mean = float(share.mean())
+        relative = share / mean if mean > 0 else share
+        return tuple(np.quantile(relative, np.linspace(0, 1, 101)).tolist())
+
+    @cached_property
     def acceptance(self) -> float:
         """The share of its draws that a rejection sampler keeps; nan for a family that says not."""
         return float(np.exp(self._evidence.log_acceptance(self.reached)))
@@ -209,14 +220,27 @@ class Calibration:
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; all of it is there except the log itself."""
         saved = _record.read(path, "calibration")
-        lacking = [name for name in (*_STATED, *_DERIVED, "curves") if name not in saved]
+        try:
+            return cls.from_dict(saved)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`, whether or not `content` has been JSON in between."""
+        if not isinstance(content, Mapping):
+            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
+        needed = (*_STATED, *_DERIVED, "constraints", "curves")
+        lacking = [name for name in needed if name not in content]
         if lacking:
-            raise ValueError(f"{path} is no whole calibration: it lacks {', '.join(lacking)}")
+            raise ValueError(f"this is no whole calibration: it lacks {', '.join(lacking)}")
+        saved = _record.decode(dict(content))
         stated = {name: saved[name] for name in _STATED}
         stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
         loaded = cls(**stated)
         loaded.__dict__.update({name: saved[name] for name in _DERIVED})
-        loaded.__dict__["warnings"] = tuple(saved["warnings"])
+        for name in ("warnings", "relative_weights"):
+            loaded.__dict__[name] = tuple(saved[name])
         loaded.__dict__["_curves"] = {
             name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
             for name, curve in saved["curves"].items()
@@ -250,6 +274,7 @@ _DERIVED = (
     "smoothness",
     "effective_sample_size",
     "max_weight",
+    "relative_weights",
     "acceptance",
     "beyond",
     "warnings",
