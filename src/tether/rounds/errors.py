@@ -7,13 +7,13 @@ class StoreError(OSError):
     """The store could not be read or written; nothing of what was being written is kept."""
 
 
-class RoundTaken(RuntimeError):
+class RoundTakenError(RuntimeError):
     """Another process has begun this round already."""
 
 
-class RoundOver(RuntimeError):
+class RoundOverError(RuntimeError):
     """A later round has begun, and this one takes no more actions."""
 
 
-class LossesMissing(RuntimeError):
+class LossesMissingError(RuntimeError):
     """Too few losses have arrived to calibrate on."""

@@ -30,6 +30,11 @@ class Watch:
         self._terms, self._context_score = terms, context_score
         self._begin_anew((0, 0))
 
+    @property
+    def of_contexts(self) -> bool:
+        """Whether contexts are watched, not only losses."""
+        return self._context_score is not None
+
     def _begin_anew(self, beginning: tuple[int, int]) -> None:
         self._beginning = beginning
         self._action, self._report = beginning
