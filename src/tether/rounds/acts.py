@@ -34,8 +34,10 @@ def write_actions(
 
     None, and nothing is written, where the alarm that stands is not the one the caller knew of.
     """
-    rows = [{"round": number, "served": served} for _ in actions]
-    columns = {name: _plain(values, len(rows)) for name, values in scores.items()}
+    rows: list[dict[str, Any]] = [{"round": number, "served": served} for _ in actions]
+    columns: dict[str, list[Any]] = {
+        name: _plain(values, len(rows)) for name, values in scores.items()
+    }
     columns["calibration"] = calibration.tolist()
     try:
         with store.writing() as connection:

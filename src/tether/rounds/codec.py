@@ -123,7 +123,7 @@ def _all(array: Any, kinds: Any) -> bool:
 
 
 def _plain(column: Any) -> list[Any]:
-    return column.to_numpy().tolist()
+    return list(column.to_numpy().tolist())
 
 
 def _column_type(name: str, column: Any) -> str:

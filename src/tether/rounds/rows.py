@@ -47,7 +47,7 @@ class Rows:
     @property
     def withdrawn(self) -> NDArray[np.bool_]:
         """Rows that were never carried out."""
-        return (self.report > 0) & np.isnan(self.loss)
+        return np.asarray((self.report > 0) & np.isnan(self.loss))
 
     @property
     def pending(self) -> NDArray[np.bool_]:
@@ -76,7 +76,7 @@ class Rows:
         self.contexts = _joined(self.contexts, for_contexts.decode(contexts))
         self.actions = _joined(self.actions, for_actions.decode(actions))
         for name, kind, column in zip(_NUMBERS, _TYPES, numbers, strict=True):
-            more = np.array(column, dtype=kind)  # None becomes NaN
+            more: NDArray[Any] = np.array(column, dtype=kind)  # None becomes NaN
             setattr(self, name, np.concatenate([getattr(self, name), more]))
         unknown = np.full(len(fresh), np.nan)
         self.loss = np.concatenate([self.loss, unknown])
