@@ -52,7 +52,7 @@ class Rows:
     @property
     def pending(self) -> NDArray[np.bool_]:
         """Rows whose loss is awaited."""
-        return self.report == 0
+        return np.asarray(self.report == 0)
 
     @property
     def last_report(self) -> int:
