@@ -79,9 +79,9 @@ def calibrate_round(
     needed = {*counts, reference} - {SAFE}
     deployed = {}
     while needed:  # a reference has its own reference
-        each = needed.pop()
+        each = min(needed)
         deployed[each] = registry.deployed(each)
-        needed |= {deployed[each].reference} - {SAFE, *deployed}
+        needed = (needed | {deployed[each].reference}) - {SAFE, *deployed}
     evidence = Evidence(
         registry.policy(SAFE), contexts, actions, rows.log_safe[where], deployed, scores, optimized
     )
