@@ -266,7 +266,7 @@ def test_no_beta_serves_the_safe_policy():
     world, rng = World("marginal"), np.random.default_rng(13)
     run = controller(world, alpha=0.02)
     one_round(run, world, 1, 200, rng)
-    round_, taken = one_round(run, world, 2, 50, rng)
+    round_, _ = one_round(run, world, 2, 50, rng)
     assert round_.calibration is not None
     assert not round_.calibration.exists
     assert "no beta passes" in round_.note
@@ -308,7 +308,9 @@ def test_a_run_goes_on_after_a_restart(tmp_path):
     with controller(world, store, alpha=0.3) as run:
         with pytest.raises(ValueError, match=r"served by the policy 'round 2'.*Pass policies="):
             run.begin(world.optimized(4))
-    with controller(world, store, alpha=0.3, policies=names | {"round 3": tether.Gaussian(9.0)}) as run:
+    with controller(
+        world, store, alpha=0.3, policies=names | {"round 3": tether.Gaussian(9.0)}
+    ) as run:
         with pytest.raises(ValueError, match=r"policies\['round 3'\] is not the policy of round 3"):
             run.begin(world.optimized(4))
     with controller(world, store, alpha=0.3, policies=names.get) as run:
@@ -355,7 +357,7 @@ def test_arguments_are_checked():
     run = Controller(safe, alpha=0.1, store="sqlite://")
     with pytest.raises(TypeError, match="optimized must be a policy"):
         run.begin(3.0)
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator"):
         run.begin().act(3, 0)
     with pytest.raises(ValueError, match="contexts must be at least 1"):
         run.round.act(0, np.random.default_rng(0))

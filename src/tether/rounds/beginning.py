@@ -39,6 +39,8 @@ class Beginning:
     deployed: Deployed | None = None
     reference: int = SAFE
     proposals: Proposals | None = None
+    listed: NDArray[Any] | None = None
+    """Every action, in the order of the columns of tables, where they are finitely many."""
 
     def save_proposals(self, connection: sql.Connection, number: int) -> None:
         """Keep the draws beside the scores: what was calibrated can then be computed again."""
@@ -107,14 +109,13 @@ def calibrate_round(
     if not found.exists:
         said = "no beta passes: the safe policy serves"
         note = f"{said}; {note}" if note else said
-        return Beginning(note, found, None, reference, proposals)
+        return Beginning(note, found, None, reference, proposals, evidence.finite)
     policy = registry.tethered(optimized, reference, found)
     log_psi = None
     if not evidence.contextual:
         log_psi = float(policy.normalizer(1).log_psi[0])
-    return Beginning(
-        note, found, Deployed(optimized, policy, reference, log_psi), reference, proposals
-    )
+    deployed_now = Deployed(optimized, policy, reference, log_psi)
+    return Beginning(note, found, deployed_now, reference, proposals, evidence.finite)
 
 
 def losses_in_use(

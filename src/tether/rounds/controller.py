@@ -263,6 +263,8 @@ class Controller:
                 connection.execute(schema.rounds.insert().values(**row))
                 self._scores.save(connection)
                 begun.save_proposals(connection, number)
+                if begun.listed is not None and "listed_actions" not in read_terms(connection):
+                    write_terms(connection, {"listed_actions": begun.listed.tolist()})
         except IntegrityError as error:
             raise RoundTakenError(
                 f"round {number} was begun by another process while this one calibrated: ask "
