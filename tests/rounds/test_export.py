@@ -9,7 +9,7 @@ import pytest
 import tether
 from tests.rounds.audit import audit
 from tests.rounds.worlds import WORLDS, World, one_round
-from tether.rounds import Controller, StoreError, history
+from tether.rounds import Controller, StoreError, read_history
 from tether.rounds.export import export_run, import_run
 
 
@@ -35,7 +35,7 @@ def test_there_and_back(world, family, tmp_path):
     second = parquet.read_table(tmp_path / "again.parquet")
     assert first.schema.metadata[b"tether"] == second.schema.metadata[b"tether"]
     assert first.equals(second)
-    before, after = history(tmp_path / "run.db"), history(tmp_path / "again.db")
+    before, after = read_history(tmp_path / "run.db"), read_history(tmp_path / "again.db")
     assert before.rounds == after.rounds
     names = {f"round {number}": world.optimized(number) for number in range(1, 8)}
     options = {"alpha": 0.25, "watched": 0.9, "policies": names, "family": family}
@@ -102,4 +102,4 @@ def test_a_run_without_rows(tmp_path):
     Controller(tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "run.db").close()
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     import_run(tmp_path / "run.parquet", tmp_path / "again.db")
-    assert history(tmp_path / "again.db").rounds == ()
+    assert read_history(tmp_path / "again.db").rounds == ()

@@ -22,7 +22,8 @@ from tether.rounds.beginning import Beginning, calibrate_round
 from tether.rounds.calibrations import read_calibration, write_calibration
 from tether.rounds.errors import RoundTakenError
 from tether.rounds.fingerprint import fingerprint
-from tether.rounds.history import History, read_history
+from tether.rounds.history import History
+from tether.rounds.reading import read_history
 from tether.rounds.registry import Lookup, Registry, probe
 from tether.rounds.round import Round, Taken
 from tether.rounds.rows import Rows
@@ -192,7 +193,7 @@ class Controller:
 
     def resume(self, reason: str) -> None:
         """Clear the alarm that stands, on a person's word; the monitors begin anew."""
-        alarms.resume(self._store, reason)
+        alarms.clear(self._store, reason)
 
     def history(self) -> History:
         """What the run has been so far."""

@@ -72,7 +72,7 @@ def import_run(path: str | Path, store: str | Path) -> None:
 
 
 def _table(connection: sql.Connection) -> pa.Table:
-    about = {
+    about: dict[str, Any] = {
         "version": schema.VERSION,
         "terms": read_terms(connection),
         "rounds": read_all(connection, schema.rounds),
