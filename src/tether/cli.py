@@ -131,12 +131,14 @@ def plan(
 @app.command()
 @told
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the picture.")] = Path(),
+    out: Annotated[Path, typer.Option(help="The folder for picture, store and report.")] = Path(),
 ) -> None:
     """Show what a tether does: whom to send to biopsy, on data that ships with scikit-learn."""
     from tether.demo import run
+    from tether.demo_rounds import run_rounds
 
     run(out)
+    run_rounds(out)
 
 
 def _values(option: str, texts: list[str]) -> float | dict[str, float]:
