@@ -1,5 +1,6 @@
 """Charts put things where they belong: checked against the values, not against pictures."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -11,7 +12,7 @@ import tether
 from tests.report import histories
 from tests.report.conftest import made, rendered
 from tests.report.reading import read
-from tether.report import curves
+from tether.report import curves, outcomes
 from tether.report.marks import apart, beta_ticks
 
 
@@ -65,9 +66,12 @@ def test_shapes_say_what_colors_say():
         "fill-paper stroke-accent",
         "fill-accent stroke-accent",
         "fill-paper stroke-over",
+        "fill-over stroke-over",
     }
     losses = [each.loss for each in made("ten_rounds").rounds]
-    assert used.count("fill-paper stroke-over") == sum(each.mean > 0.1 for each in losses)
+    assert used.count("fill-over stroke-over") == sum(each.lower > 0.1 for each in losses) == 1
+    merely = sum(each.lower <= 0.1 < each.mean for each in losses)
+    assert used.count("fill-paper stroke-over") == merely
     links = {each.attributes["class"]: each.attributes["href"] for each in svg.all("use")}
     assert links["fill-paper stroke-over"] != links["fill-accent stroke-accent"]
 
@@ -135,3 +139,25 @@ def test_extreme_policies_are_drawn():
         assert "nan" not in each.attributes["d"].lower()
     (figure,) = page.all("figure", id="chart-weights")
     assert "no row has any weight" in figure.text
+
+
+def test_a_chart_with_nothing_to_show_is_left_out():
+    rng = np.random.default_rng(3)
+    unknown = histories.calibrated(tether.Gaussian(1.0, 0.8), 400, 0.1, rng).to_dict()
+    silent = tether.Calibration.from_dict(unknown | {"acceptance": float("nan")})
+    rounds = [histories.tethered_round(1, rng, calibration=silent, reward=None, loss=None)]
+    many = [histories.Alarm(n, n, "risk", "so it is", histories.day(n), "now") for n in range(9)]
+    page = read(tether.report.render(histories.history(rounds, many)))
+    charts = {each.attributes["id"] for each in page.all("figure")}
+    assert charts == {f"chart-{name}" for name in ("beta", "effective", "curve", "near", "weights")}
+    (section,) = page.all("section", id="risk")
+    assert "No losses have arrived yet." in section.text
+
+
+def test_many_alarms_are_lines_without_words():
+    history = made("one_safe_round")
+    for count, words in ((3, True), (9, False)):
+        alarms = [histories.Alarm(n, n, "risk", "it is", "then", "now") for n in range(count)]
+        chart = outcomes.realized_risk(dataclasses.replace(history, alarms=tuple(alarms)))
+        drawn = read(chart.draw("x-only", 500.0, 300.0, "x"))
+        assert ("alarm" in [each.text for each in drawn.all("text")]) == words

@@ -60,8 +60,8 @@ def rounds(history: History) -> Markup:
     rows: list[list[Any]] = []
     for each in reversed(history.rounds):
         found, loss = each.calibration, each.loss
-        counts = (each.rows, each.safe_rows, each.calibration_rows)
-        counts += (each.observed, each.pending, each.withdrawn)
+        counts = [each.rows, each.safe_rows, each.calibration_rows]
+        counts += [each.observed, each.pending, each.withdrawn]
         rows.append(
             [
                 each.number,

@@ -78,11 +78,8 @@ def write(history: History, path: str | Path) -> None:
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
     made = []
     if history.rounds:
-        charts = [reach.how_far(history)]
-        if any(each.reward for each in history.rounds):
-            charts.append(outcomes.reward(history))
-        if any(each.calibration for each in history.rounds):
-            charts += [reach.acceptance(history), reach.sample_size(history)]
+        made_of = (reach.how_far, outcomes.reward, reach.acceptance, reach.sample_size)
+        charts = [chart for chart in (make(history) for make in made_of) if chart.tips]
         halves = element("div", [each.figure() for each in charts], class_="halves")
         risk = outcomes.realized_risk(history)
         made = [
@@ -157,7 +154,7 @@ def _glance(history: History) -> list[tuple[str, str, str]]:
         shown.append(
             (f"Realized risk, round {risk.number}", number(risk.loss.mean), interval(risk.loss))
         )
-    of = last.policy or history.safe
+    of = "suspended by the alarm" if history.alarm else last.policy or history.safe
     shown.append((f"Beta, round {last.number}", written_beta(last), of))
     paid = next((each for each in reversed(history.rounds) if each.reward), None)
     if paid is not None and paid.reward is not None:
