@@ -109,10 +109,10 @@ def ten_rounds() -> History:
     waiting = {"observed": 310, "withdrawn": 4, "note": "86 losses are awaited"}
     rounds.append(RoundRecord(**(vars(last) | waiting)))
     over = rounds[5]
-    worse = np.random.default_rng(5).random(over.rows) < 0.17
+    worse = np.random.default_rng(5).random(over.rows) < 0.28
     rounds[5] = RoundRecord(**(vars(over) | {"loss": watched(worse), "safe_rows": 120}))
     cleared = Alarm(
-        1, 6, "risk", "the mean loss is 0.17 after 280 losses", day(6), day(7), "a faulty scanner"
+        1, 6, "risk", "the mean loss is 0.28 after 280 losses", day(6), day(7), "a faulty scanner"
     )
     return history(rounds, [cleared])
 
@@ -173,3 +173,10 @@ SHAPES = {
         hostile,
     )
 }
+
+if __name__ == "__main__":  # python -m tests.report.histories ten_rounds report.html
+    import sys
+
+    from tether.report import write
+
+    write(SHAPES[sys.argv[1]](), sys.argv[2])

@@ -90,6 +90,7 @@ def label(axes: Axes, x: str, y: str) -> None:
 
 def places(axes: Axes, x: Any, y: Any) -> NDArray[np.float64]:
     """Where points of the data lie in the drawing, from its upper left corner."""
+    axes.get_ylim()  # limits that matplotlib finds by itself are found when asked for
     where = axes.transData.transform(np.column_stack([x, y]))
     where[:, 1] = axes.figure.bbox.height - where[:, 1]
     return np.asarray(where)

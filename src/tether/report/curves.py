@@ -149,7 +149,7 @@ def thinned(x: Floats, y: Floats, scale: tuple[float, float], within: float = 0.
     """The points that a line needs to stay within a fraction of a pixel of all of them."""
     where = np.column_stack([x * scale[0], y * scale[1]])
     keep = np.zeros(len(x), dtype=bool)
-    keep[[0, -1]] = len(x) > 0
+    keep[:1] = keep[-1:] = True
     open_ = [(0, len(x) - 1)]
     while open_:
         left, right = open_.pop()

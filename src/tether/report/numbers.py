@@ -35,7 +35,7 @@ def beta(log_beta: float) -> str:
     """Beta from its log, which does not overflow.
 
     >>> beta(0.0), beta(-math.inf), beta(math.inf), beta(2000.0)
-    ('1', '0', '∞', 'exp(2,000)')
+    ('1', '0', '∞', 'exp(2000)')
     """
     if math.isinf(log_beta):
         return "∞" if log_beta > 0 else "0"

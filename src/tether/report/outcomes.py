@@ -13,6 +13,9 @@ from tether.report.markup import Markup
 from tether.report.numbers import NOTHING, interval, number
 from tether.rounds.history import Estimate, History
 
+FEW = 6
+"""Up to so many alarms are named in the chart; more would lie on top of each other."""
+
 
 def realized_risk(history: History) -> Chart:
     """The mean loss of every round, with its interval, against alpha."""
@@ -38,10 +41,12 @@ def realized_risk(history: History) -> Chart:
         top = min(history.bound * 1.02, max(top, 1.3 * history.alpha))
         axes.set_ylim(0, top)
         axes.axhspan(history.alpha, top, facecolor=OVER, alpha=0.06, linewidth=0)
-        for alarm in history.alarms:
-            axes.axvline(alarm.round, color=INK, linewidth=1, dashes=(1, 3))
-            style: dict[str, Any] = {"color": INK, "fontsize": FONT, "textcoords": "offset points"}
-            axes.annotate("alarm", (alarm.round, top), (5, -3), va="top", **style)
+        alarmed = {each.round for each in history.alarms}
+        for round in alarmed:
+            axes.axvline(round, color=INK, linewidth=1, dashes=(1, 3))
+            if len(alarmed) <= FEW:
+                style: dict[str, Any] = {"color": INK, "fontsize": FONT, "va": "top"}
+                axes.annotate("alarm", (round, top), (5, -3), textcoords="offset points", **style)
         points(axes, seen, len(history.rounds), over=history.alpha)
         axes.axhline(history.alpha, color=INK, linewidth=1.5)
         levels = [history.alpha, history.watched]

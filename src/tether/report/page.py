@@ -9,11 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tether.report import canvas, closer, outcomes, reach
-from tether.report.assumptions import GLYPHS, assumptions
-from tether.report.chart import table
+from tether.report import canvas, closer, lists, outcomes, reach
 from tether.report.markup import Markup, element, join
-from tether.report.numbers import NOTHING, count, interval, moment, number
+from tether.report.numbers import count, interval, moment, number
 from tether.report.words import State, guarantee, state, waiting, written_beta
 from tether.rounds.history import History
 
@@ -80,11 +78,8 @@ def write(history: History, path: str | Path) -> None:
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
     made = []
     if history.rounds:
-        charts = [reach.how_far(history)]
-        if any(each.reward for each in history.rounds):
-            charts.append(outcomes.reward(history))
-        if any(each.calibration for each in history.rounds):
-            charts += [reach.acceptance(history), reach.sample_size(history)]
+        made_of = (reach.how_far, outcomes.reward, reach.acceptance, reach.sample_size)
+        charts = [chart for chart in (make(history) for make in made_of) if chart.tips]
         halves = element("div", [each.figure() for each in charts], class_="halves")
         risk = outcomes.realized_risk(history)
         made = [
@@ -92,10 +87,10 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
             ("far", "How far did it go, and what for?", halves),
             ("closer", "A round, closely", closer.section(history)),
         ]
-    made.append(("assumptions", "What is assumed, and what was checked", _assumed(history)))
-    made.append(("alarms", "Alarms", _alarms(history)))
+    made.append(("assumptions", "What is assumed, and what was checked", lists.assumed(history)))
+    made.append(("alarms", "Alarms", lists.alarms(history)))
     if history.rounds:
-        content = join(element("p", waiting(history)), _rounds(history))
+        content = join(element("p", waiting(history)), lists.rounds(history))
         made.append(("rounds", "All rounds", content))
     return made
 
@@ -159,7 +154,7 @@ def _glance(history: History) -> list[tuple[str, str, str]]:
         shown.append(
             (f"Realized risk, round {risk.number}", number(risk.loss.mean), interval(risk.loss))
         )
-    of = last.policy or history.safe
+    of = "suspended by the alarm" if history.alarm else last.policy or history.safe
     shown.append((f"Beta, round {last.number}", written_beta(last), of))
     paid = next((each for each in reversed(history.rounds) if each.reward), None)
     if paid is not None and paid.reward is not None:
@@ -169,83 +164,6 @@ def _glance(history: History) -> list[tuple[str, str, str]]:
     pending = sum(each.pending for each in history.rounds)
     shown.append(("Losses awaited", f"{pending:,}", f"missing = {history.missing}"))
     return shown
-
-
-def _assumed(history: History) -> Markup:
-    items = [
-        element(
-            "li",
-            element(
-                "span",
-                element("span", GLYPHS[each.status], aria_hidden="true", class_="glyph"),
-                f" {each.status}",
-                class_=f"status {each.status.split()[0]}",
-            ),
-            element("div", element("strong", each.title), element("p", each.how)),
-        )
-        for each in assumptions(history)
-    ]
-    return element("ul", items, class_="assumptions")
-
-
-def _alarms(history: History) -> Markup:
-    if not history.alarms:
-        watched = number(history.watched)
-        return element("p", f"None so far. The risk monitor watches for a risk above {watched}.")
-    return table(
-        "Alarms, the latest first",
-        ["Alarm", "Round", "Monitor", "What it saw", "Raised", "Cleared", "Why it was cleared"],
-        [
-            [
-                each.number,
-                each.round,
-                each.monitor,
-                each.message,
-                moment(each.raised),
-                "▲ stands" if each.cleared is None else moment(each.cleared),
-                each.reason or NOTHING,
-            ]
-            for each in reversed(history.alarms)
-        ],
-    )
-
-
-def _rounds(history: History) -> Markup:
-    columns = ["Round", "Policy", "Begun", "Beta", "Promise", "Realized risk", "Limits", "Reward"]
-    columns += ["Actions", "By safe", "For calibration", "Arrived", "Awaited", "Withdrawn", "Note"]
-    rows: list[list[Any]] = []
-    for each in reversed(history.rounds):
-        found, loss = each.calibration, each.loss
-        over = loss is not None and loss.lower > history.alpha
-        rows.append(
-            [
-                each.number,
-                each.policy or "safe policy",
-                moment(each.begun),
-                written_beta(each),
-                f"≤ {number(found.guarantee)}" if found is not None and found.exists else "none",
-                NOTHING
-                if loss is None
-                else element("span", number(loss.mean), " ▲ clearly above alpha", class_="above")
-                if over
-                else number(loss.mean),
-                NOTHING if loss is None else interval(loss),
-                NOTHING if each.reward is None else number(each.reward.mean),
-                *(
-                    f"{value:,}"
-                    for value in (
-                        each.rows,
-                        each.safe_rows,
-                        each.calibration_rows,
-                        each.observed,
-                        each.pending,
-                        each.withdrawn,
-                    )
-                ),
-                each.note or NOTHING,
-            ]
-        )
-    return table("All rounds, the latest first", columns, rows)
 
 
 def _footer(history: History) -> Markup:
