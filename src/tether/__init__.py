@@ -89,8 +89,6 @@ def __getattr__(name: str) -> Any:
     """The controller comes with a database library: it is imported when it is asked for."""
     if name != "Controller":
         raise AttributeError(f"module 'tether' has no attribute {name!r}")
-    try:
-        from tether.rounds import Controller
-    except ImportError as error:
-        raise ImportError("tether.Controller needs pip install 'tether[rounds]'") from error
+    from tether.rounds import Controller
+
     return Controller

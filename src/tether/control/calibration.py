@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from tether.control import diagnostics, summary
 from tether.control.condition import Constraint
 from tether.control.stability import instability, leave_one_out
 from tether.control.weights import Weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,16 @@ class Calibration:
             raise ValueError(f"constraint must be one of {sorted(chosen)}, got {name!r}")
         log_beta, risk = diagnostics.risk_curve(chosen[name], self._evidence, self.log_beta, points)
         return Curve(frozen(log_beta), frozen(risk))
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the calibrated risk along beta, with alpha, beta and the neighbourhood of beta.
+
+        Draws into the matplotlib axes `ax` or into a figure of its own, which is returned; pyplot
+        is left alone. Needs the extra `plot`.
+        """
+        from tether.report.plot import plot_calibration
+
+        return plot_calibration(self, ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, diagnostics included, as plain values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
@@ -31,8 +32,17 @@ def raise_alarm(connection: sql.Connection, number: int, monitor: str, message: 
     connection.execute(table.insert().values(**values))
 
 
-def resume(store: Store, reason: str) -> None:
-    """Clear the alarm that stands; the monitors begin anew."""
+def resume(store: str | Path, reason: str) -> None:
+    """Clear the alarm that stands in a store; no policy is needed for it."""
+    opened = Store(store, create=False)
+    try:
+        clear(opened, reason)
+    finally:
+        opened.close()
+
+
+def clear(store: Store, reason: str) -> None:
+    """The same, of a store that is open; the monitors begin anew."""
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError(f"reason must say in words why the alarm may be cleared, got {reason!r}")
     with store.writing() as connection:

@@ -39,6 +39,8 @@ class Beginning:
     deployed: Deployed | None = None
     reference: int = SAFE
     proposals: Proposals | None = None
+    listed: NDArray[Any] | None = None
+    """Every action, in the order of the columns of tables, where they are finitely many."""
 
     def save_proposals(self, connection: sql.Connection, number: int) -> None:
         """Keep the draws beside the scores: what was calibrated can then be computed again."""
@@ -79,9 +81,9 @@ def calibrate_round(
     needed = {*counts, reference} - {SAFE}
     deployed = {}
     while needed:  # a reference has its own reference
-        each = needed.pop()
+        each = min(needed)
         deployed[each] = registry.deployed(each)
-        needed |= {deployed[each].reference} - {SAFE, *deployed}
+        needed = (needed | {deployed[each].reference}) - {SAFE, *deployed}
     evidence = Evidence(
         registry.policy(SAFE), contexts, actions, rows.log_safe[where], deployed, scores, optimized
     )
@@ -107,14 +109,13 @@ def calibrate_round(
     if not found.exists:
         said = "no beta passes: the safe policy serves"
         note = f"{said}; {note}" if note else said
-        return Beginning(note, found, None, reference, proposals)
+        return Beginning(note, found, None, reference, proposals, evidence.finite)
     policy = registry.tethered(optimized, reference, found)
     log_psi = None
     if not evidence.contextual:
         log_psi = float(policy.normalizer(1).log_psi[0])
-    return Beginning(
-        note, found, Deployed(optimized, policy, reference, log_psi), reference, proposals
-    )
+    deployed_now = Deployed(optimized, policy, reference, log_psi)
+    return Beginning(note, found, deployed_now, reference, proposals, evidence.finite)
 
 
 def losses_in_use(

@@ -22,7 +22,8 @@ from tether.rounds.beginning import Beginning, calibrate_round
 from tether.rounds.calibrations import read_calibration, write_calibration
 from tether.rounds.errors import RoundTakenError
 from tether.rounds.fingerprint import fingerprint
-from tether.rounds.history import History, read_history
+from tether.rounds.history import History
+from tether.rounds.reading import read_history
 from tether.rounds.registry import Lookup, Registry, probe
 from tether.rounds.round import Round, Taken
 from tether.rounds.rows import Rows
@@ -192,7 +193,7 @@ class Controller:
 
     def resume(self, reason: str) -> None:
         """Clear the alarm that stands, on a person's word; the monitors begin anew."""
-        alarms.resume(self._store, reason)
+        alarms.clear(self._store, reason)
 
     def history(self) -> History:
         """What the run has been so far."""
@@ -263,6 +264,8 @@ class Controller:
                 connection.execute(schema.rounds.insert().values(**row))
                 self._scores.save(connection)
                 begun.save_proposals(connection, number)
+                if begun.listed is not None and "listed_actions" not in read_terms(connection):
+                    write_terms(connection, {"listed_actions": begun.listed.tolist()})
         except IntegrityError as error:
             raise RoundTakenError(
                 f"round {number} was begun by another process while this one calibrated: ask "

@@ -64,7 +64,8 @@ def _described(value: Any) -> str | None:
     elif isinstance(value, dict):
         parts = [_described(item) for pair in sorted(value.items(), key=repr) for item in pair]
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        parts = [_described(vars(value))]
+        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
+        parts = [_described(made_of)]
     else:
         return None
     if any(part is None for part in parts):
