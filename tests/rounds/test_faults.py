@@ -60,10 +60,4 @@ def kill_again_and_again(folder, url, times):
     told = {number for line in lines for number in line["ids"]}
     assert len(told) < len(tables["tether_actions"]), "no kill came between a commit and a return"
     assert any(row["loss"] is None for row in tables["tether_reports"])
-    print(
-        len(tables["tether_rounds"]),
-        len(tables["tether_alarms"]),
-        len(told),
-        len(tables["tether_actions"]),
-    )
     return tables

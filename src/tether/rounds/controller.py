@@ -94,7 +94,11 @@ class Controller:
             created=alarms.now(),
         )
         self._store, self._draws = Store(store), draws
-        self.terms = self._agreed(given)
+        try:
+            self.terms = self._agreed(given)
+        except BaseException:
+            self._store.close()
+            raise
         self._rows, self._scores = Rows(), Scores(self._store)
         self._registry = Registry(self._store, self.safe, self._family, policies, normalizer_draws)
         self._watch = Watch(self.terms, context_score)

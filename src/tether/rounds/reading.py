@@ -12,6 +12,7 @@ from tether._check import Floats
 from tether.monitor import RiskMonitor
 from tether.rounds import schema
 from tether.rounds.calibrations import read_calibration
+from tether.rounds.errors import StoreError
 from tether.rounds.evidence import SAFE
 from tether.rounds.history import Alarm, Estimate, History, RoundRecord
 from tether.rounds.store import Store, read_all, read_terms
@@ -27,7 +28,10 @@ def read_history(store: str | Path | Store) -> History:
         finally:
             opened.close()
     with store.reading() as connection:
-        terms = Terms.from_dict(read_terms(connection))
+        stored = read_terms(connection)
+        if not stored:
+            raise StoreError(f"{store.name} holds no run of tether yet")
+        terms = Terms.from_dict(stored)
         rounds = read_all(connection, schema.rounds)
         alarms = read_all(connection, schema.alarms)
         rows = _read_rows(connection)

@@ -120,4 +120,6 @@ def find_version(connection: sql.Connection) -> int | None:
     if not sql.inspect(connection).has_table(terms.name):
         return None
     found = connection.scalar(sql.select(terms.c.value).where(terms.c.name == "version"))
-    return None if found is None else int(found)
+    if found is None or not found.isdecimal():
+        raise StoreError(f"the database has a table {terms.name} that is not tether's")
+    return int(found)

@@ -32,10 +32,12 @@ class Scores:
     ) -> Floats:
         """The first `count` values of a round's column; those not known yet are computed."""
         key = (number, name)
-        if key not in self._kept:
+        empty = np.empty(0 if width is None else (0, width))
+        kept = self._kept.setdefault(key, empty)
+        if len(kept) < count:  # another process may have gone on with it
             with self._store.reading() as connection:
-                flat = read_column(connection, number, name)
-            self._kept[key] = flat if width is None else flat.reshape(-1, width)
+                flat = read_column(connection, number, name, len(kept))
+            self._kept[key] = np.concatenate([kept, flat.reshape(-1, *empty.shape[1:])])
         start = len(self._kept[key])
         if start < count:
             fresh = np.asarray(compute(slice(start, count)), dtype=np.float64)

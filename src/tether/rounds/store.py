@@ -7,10 +7,13 @@ So numbers are given out without gaps, and what a reader has seen up to a number
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import sqlalchemy as sql
@@ -28,6 +31,11 @@ LOCK = 0x7E74E4
 """The number of the advisory lock in PostgreSQL."""
 FEW = 500
 """How many numbers go into one query at most."""
+PART = 2**26
+"""How many bytes of a column go into one row at most."""
+
+_engines: WeakSet[sql.Engine] = WeakSet()
+"""Open ones: a child process must not use its parent's connections."""
 
 
 class Store:
@@ -38,12 +46,12 @@ class Store:
 
     def __init__(self, url: str | Path, *, create: bool = True) -> None:
         self._engine = _engine(url, create)
-        self.name = self._engine.url.render_as_string(hide_password=True)
-        with self._told("open"), self.writing() as connection:
-            version = schema.find_version(connection)
-            if version is None and not create:
-                raise StoreError(f"{self.name} holds no run of tether")
-            schema.prepare(connection, version)
+        self.name = _shown(self._engine.url)
+        try:
+            self._open(create)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go of the database."""
@@ -52,21 +60,48 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
         """One transaction that no other writer is beside: all of it is kept, or nothing."""
-        with self._told("write"), self._engine.connect() as connection:
-            connection = connection.execution_options(tether_writes=True)
-            with connection.begin():
-                if connection.dialect.name == "postgresql":
-                    connection.execute(sql.select(sql.func.pg_advisory_xact_lock(LOCK)))
-                yield connection
+        with self._told("write"), self._transaction(writes=True) as connection:
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
         """One moment of the store, whatever is written meanwhile."""
-        with self._told("read"), self._engine.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            with connection.begin():
-                yield connection
+        with self._told("read"), self._transaction() as connection:
+            yield connection
+
+    def _open(self, create: bool) -> None:
+        with self._told("open"), self._transaction() as connection:
+            version = schema.find_version(connection)
+        if version is None and not create:
+            raise StoreError(f"{self.name} holds no run of tether")
+        if version != schema.VERSION:  # someone else may do it first: look again
+            with self._told("open"), self._transaction(writes=True) as connection:
+                schema.prepare(connection, schema.find_version(connection))
+
+    @contextmanager
+    def _transaction(self, writes: bool = False) -> Iterator[sql.Connection]:
+        with self._engine.connect() as connection:
+            options: dict[str, Any] = {"tether_writes": writes}
+            locked = connection.dialect.name == "postgresql"
+            if locked:  # a writer must see what was kept while it waited for the lock
+                options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
+            connection = connection.execution_options(**options)
+            done = False
+            try:
+                with connection.begin():
+                    if writes and locked:
+                        timeout = sql.func.set_config("lock_timeout", f"{BUSY}s", True)
+                        lock = sql.func.pg_advisory_xact_lock(LOCK)
+                        connection.execute(sql.select(timeout, lock))
+                    yield connection
+                    done = True
+            except exc.DBAPIError as error:
+                if done and writes and error.connection_invalidated:
+                    raise StoreError(
+                        f"the connection to {self.name} was lost while the last call was being "
+                        f"kept: it may have been or not; `run.round` and `run.pending()` tell"
+                    ) from error
+                raise
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -77,10 +112,13 @@ class Store:
             raise
         except exc.SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise StoreError(
-                f"could not {what} {self.name}: {cause}. Nothing of it was kept; the same call may "
-                f"be made again when the store is back"
-            ) from error
+            said = f"could not {what} {self.name}: {cause}"
+            if what == "write":
+                said += (
+                    ". Nothing of it was kept; the same call may be made again when the store is "
+                    "back"
+                )
+            raise StoreError(said) from error
 
 
 def read_terms(connection: sql.Connection) -> dict[str, Any]:
@@ -117,12 +155,12 @@ def known(connection: sql.Connection, column: sql.Column[Any], numbers: Any) -> 
     return found
 
 
-def read_column(connection: sql.Connection, number: int, name: str) -> Floats:
-    """A column of scores as it was written, its parts put together: flat."""
+def read_column(connection: sql.Connection, number: int, name: str, start: int = 0) -> Floats:
+    """A column of scores as it was written, its parts from `start` on put together: flat."""
     table = schema.columns
     query = (
         sql.select(table.c["values"])
-        .where(table.c.round == number, table.c.name == name)
+        .where(table.c.round == number, table.c.name == name, table.c.start >= start)
         .order_by(table.c.start)
     )
     parts = b"".join(bytes(part) for part in connection.scalars(query))
@@ -132,16 +170,20 @@ def read_column(connection: sql.Connection, number: int, name: str) -> Floats:
 def write_column(
     connection: sql.Connection, number: int, name: str, start: int, values: NDArray[Any]
 ) -> None:
-    """One more part of a column of scores."""
-    connection.execute(
-        schema.columns.insert().values(
-            round=number,
-            name=name,
-            start=start,
-            count=len(values),
-            values=np.ascontiguousarray(values, dtype="<f8").tobytes(),
+    """More of a column of scores, in as many parts as a database can hold it."""
+    array = np.ascontiguousarray(values, dtype="<f8")
+    step = max(1, PART * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), step):
+        part = array[first : first + step]
+        connection.execute(
+            schema.columns.insert().values(
+                round=number,
+                name=name,
+                start=start + first,
+                count=len(part),
+                values=part.tobytes(),
+            )
         )
-    )
 
 
 def _engine(url: str | Path, create: bool) -> sql.Engine:
@@ -150,28 +192,61 @@ def _engine(url: str | Path, create: bool) -> sql.Engine:
         text = f"sqlite:///{text}"
     try:
         parsed = sql.make_url(text)
-    except exc.ArgumentError as error:
-        raise ValueError(f"store must be a database URL or a path, got {url!r}") from error
-    if parsed.get_backend_name() == "postgresql":
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        return sql.create_engine(parsed, pool_pre_ping=True)
-    if parsed.get_backend_name() != "sqlite":
-        raise ValueError(f"store must be SQLite or PostgreSQL, got {parsed.drivername!r}")
+    except (exc.ArgumentError, ValueError):  # neither error nor message may show a password
+        hidden = re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", text)
+        raise ValueError(f"store must be a database URL or a path, got {hidden!r}") from None
+    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        try:
+            engine = sql.create_engine(
+                parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True
+            )
+        except ImportError as error:
+            raise ImportError(
+                f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
+            ) from error
+        _engines.add(engine)
+        return engine
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ValueError(
+            f"store must be SQLite, or PostgreSQL by psycopg, got {parsed.drivername!r}"
+        )
     memory = parsed.database in (None, "", ":memory:")
     if not memory and not create and not Path(str(parsed.database)).is_file():
         raise StoreError(f"there is no store {parsed.database}")
     options: dict[str, Any] = {"poolclass": pool.StaticPool} if memory else {}
     engine = sql.create_engine(parsed, connect_args={"timeout": BUSY}, **options)
     sql.event.listen(engine, "connect", _set_up_sqlite)
+    if create:  # whoever only reads leaves another program's database as it is
+        sql.event.listen(engine, "connect", _use_wal)
     sql.event.listen(engine, "begin", _begin_sqlite)
+    if not memory:
+        _engines.add(engine)
     return engine
+
+
+def _shown(url: sql.URL) -> str:
+    """A URL without what it keeps secret."""
+    secret = [key for key in url.query if "password" in key]
+    return url.difference_update_query(secret).render_as_string(hide_password=True)
+
+
+def _leave_connections_to_the_parent() -> None:
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _use_wal(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA journal_mode=WAL").fetchall()
 
 
 def _begin_sqlite(connection: sql.Connection) -> None:

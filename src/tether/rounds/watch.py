@@ -17,6 +17,7 @@ from tether.monitor import RiskMonitor, ShiftMonitor
 from tether.rounds import alarms, schema
 from tether.rounds.evidence import SAFE
 from tether.rounds.rows import read_codecs
+from tether.rounds.store import last
 from tether.rounds.terms import Terms
 
 REFERENCE = 500
@@ -59,17 +60,17 @@ class Watch:
     def _look_at_losses(self, connection: sql.Connection) -> None:
         report, action = schema.reports, schema.actions
         query = (
-            sql.select(report.c.number, action.c.round, report.c.loss)
+            sql.select(action.c.round, report.c.loss)
             .join_from(report, action, report.c.action == action.c.id)
             .where(report.c.number > self._report, report.c.loss.is_not(None))
             .where(action.c.served != SAFE)
             .order_by(report.c.number)
         )
         fresh = connection.execute(query).fetchall()
+        self._report = last(connection, report.c.number)  # also past those of the safe policy
         if not fresh:
             return
-        number, rounds, loss = (np.array(column) for column in zip(*fresh, strict=True))
-        self._report = int(number[-1])
+        rounds, loss = (np.array(column) for column in zip(*fresh, strict=True))
         for each in np.unique(rounds).tolist():
             if each not in self._risk:
                 terms = self._terms
