@@ -53,6 +53,20 @@ class Nursery:
             raise AssertionError(self._errors.read_text())
         return status
 
+    def open(self, gate: Path, journal: Path, count: int) -> None:
+        """Let all children go at the same moment, once so many have said that they are ready."""
+        self.await_ready(journal, count)
+        gate.touch()
+
+    def await_ready(self, journal: Path, count: int = 1) -> None:
+        """Wait until so many children have said that they are ready."""
+        started = time.monotonic()
+        while not journal.exists() or journal.read_text().count('"ready"') < count:
+            if self._errors.exists() or time.monotonic() - started > LIMIT:
+                said = self._errors.read_text() if self._errors.exists() else "they are not ready"
+                raise AssertionError(said)
+            time.sleep(0.005)
+
     def run(self, job: str, kill_after: float | None = None, **given: Any) -> int:
         """Both."""
         return self.wait(self.start(job, **given), kill_after)

@@ -219,11 +219,14 @@ class Controller:
     def _agreed(self, given: Terms) -> Terms:
         """The terms of the store, which are the given ones if it is new."""
         mark = fingerprint(self.safe)
-        with self._store.writing() as connection:
+        with self._store.reading() as connection:
             stored = read_terms(connection)
-            if not stored:
-                write_terms(connection, {**given.to_dict(), "fingerprint": mark})
-                return given
+        if not stored:
+            with self._store.writing() as connection:
+                stored = read_terms(connection)
+                if not stored:
+                    write_terms(connection, {**given.to_dict(), "fingerprint": mark})
+                    return given
         terms = Terms.from_dict(stored)
         given.check_same(terms, self._store.name)
         if mark and stored["fingerprint"] and mark != stored["fingerprint"]:
