@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rounds import postgres
+from tests.rounds.nursery import Nursery
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,13 @@ def server() -> Iterator[postgres.Server]:
     server = postgres.Server()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Where the processes come from that run beside the tests' own."""
+    with Nursery(tmp_path_factory.mktemp("nursery")) as nursery:
+        yield nursery
 
 
 @pytest.fixture

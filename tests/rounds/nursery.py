@@ -25,7 +25,7 @@ class Nursery:
     """The tests' end of it: start children by the name of their job, kill them, wait for them."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._errors = folder, folder / "errors"
+        self._errors = folder / "errors"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.rounds.nursery"],
             stdin=subprocess.PIPE,
@@ -49,8 +49,7 @@ class Nursery:
     def wait(self, pid: int, kill_after: float | None = None) -> int:
         """How a child ended, after so many seconds if it is to be killed."""
         status = self._ask(pid=pid, kill_after=kill_after)["status"]
-        if self._errors.exists():
-            raise AssertionError(self._errors.read_text())
+        self._raise_errors()
         return status
 
     def open(self, gate: Path, journal: Path, count: int) -> None:
@@ -62,14 +61,19 @@ class Nursery:
         """Wait until so many children have said that they are ready."""
         started = time.monotonic()
         while not journal.exists() or journal.read_text().count('"ready"') < count:
-            if self._errors.exists() or time.monotonic() - started > LIMIT:
-                said = self._errors.read_text() if self._errors.exists() else "they are not ready"
-                raise AssertionError(said)
+            self._raise_errors()
+            assert time.monotonic() - started < LIMIT
             time.sleep(0.005)
 
     def run(self, job: str, kill_after: float | None = None, **given: Any) -> int:
         """Both."""
         return self.wait(self.start(job, **given), kill_after)
+
+    def _raise_errors(self) -> None:
+        if self._errors.exists():
+            said = self._errors.read_text()
+            self._errors.unlink()
+            raise AssertionError(said)
 
     def _ask(self, **order: Any) -> dict[str, Any]:
         print(json.dumps(order), file=self._process.stdin, flush=True)

@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 OPTIONS = "-c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60"
 ACCESS = "local all locked scram-sha-256\nlocal all all trust\n"
@@ -76,19 +78,21 @@ class Server:
         """Throw a database away, whoever is still connected to it."""
         self.tell(f"DROP DATABASE {name_of(url)} WITH (FORCE)")
 
-    def tell(self, statement: str, database: str = "postgres") -> None:
-        """Run one statement beside everything that the store does."""
+    def tell(self, statement: str, database: str = "postgres") -> Any:
+        """Run one statement beside everything that the store does; its first value, if any."""
         import psycopg
 
         where = f"host={self.folder} user=tether dbname={database}"
         with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(statement)
+            done = connection.execute(statement)
+            return done.fetchone()[0] if done.description else None
 
     def cut(self, url: str) -> None:
         """Cut every connection to a database."""
-        self.tell(
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname='{name_of(url)}'"
-        )
+        where = f"FROM pg_stat_activity WHERE datname = '{name_of(url)}'"
+        self.tell(f"SELECT pg_terminate_backend(pid) {where}")
+        while self.tell(f"SELECT count(*) {where}"):
+            time.sleep(0.002)
 
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(self._bin / program), *map(str, arguments)]

@@ -6,7 +6,6 @@ import pytest
 import sqlalchemy as sql
 
 from tests.rounds.invariants import check_whole, read_tables
-from tests.rounds.nursery import Nursery
 from tests.rounds.test_store import act
 from tests.rounds.worker import open_run, read_journal
 from tests.rounds.worker_jobs import NEWER, add_a_column, fail_half_way
@@ -76,25 +75,23 @@ def test_a_newer_store_is_refused_and_left_alone(older, monkeypatch):
     assert state(older) == before
 
 
-def test_processes_that_open_at_once_migrate_once(older, tmp_path):
+def test_processes_that_open_at_once_migrate_once(older, tmp_path, nursery):
     journal = tmp_path / "journal"
-    with Nursery(tmp_path) as nursery:
-        given = {"url": older, "journal": str(journal), "gate": str(tmp_path / "gate")}
-        children = [nursery.start("migrate", **given) for _ in range(4)]
-        nursery.open(tmp_path / "gate", journal, len(children))
-        assert [nursery.wait(child) for child in children] == [0] * 4
+    given = {"url": older, "journal": str(journal), "gate": str(tmp_path / "gate")}
+    children = [nursery.start("migrate", **given) for _ in range(4)]
+    nursery.open(tmp_path / "gate", journal, len(children))
+    assert [nursery.wait(child) for child in children] == [0] * 4
     said = [line["what"] for line in read_journal(journal)]
     assert said.count("opened") == 4
     assert said.count("step") == NEWER - schema.VERSION
     assert state(older)[0] == NEWER
 
 
-def test_processes_that_make_a_store_at_once_make_one(store_url, tmp_path):
+def test_processes_that_make_a_store_at_once_make_one(store_url, tmp_path, nursery):
     journal = tmp_path / "journal"
-    with Nursery(tmp_path) as nursery:
-        given = {"url": store_url, "journal": str(journal), "gate": str(tmp_path / "gate")}
-        children = [nursery.start("make", **given) for _ in range(4)]
-        nursery.open(tmp_path / "gate", journal, len(children))
-        assert [nursery.wait(child) for child in children] == [0] * 4
+    given = {"url": store_url, "journal": str(journal), "gate": str(tmp_path / "gate")}
+    children = [nursery.start("make", **given) for _ in range(4)]
+    nursery.open(tmp_path / "gate", journal, len(children))
+    assert [nursery.wait(child) for child in children] == [0] * 4
     with open_run(store_url) as run:
         assert run.history().rounds == ()
