@@ -16,7 +16,7 @@ import tether
 from tether.rounds import Controller
 
 CONTEXTS, ACTIONS, BATCH = 3, 4, 12
-TERMS = {"alpha": 0.3, "watched": 0.45, "delta": 0.1, "calibration_share": 0.5}
+TERMS = {"alpha": 0.3, "watched": 0.45, "delta": 0.1, "missing": "exclude"}
 
 
 def table(pull: float) -> tether.Categorical:
@@ -82,9 +82,6 @@ def live(url: str, journal: str, seed: int, trip: int = 0, commits: bool = False
             for _ in range(stage < 2):
                 _settle(run, current, notes, told, rng)
                 touch()
-        if len(run.pending()):  # a life that began at the last place may be too early for it
-            stage = 1
-            continue
         number = current.number + 1 if current else 1
         optimized = named(f"tilt {number}") if number % 6 != 1 else None
         current = run.begin(optimized, name=f"tilt {number}")
