@@ -16,6 +16,7 @@ import tether
 from tether.rounds import Controller
 
 CONTEXTS, ACTIONS, BATCH = 3, 4, 12
+WRONG = 4
 TERMS = {"alpha": 0.3, "watched": 0.45, "delta": 0.1, "missing": "exclude"}
 
 
@@ -62,13 +63,13 @@ def read_journal(path: str | Path) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def live(url: str, journal: str, seed: int, trip: int = 0, commits: bool = False) -> None:
-    """Rounds without end. With `trip`, kill itself at that point: a statement, a commit, a return.
+def live(url: str, journal: str, seed: int, trip: int = 0) -> None:
+    """Rounds without end. With `trip`, be killed at that point: around a commit, or at a return.
 
     A life takes up the round that is open at one of three places, in turn by its seed. Rows that an
     earlier life was told of are observed; those that nobody was told of are withdrawn.
     """
-    touch = _tripwire(trip, commits)
+    touch = _tripwire(trip, commits=True)
     rng, notes = np.random.default_rng(seed), Journal(journal)
     told = {i for line in read_journal(journal) if line["what"] == "act" for i in line["ids"]}
     run = open_run(url)
@@ -90,11 +91,41 @@ def live(url: str, journal: str, seed: int, trip: int = 0, commits: bool = False
         stage = 0
 
 
-def _act(run, current, notes, told, rng) -> None:
+def one_call(url: str, journal: str, call: str, trip: int) -> None:
+    """Open the run, make one call, and be killed at that point of it, if it has so many."""
+    rng, notes = np.random.default_rng(trip), Journal(journal)
+    run = open_run(url)
+    current, pending = run.round, run.pending()
+    _tripwire(trip, commits=False)
+    if call == "act":
+        _take(current, notes, rng)
+    elif call == "observe":  # all of them at the worst loss, which is enough for an alarm
+        _observe(run, notes, pending.ids, pending.actions, number=WRONG)
+    elif call == "withdraw":
+        _withdraw(run, notes, pending.ids[:7])
+    elif call == "resume":
+        run.resume("looked into it")
+    else:
+        begun = run.begin(named("tilt 3"), name="tilt 3")
+        notes.write("begin", round=begun.number, beta=begun.beta)
+
+
+def _take(current, notes, rng) -> tether.rounds.Taken:
     taken = current.act(rng.integers(CONTEXTS, size=BATCH), rng)
     lists = {"ids": taken.ids.tolist(), "actions": taken.actions.tolist()}
     notes.write("act", round=current.number, contexts=taken.contexts.tolist(), **lists)
-    told |= set(lists["ids"])
+    return taken
+
+
+def _withdraw(run, notes, ids) -> None:
+    notes.write("will withdraw", ids=ids.tolist())
+    run.withdraw(ids, "the process that asked for them is gone")
+    notes.write("withdraw", ids=ids.tolist())
+
+
+def _act(run, current, notes, told, rng) -> None:
+    taken = _take(current, notes, rng)
+    told |= set(taken.ids.tolist())
     some = rng.permutation(len(taken))[: BATCH // 2]
     _observe(run, notes, taken.ids[some], taken.actions[some], current.number)
 
@@ -106,9 +137,7 @@ def _settle(run, current, notes, told, rng) -> None:
         known[rng.integers(len(known))] = False
     lost = pending.ids[~known]
     if len(lost):
-        notes.write("will withdraw", ids=lost.tolist())
-        run.withdraw(lost, "the process that asked for them is gone")
-        notes.write("withdraw", ids=lost.tolist())
+        _withdraw(run, notes, lost)
     if known.any():
         _observe(run, notes, pending.ids[known], pending.actions[known], current.number)
     if _goes_wrong(current.number) and run.history().alarm is not None:
@@ -126,7 +155,7 @@ def _observe(run, notes, ids, actions, number) -> None:
 
 
 def _goes_wrong(number: int) -> bool:
-    return number % 12 == 4
+    return number % 12 == WRONG
 
 
 def _tripwire(trip: int, commits: bool):
