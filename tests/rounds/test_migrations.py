@@ -65,6 +65,18 @@ def test_a_migration_that_fails_leaves_the_older_store_as_it_was(older, monkeypa
         run.observe([4], [1.0])
 
 
+def test_a_process_of_before_writes_no_more_into_a_migrated_store(older, monkeypatch):
+    with open_run(older) as run:
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "VERSION", NEWER)
+            patch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, **add_a_column()})
+            open_run(older).close()
+        before = read_tables(run)
+        with pytest.raises(StoreError, match=rf"brought to version {NEWER} .* restart it"):
+            run.observe([4], [1.0])
+        assert read_tables(run) == before
+
+
 def test_a_newer_store_is_refused_and_left_alone(older, monkeypatch):
     before = state(older)
     with monkeypatch.context() as patch:

@@ -128,7 +128,8 @@ def test_an_alarm_and_resuming_across_restarts(store_url):
         run.observe(taken.ids, np.zeros(100))
         current, taken = act(run, name="tilt 1", seed=1)
         assert current.beta > 0
-        run.observe(taken.ids[:9], np.ones(9))
+        for first in (0, 3, 6):  # each is counted once
+            run.observe(taken.ids[first : first + 3], np.ones(3))
     with open_run(store_url) as run:  # the monitor reads the nine again, and the tenth is enough
         assert run.history().alarm is None
         run.observe(taken.ids[9:12], np.ones(3))
@@ -286,16 +287,16 @@ def test_a_wrong_url_is_shown_without_its_password(url, said):
 
 def test_passwords_are_never_shown(server, postgres_url):
     server.tell("DROP ROLE IF EXISTS locked")
-    server.tell("CREATE ROLE locked LOGIN SUPERUSER PASSWORD 'open sesame'")
-    right = postgres_url.replace("tether@", "locked:open sesame@")
-    in_query = f"{postgres_url.replace('tether@', 'locked@')}&password=open sesame"
+    server.tell("CREATE ROLE locked LOGIN SUPERUSER PASSWORD 'open-sesame'")
+    right = postgres_url.replace("tether@", "locked:open-sesame@")
+    in_query = f"{postgres_url.replace('tether@', 'locked@')}&password=open-sesame"
     for url in (right, in_query):
         with open_run(url) as run:
             shown = [repr(run), str(run.history()), run._store.name]
         with pytest.raises(StoreError, match="authentication failed") as caught:
             open_run(url.replace("sesame", "door"))
         shown += [str(caught.value), repr(caught.value.__cause__), str(caught.value.__cause__)]
-        assert not any("open sesame" in each or "open door" in each for each in shown)
+        assert not any("open-sesame" in each or "open-door" in each for each in shown)
         assert "locked" in str(caught.value)
 
 

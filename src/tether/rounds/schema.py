@@ -117,8 +117,11 @@ def prepare(connection: sql.Connection, version: int | None) -> None:
 
 def find_version(connection: sql.Connection) -> int | None:
     """The version of a store; None where there is none yet."""
-    if not sql.inspect(connection).has_table(terms.name):
-        return None
+    return read_version(connection) if sql.inspect(connection).has_table(terms.name) else None
+
+
+def read_version(connection: sql.Connection) -> int:
+    """The version of a store that is there."""
     found = connection.scalar(sql.select(terms.c.value).where(terms.c.name == "version"))
     if found is None or not found.isdecimal():
         raise StoreError(f"the database has a table {terms.name} that is not tether's")

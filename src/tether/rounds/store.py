@@ -61,6 +61,12 @@ class Store:
     def writing(self) -> Iterator[sql.Connection]:
         """One transaction that no other writer is beside: all of it is kept, or nothing."""
         with self._told("write"), self._transaction(writes=True) as connection:
+            version = schema.read_version(connection)
+            if version != self._version:
+                raise StoreError(
+                    f"{self.name} was brought to version {version} while this process had it open "
+                    f"at version {self._version}: restart it with the tether that did that"
+                )
             yield connection
 
     @contextmanager
@@ -77,6 +83,7 @@ class Store:
         if version != schema.VERSION:  # someone else may do it first: look again
             with self._told("open"), self._transaction(writes=True) as connection:
                 schema.prepare(connection, schema.find_version(connection))
+        self._version = schema.VERSION
 
     @contextmanager
     def _transaction(self, writes: bool = False) -> Iterator[sql.Connection]:
