@@ -1,6 +1,10 @@
 """The report in a browser: it looks right, can be used by keyboard, and asks for nothing."""
 
+import runpy
+from pathlib import Path
+
 import pytest
+from PIL import Image
 
 from tests.report import browser, histories
 from tests.report.conftest import made, rendered
@@ -246,3 +250,14 @@ def test_what_a_screen_reader_is_told(opened):
         " ".join(title.split())
         == "Running : Round 10 follows biopsy-model-10 as far as beta = 0.765."
     )
+
+
+def test_the_picture_of_a_report_is_taken(driver, pages, tmp_path):
+    """With `driver`, so that it is skipped where there is no browser."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "report_picture.py"))
+    example["main"](pages / "ten_rounds.html", tmp_path / "report.png")
+    picture = Image.open(tmp_path / "report.png")
+    assert picture.size == (1440, 744)
+    light, dark = (sum(picture.getpixel((x, 10))) / 3 for x in (400, 1100))
+    assert light > 200
+    assert dark < 60
