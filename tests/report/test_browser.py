@@ -188,6 +188,26 @@ def test_the_pointer_finds_the_nearest_round(opened):
     )
 
 
+def test_a_finger_reads_and_a_mouse_looks_closer(opened):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    driver = opened("ten_rounds")
+    svg = driver.find_element("css selector", "#chart-beta svg.wide")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", svg)
+    tip = driver.find_element("css selector", "#chart-beta .tip")
+    box = driver.execute_script("return arguments[0].getBoundingClientRect()", svg)
+    where = [{"x": box["x"] + 0.3 * box["width"], "y": box["y"] + 0.5 * box["height"]}]
+    before = driver.execute_script("return scrollY")
+    for kind, points in (("touchStart", where), ("touchEnd", [])):
+        driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert tip.text.startswith("Round 3: beta")
+    assert driver.execute_script("return scrollY") == before
+    assert driver.find_element("id", "round").get_attribute("value") == "10"
+    ActionChains(driver, duration=0).move_to_element(svg).click().perform()
+    assert driver.find_element("id", "round").get_attribute("value") == "5"
+    assert driver.execute_script("return scrollY") > before
+
+
 def test_another_round_can_be_chosen(opened):
     driver = opened("ten_rounds")
 
