@@ -11,7 +11,7 @@ from tether.rounds.history import History, RoundRecord
 
 MISSING = {
     "wait": "nothing is calibrated until enough losses of every round have arrived, and those "
-    "that lack then count as the worst possible",
+    "still missing then count as the worst possible",
     "worst_case": "a loss that has not arrived counts as the worst possible",
     "exclude": "rows without a loss are left out, as if their absence said nothing",
 }
