@@ -1,6 +1,10 @@
 """The report in a browser: it looks right, can be used by keyboard, and asks for nothing."""
 
+import runpy
+from pathlib import Path
+
 import pytest
+from PIL import Image
 
 from tests.report import browser, histories
 from tests.report.conftest import made, rendered
@@ -184,6 +188,26 @@ def test_the_pointer_finds_the_nearest_round(opened):
     )
 
 
+def test_a_finger_reads_and_a_mouse_looks_closer(opened):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    driver = opened("ten_rounds")
+    svg = driver.find_element("css selector", "#chart-beta svg.wide")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", svg)
+    tip = driver.find_element("css selector", "#chart-beta .tip")
+    box = driver.execute_script("return arguments[0].getBoundingClientRect()", svg)
+    where = [{"x": box["x"] + 0.3 * box["width"], "y": box["y"] + 0.5 * box["height"]}]
+    before = driver.execute_script("return scrollY")
+    for kind, points in (("touchStart", where), ("touchEnd", [])):
+        driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert tip.text.startswith("Round 3: beta")
+    assert driver.execute_script("return scrollY") == before
+    assert driver.find_element("id", "round").get_attribute("value") == "10"
+    ActionChains(driver, duration=0).move_to_element(svg).click().perform()
+    assert driver.find_element("id", "round").get_attribute("value") == "5"
+    assert driver.execute_script("return scrollY") > before
+
+
 def test_another_round_can_be_chosen(opened):
     driver = opened("ten_rounds")
 
@@ -246,3 +270,14 @@ def test_what_a_screen_reader_is_told(opened):
         " ".join(title.split())
         == "Running : Round 10 follows biopsy-model-10 as far as beta = 0.765."
     )
+
+
+def test_the_picture_of_a_report_is_taken(driver, pages, tmp_path):
+    """With `driver`, so that it is skipped where there is no browser."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "report_picture.py"))
+    example["main"](pages / "ten_rounds.html", tmp_path / "report.png")
+    picture = Image.open(tmp_path / "report.png")
+    assert picture.size == (1440, 744)
+    light, dark = (sum(picture.getpixel((x, 10))) / 3 for x in (400, 1100))
+    assert light > 200
+    assert dark < 60

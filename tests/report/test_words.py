@@ -33,6 +33,27 @@ def test_state(shape):
     assert title.text == f"{icon} {now.word}: {now.sentence}"
 
 
+def test_a_round_is_not_called_by_its_number_twice():
+    history = made("ten_rounds")
+    last = dataclasses.replace(history.rounds[-1], policy="round 10")
+    now = words.state(dataclasses.replace(history, rounds=(*history.rounds[:-1], last)))
+    assert now.sentence == "Round 10 follows the optimized policy as far as beta = 0.765."
+    assert words.round_label(last) == "Round 10"
+    assert words.round_label(history.rounds[0]) == "Round 1, the safe policy"
+    assert words.round_label(history.rounds[1]) == "Round 2, biopsy-model-2"
+
+
+def test_the_chart_of_risk_in_words():
+    (figure,) = read(rendered("ten_rounds")).all("figure", id="chart-risk")
+    said = {each.attributes["aria-label"] for each in figure.all("svg")}
+    losses = [(each.number, each.loss) for each in made("ten_rounds").rounds]
+    above = ", ".join(str(n) for n, loss in losses if loss.mean > 0.1)
+    assert said == {
+        f"Realized risk of 10 rounds against alpha = 0.1. Mean above alpha in rounds {above}, "
+        "with the whole interval in round 6."
+    }
+
+
 def test_promise():
     found = made("ten_rounds").rounds[-1].calibration
     said, why = words.guarantee(found)
@@ -67,9 +88,12 @@ def test_assumptions_follow_the_run():
     for how, expected in (("analytic", CHECKED), (50.0, ASSUMED)):
         found = histories.calibrated(histories.SAFE, 300, 0.2, rng, test_weight=how)
         last = dataclasses.replace(history.rounds[-1], calibration=found)
-        run = dataclasses.replace(history, rounds=(last,), against="last", family="mix")
+        run = dataclasses.replace(
+            history, rounds=(last,), against="last", family="mix", missing="exclude"
+        )
         assert status(run, "test weight")[0] == expected
         assert status(run, "last tethered policy")[0] == ASSUMED
+        assert status(run, "missing by chance")[0] == ASSUMED
         assert status(run, "Normalizers")[1] == "This family needs none."
 
 

@@ -28,7 +28,7 @@ def by_hand(run, world, number, deployed, family):
         share = counts[0] / counts.sum()
     args = (safe, optimized, contexts, rows.actions[where], rows.loss[where])
     log = tether.make_log(*args, logged_by=logged_by, safe_share=share)
-    rng = np.random.default_rng([run.terms.seed, number])
+    rng = np.random.default_rng([run.terms.seed, number, 7919])
     if isinstance(contexts, int):
         asked, draws = 1, 1000
     else:
@@ -99,7 +99,7 @@ def test_against_the_last_policy(world):
     log = tether.make_log(*args, logged_by=mixture)
     proposals = tether.make_proposals(
         reference, world.optimized(5), 1 if isinstance(contexts, int) else contexts,
-        1000, np.random.default_rng([0, 5]), logged_by=mixture,
+        1000, np.random.default_rng([0, 5, 7919]), logged_by=mixture,
     )  # fmt: skip
     expected = tether.calibrate(log, proposals, alpha=0.3)
     assert found.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
@@ -198,7 +198,7 @@ def test_missing_losses_are_counted_as_asked(missing):
     kept = where if missing == "worst_case" else where & (np.arange(400) < 360)
     log = tether.make_log(run.safe, world.optimized(2), None, taken.actions[kept], loss[kept])
     draws = tether.make_proposals(
-        run.safe, world.optimized(2), 1, 1000, np.random.default_rng([0, 2])
+        run.safe, world.optimized(2), 1, 1000, np.random.default_rng([0, 2, 7919])
     )
     expected = tether.calibrate(log, draws, alpha=0.3)
     assert round_.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-12)

@@ -83,7 +83,12 @@ def test_mixture_counts_know_who_served():
         logged_by=mixture,
     )  # fmt: skip
     draws = tether.make_proposals(
-        run.safe, tether.Gaussian(0.1), 1, 1000, np.random.default_rng([0, 3]), logged_by=mixture
+        run.safe,
+        tether.Gaussian(0.1),
+        1,
+        1000,
+        np.random.default_rng([0, 3, 7919]),
+        logged_by=mixture,
     )
     assert found.log_beta == tether.calibrate(log, draws, alpha=0.1).log_beta
 

@@ -54,7 +54,8 @@ def _checked(history: History) -> list[Assumption]:
         Assumption(
             CHECKED,
             "The safe policy is the one the run began with",
-            "Its fingerprint is compared whenever the store is opened.",
+            "Its fingerprint, and its scores of stored actions, are compared whenever the run is "
+            "taken up again.",
         ),
         Assumption(
             CHECKED,
@@ -108,32 +109,26 @@ def _coverage(history: History) -> Assumption:
 
 
 def _assumed(history: History) -> list[Assumption]:
-    several = len({each.policy for each in history.rounds}) > 1
-    return [
-        Assumption(
-            ASSUMED,
-            "Contexts keep coming from where they came",
-            "A shift monitor sees what its score shows of them, and no more.",
+    assumed = {
+        "Contexts keep coming from where they came": (
+            "A shift monitor sees what its score shows of them, and no more."
         ),
-        Assumption(
-            ASSUMED,
-            "Actions were carried out as chosen, and losses are what they cost",
-            "Nothing inside a store can tell.",
+        "Actions were carried out as chosen, and losses are what they cost": (
+            "Nothing inside a store can tell."
         ),
-        *[
-            Assumption(
-                ASSUMED,
-                "Past policies may be taken as one mixture",
-                "With several past policies this stands in for all orders in which the rows could "
-                "have come; it is exact for one.",
-            )
-        ][: int(several)],
-        *[
-            Assumption(
-                ASSUMED,
-                "The last tethered policy is safe",
-                "Beta is measured against it rather than against the safe policy, and its own "
-                "risk is promised only on average.",
-            )
-        ][: int(history.against == "last")],
-    ]
+    }
+    if len({each.policy for each in history.rounds}) > 1:
+        assumed["Past policies may be taken as one mixture"] = (
+            "With several past policies this stands in for all orders in which the rows could have "
+            "come; it is exact for one."
+        )
+    if history.missing == "exclude":
+        assumed["Losses that never arrive are missing by chance"] = (
+            "Their rows are left out; if bad news is what goes missing, the risk looks too small."
+        )
+    if history.against == "last":
+        assumed["The last tethered policy is safe"] = (
+            "Beta is measured against it rather than against the safe policy, so what is promised "
+            "rests on each round before."
+        )
+    return [Assumption(ASSUMED, title, how) for title, how in assumed.items()]

@@ -43,6 +43,7 @@ def _chooser(rounds: Sequence[RoundRecord]) -> Markup:
         element("select", options, id="round"),
         element("button", "← Earlier", type="button", id="earlier"),
         element("button", "Later →", type="button", id="later"),
+        element("span", "or click on it in a chart above", class_="hint"),
         class_="chooser",
         hidden=True,
     )

@@ -63,7 +63,7 @@ def realized_risk(history: History) -> Chart:
     return Chart(
         "risk",
         "Realized risk, round by round",
-        "The mean loss of what each round did, with limits that hold at every time. A dot is at "
+        "The mean loss of each round's policy, with limits that hold at every time. A dot is at "
         "most alpha, an open triangle above it but within its limits, a full one clearly above; "
         "a ring is a round that the safe policy served alone.",
         alternative,

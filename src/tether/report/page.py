@@ -12,7 +12,7 @@ from typing import Any
 from tether.report import canvas, closer, lists, outcomes, reach
 from tether.report.markup import Markup, element, join
 from tether.report.numbers import count, interval, moment, number
-from tether.report.words import State, guarantee, state, waiting, written_beta
+from tether.report.words import State, guarantee, policy_name, state, waiting, written_beta
 from tether.rounds.history import History
 
 ICONS = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}
@@ -39,7 +39,7 @@ def render(history: History) -> str:
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{now.word}: {history.safe} · tether report"),
+        element("title", f"{now.word}: {now.sentence} · tether report"),
         element("link", rel="icon", href="data:,"),
         element("style", Markup(style)),
     )
@@ -126,7 +126,7 @@ def _opening(history: History, now: State) -> Markup:
                 element("span", ": ", class_="unseen"),
                 class_=f"state {now.kind}",
             ),
-            _unbroken(now.sentence, last.policy if last else None),
+            _unbroken(now.sentence, policy_name(last) if last else None),
         ),
         element("p", now.more, class_="more") if now.more else None,
         element("p", element("strong", promise), " ", why, class_="promise"),
@@ -154,7 +154,9 @@ def _glance(history: History) -> list[tuple[str, str, str]]:
         shown.append(
             (f"Realized risk, round {risk.number}", number(risk.loss.mean), interval(risk.loss))
         )
-    of = "suspended by the alarm" if history.alarm else last.policy or history.safe
+    of = "suspended by the alarm" if history.alarm else policy_name(last) or "optimized policy"
+    if last.calibration is None or not last.calibration.exists:
+        of = "safe policy only"
     shown.append((f"Beta, round {last.number}", written_beta(last), of))
     paid = next((each for each in reversed(history.rounds) if each.reward), None)
     if paid is not None and paid.reward is not None:

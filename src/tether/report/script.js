@@ -81,7 +81,7 @@
     plot.tabIndex = 0;
     plot.setAttribute("role", "group");
     plot.setAttribute("aria-label", `${plot.dataset.title}: the arrow keys read the rounds, Enter looks into one`);
-    plot.addEventListener("pointermove", (event) => {
+    const point = (event) => {
       const { svg, points, box } = shown();
       const frame = svg.getBoundingClientRect();
       const x = ((event.clientX - frame.left) / frame.width) * box.width;
@@ -90,10 +90,14 @@
         if (Math.abs(point[0] - x) < Math.abs(points[nearest][0] - x)) nearest = index;
       });
       show(nearest, false);
-    });
-    plot.addEventListener("pointerleave", () => show(-1));
+    };
+    plot.addEventListener("pointermove", point);
+    plot.addEventListener("pointerdown", point);
+    // A finger that taps wants to read the point, and cannot hover: the tip stays until it is
+    // elsewhere. A mouse that clicks has read it already.
+    plot.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(-1); });
     plot.addEventListener("blur", () => show(-1));
-    plot.addEventListener("click", look);
+    plot.addEventListener("click", (event) => { if (event.pointerType !== "touch") look(); });
     plot.addEventListener("keydown", (event) => {
       const last = tips.length - 1;
       const to = {

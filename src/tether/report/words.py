@@ -10,7 +10,8 @@ from tether.report.numbers import beta, count, moment, number
 from tether.rounds.history import History, RoundRecord
 
 MISSING = {
-    "wait": "a round whose losses are awaited is not calibrated on until enough have arrived",
+    "wait": "nothing is calibrated until enough losses of every round have arrived, and those "
+    "still missing then count as the worst possible",
     "worst_case": "a loss that has not arrived counts as the worst possible",
     "exclude": "rows without a loss are left out, as if their absence said nothing",
 }
@@ -45,7 +46,7 @@ def state(history: History) -> State:
         return State(
             "safe", "Safe only", f"The safe policy serves round {last.number} alone.", why.strip()
         )
-    name = last.policy or "the optimized policy"
+    name = policy_name(last) or "the optimized policy"
     if math.isinf(last.calibration.log_beta):
         how = f"Round {last.number} serves {name} whole."
     else:
@@ -92,9 +93,16 @@ def waiting(history: History) -> str:
     )
 
 
+def policy_name(each: RoundRecord) -> str | None:
+    """The name of a round's optimized policy, where it has one that says more than its number."""
+    return None if each.policy == f"round {each.number}" else each.policy
+
+
 def round_label(each: RoundRecord) -> str:
     """A round by its number and its policy."""
-    return f"Round {each.number}, {each.policy or 'the safe policy'}"
+    if each.policy is None:
+        return f"Round {each.number}, the safe policy"
+    return f"Round {each.number}" + (f", {each.policy}" if policy_name(each) else "")
 
 
 def written_beta(each: RoundRecord) -> str:

@@ -28,6 +28,8 @@ from tether.rounds.terms import Terms
 
 FEWEST, MOST, IN_CONTEXT = 1_000, 100_000, 16
 """Draws of each policy for a calibration: as many as rows, within limits; or in each context."""
+APART = 7919
+"""Part of the seed of these draws, so that no stream the user holds is the same."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def calibrate_round(
         take(contexts, np.flatnonzero(used)),
         log,
         draws,
-        np.random.default_rng([terms.seed, number]),
+        np.random.default_rng([terms.seed, number, APART]),
     )
     found = calibrate(
         log,

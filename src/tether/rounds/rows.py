@@ -17,6 +17,9 @@ from tether.rounds.store import read_terms
 _NUMBERS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
 _TYPES = (np.int32, np.int32, np.bool_, np.float64, np.float64, np.float64)
 
+AT_ONCE = 100_000
+"""How many rows are read at a time, so that the database's copy of them stays small."""
+
 
 @dataclass
 class Rows:
@@ -61,16 +64,18 @@ class Rows:
 
     def refresh(self, connection: sql.Connection) -> None:
         """Read what was written since the last time."""
-        self._read_actions(connection)
-        self._read_reports(connection)
+        while self._read_actions(connection):
+            pass
+        while self._read_reports(connection):
+            pass
 
-    def _read_actions(self, connection: sql.Connection) -> None:
+    def _read_actions(self, connection: sql.Connection) -> bool:
         table = schema.actions
         chosen = [table.c[name] for name in ("context", "action", *_NUMBERS)]
         query = sql.select(*chosen).where(table.c.id > len(self)).order_by(table.c.id)
-        fresh = connection.execute(query).fetchall()
+        fresh = connection.execute(query.limit(AT_ONCE)).fetchall()
         if not fresh:
-            return
+            return False
         contexts, actions, *numbers = zip(*fresh, strict=True)
         for_contexts, for_actions = read_codecs(connection)
         self.contexts = _joined(self.contexts, for_contexts.decode(contexts))
@@ -82,20 +87,21 @@ class Rows:
         self.loss = np.concatenate([self.loss, unknown])
         self.reward = np.concatenate([self.reward, unknown])
         self.report = np.concatenate([self.report, np.zeros(len(fresh), np.int64)])
+        return True
 
-    def _read_reports(self, connection: sql.Connection) -> None:
+    def _read_reports(self, connection: sql.Connection) -> bool:
         table = schema.reports
-        query = sql.select(table.c.action, table.c.number, table.c.loss, table.c.reward).where(
-            table.c.number > self.last_report
-        )
-        fresh = connection.execute(query).fetchall()
+        chosen = [table.c[name] for name in ("action", "number", "loss", "reward")]
+        query = sql.select(*chosen).where(table.c.number > self.last_report)
+        fresh = connection.execute(query.order_by(table.c.number).limit(AT_ONCE)).fetchall()
         if not fresh:
-            return
+            return False
         action, number, loss, reward = zip(*fresh, strict=True)
         place = np.array(action, dtype=np.int64) - 1
         self.report[place] = number
         self.loss[place] = np.array(loss, dtype=np.float64)
         self.reward[place] = np.array(reward, dtype=np.float64)
+        return True
 
 
 def read_codecs(connection: sql.Connection) -> tuple[Codec, Codec]:
