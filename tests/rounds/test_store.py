@@ -270,7 +270,7 @@ except StoreError as error:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://user:hush@host/runs", "SQLite, or PostgreSQL by psycopg, got 'mysql'"),
+        ("mysql://user:hush@host/runs", r"SQLite or PostgreSQL \(by psycopg\), got 'mysql'"),
         ("postgresql+nonsense://user:hush@host/runs", "got 'postgresql\\+nonsense'"),
         ("postgresql://user:hush@host:port/runs", r"got 'postgresql://user:\*\*\*@host:port"),
         ("://user:hush@host", r"got '://user:\*\*\*@host"),

@@ -215,7 +215,7 @@ def _engine(url: str | Path, create: bool) -> sql.Engine:
         return engine
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
         raise ValueError(
-            f"store must be SQLite, or PostgreSQL by psycopg, got {parsed.drivername!r}"
+            f"store must be SQLite or PostgreSQL (by psycopg), got {parsed.drivername!r}"
         )
     memory = parsed.database in (None, "", ":memory:")
     if not memory and not create and not Path(str(parsed.database)).is_file():
