@@ -62,7 +62,8 @@ def _described(value: Any) -> str | None:
     if isinstance(value, (list, tuple)):
         parts = [_described(item) for item in value]
     elif isinstance(value, dict):
-        parts = [_described(item) for pair in sorted(value.items(), key=repr) for item in pair]
+        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
+        parts = [_described(item) for pair in ordered for item in pair]
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
         parts = [_described(vars(value))]
     else:
