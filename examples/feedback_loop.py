@@ -166,9 +166,7 @@ def draw(found: dict[str, np.ndarray], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e8e8e8", lw=0.8)
         axis.set_axisbelow(True)
-    left.text(
-        ROUNDS + 0.6, expected[-1], "naive, as it expects", color=RED, fontsize=10.5, va="center"
-    )
+    left.text(ROUNDS + 0.6, expected[-1], "naive: expected", color=RED, fontsize=10.5, va="center")
     left.set_title("Patients harmed in 100", loc="left", fontsize=12, pad=10)
     right.set_title("Gain of a treatment", loc="left", fontsize=12, pad=10)
     about = (
