@@ -95,6 +95,14 @@ def test_the_naive_procedure_breaks_where_the_controller_holds(feedback_loop):
     assert (mean <= alpha + 3 * error).all()
 
 
+def test_the_feedback_loop_is_drawn(feedback_loop, tmp_path):
+    pytest.importorskip("matplotlib")
+    found = feedback_loop.simulated(2)
+    feedback_loop.draw(found, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    assert "Tether harms at most" in feedback_loop.readings(found)[0]
+
+
 def test_an_optimizer_that_sees_calibration_rows_shows(feedback_loop, monkeypatch):
     def every_row(run):
         run._refresh()
