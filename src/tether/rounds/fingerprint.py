@@ -23,8 +23,8 @@ PROBES = 256
 def fingerprint(policy: Any) -> str | None:
     """A policy's own `fingerprint` (text, or a function that gives it), or a digest of its parts.
 
-    None where a part is neither numbers nor text nor a policy of these, such as a function: then
-    only the scores tell.
+    What a tethered policy remembers once it has been used is no part of it. None where a part is
+    neither numbers nor text nor a policy of these, such as a function: then only the scores tell.
     """
     own = getattr(policy, "fingerprint", None)
     if own is not None:
@@ -62,7 +62,8 @@ def _described(value: Any) -> str | None:
     if isinstance(value, (list, tuple)):
         parts = [_described(item) for item in value]
     elif isinstance(value, dict):
-        parts = [_described(item) for pair in sorted(value.items(), key=repr) for item in pair]
+        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
+        parts = [_described(item) for pair in ordered for item in pair]
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
         made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
         parts = [_described(made_of)]
