@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from tether import demo
+from tether import demo, demo_rounds
+from tether.rounds import read_history
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +63,19 @@ def test_without_scikit_learn_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"tether\[demo\]"):
         demo.run(tmp_path)
+
+
+def test_the_rounds_follow_the_model_further_and_leave_a_store_and_a_report(tmp_path):
+    said = []
+    rounds = demo_rounds.run_rounds(tmp_path, show=said.append)
+    assert len(rounds) == demo_rounds.ROUNDS
+    assert rounds[0].beta == 0
+    assert all(each.pending == 0 for each in rounds)
+    assert rounds[-1].reward.lower > rounds[0].reward.upper  # clearly more are spared
+    losses = sum(each.loss.mean * each.loss.count for each in rounds[1:])
+    assert losses / sum(each.loss.count for each in rounds[1:]) < 0.06
+    assert read_history(tmp_path / "demo.db").rounds == rounds
+    assert f"Report: {tmp_path / 'report.html'}" in said
+    assert "<svg" in (tmp_path / "report.html").read_text()
+    again = demo_rounds.run_rounds(tmp_path, show=said.append)  # the old store is replaced
+    assert [each.beta for each in again] == [each.beta for each in rounds]

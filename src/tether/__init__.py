@@ -4,6 +4,8 @@ Keeps an optimized policy on a tether to a safe one: from a log of what the safe
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tether import monitor
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, Curve
@@ -39,12 +41,16 @@ from tether.risk import (
     sweep,
 )
 
+if TYPE_CHECKING:
+    from tether.rounds import Controller
+
 __all__ = [
     "BudgetedClip",
     "Calibration",
     "Categorical",
     "Claims",
     "Clip",
+    "Controller",
     "Curve",
     "Family",
     "FunctionPolicy",
@@ -77,3 +83,12 @@ __all__ = [
     "sweep",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The controller comes with a database library: it is imported when it is asked for."""
+    if name != "Controller":
+        raise AttributeError(f"module 'tether' has no attribute {name!r}")
+    from tether.rounds import Controller
+
+    return Controller

@@ -18,6 +18,7 @@ from tether import _record
 
 BAD_INPUT = 2
 NOTHING_PASSES = 3
+ALARM = 4
 """Exit codes beside 0."""
 
 Parameters = ParamSpec("Parameters")
@@ -31,7 +32,7 @@ def told(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         try:
             return command(*arguments, **options)
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, TypeError, OSError, ImportError) as error:
             message = escape(" ".join(str(error).split()))
             Console(stderr=True).print(
                 f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True

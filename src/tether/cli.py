@@ -1,6 +1,7 @@
 """The command line.
 
-Exit codes: 0 when a beta passes, 3 when none does (serve the safe policy), 2 for bad input.
+Exit codes: 0 when a beta passes, 3 when none does (serve the safe policy), 2 for bad input, 4 when
+an alarm stands.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import typer
 import tether
 from tether._terminal import NOTHING_PASSES, read_table, show, told
 from tether.risk import command
+from tether.rounds import command as rounds
 
 app = typer.Typer(
     help="Keep an optimized policy on a tether to a safe one.",
@@ -21,6 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(command.gcrc)
+app.command()(rounds.status)
+app.command()(rounds.report)
+app.command()(rounds.resume)
+app.command("export")(rounds.export_store)
+app.command("import")(rounds.import_store)
 
 
 @app.command()
@@ -124,12 +131,14 @@ def plan(
 @app.command()
 @told
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the picture.")] = Path(),
+    out: Annotated[Path, typer.Option(help="The folder for picture, store and report.")] = Path(),
 ) -> None:
     """Show what a tether does: whom to send to biopsy, on data that ships with scikit-learn."""
     from tether.demo import run
+    from tether.demo_rounds import run_rounds
 
     run(out)
+    run_rounds(out)
 
 
 def _values(option: str, texts: list[str]) -> float | dict[str, float]:

@@ -72,7 +72,7 @@ class Clinic:
         trained, logged, left = np.split(order, [TRAINED, TRAINED + LOGGED])
         self.rng, self.features, self.malignant = rng, features, malignant
         self.trained, self.left = trained, left
-        self.score = _trained_score(features[trained], malignant[trained])
+        self.score = trained_score(features[trained], malignant[trained])
         self.safe = Categorical.from_probabilities([WATCHED, 1 - WATCHED], actions=[WATCH, REFER])
         model = Categorical.from_logits(
             lambda x: np.column_stack([np.zeros(len(x)), (self.score(x) - BOLDNESS) / NOISE]),
@@ -121,7 +121,7 @@ def run(
             f"splits must be a whole number of at least 2, since a standard error is shown, got "
             f"{splits!r}"
         )
-    features, malignant = _patients()
+    features, malignant = patients()
     rows: dict[tuple[str, float | None], list[tuple[float, float]]] = {}
     for split in range(splits):
         clinic = Clinic(features, malignant, np.random.default_rng([seed, split]))
@@ -169,7 +169,8 @@ def readings(outcomes: list[Outcome]) -> tuple[str, str]:
     return missed, avoided
 
 
-def _patients() -> tuple[Floats, NDArray[np.bool_]]:
+def patients() -> tuple[Floats, NDArray[np.bool_]]:
+    """Measurements of every patient, and who has cancer."""
     try:
         from sklearn.datasets import load_breast_cancer
     except ImportError as error:
@@ -178,9 +179,10 @@ def _patients() -> tuple[Floats, NDArray[np.bool_]]:
     return data.data[:, :MEASUREMENTS], data.target == 0
 
 
-def _trained_score(
+def trained_score(
     features: Floats, malignant: NDArray[np.bool_]
 ) -> Callable[[Floats], NDArray[Any]]:
+    """The log-odds of cancer, by a logistic regression on these patients."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

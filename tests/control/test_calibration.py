@@ -8,6 +8,7 @@ import pytest
 import tether
 from tests.control import oracle
 from tests.control.test_exact import tables
+from tether import _record
 
 
 def calibrated(rows=600, alpha=0.1, seed=0, **how):
@@ -56,6 +57,54 @@ def test_diagnostics_by_hand():
     top = (made["draw_optimized"] - made["draw_safe"]).max()
     assert found.beyond == (made["optimized"] - made["safe"] > top).sum()
     assert found.warnings == ()
+
+
+def test_relative_weights_by_hand():
+    found, made = calibrated()
+    weight = oracle.clip_weights(made["safe"], made["optimized"], made["safe"], found.log_beta)
+    weight = np.sort((weight / weight.mean()).astype(float).ravel())
+    place = np.linspace(0, 1, 101) * (len(weight) - 1)  # between which two rows a quantile lies
+    below = np.floor(place).astype(int)
+    above = np.minimum(below + 1, len(weight) - 1)
+    expected = weight[below] + (place - below) * (weight[above] - weight[below])
+    assert len(found.relative_weights) == 101
+    assert found.relative_weights == pytest.approx(expected)
+    assert found.relative_weights[-1] > 1 > found.relative_weights[0]
+
+
+def test_relative_weights_at_the_ends():
+    safe_only, _ = calibrated(alpha=0.01)
+    assert safe_only.relative_weights == pytest.approx(np.ones(101))  # all rows count the same
+    far = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50), log_mix=np.full(50, 900.0))
+    none = tether.calibrate(far, tether.Proposals([0.0], [0.0], log_mix=[-900.0]), alpha=0.1)
+    assert none.relative_weights == (0.0,) * 101  # the test point is e^1800 times heavier
+
+
+def test_from_dict_inverts_to_dict():
+    for alpha in (0.1, 0.9, 0.01):
+        found, _ = calibrated(alpha=alpha)
+        for content in (
+            found.to_dict(),
+            json.loads(json.dumps(_record.encode(found.to_dict()), allow_nan=False)),
+        ):
+            again = tether.Calibration.from_dict(content)
+            assert again == found
+            assert again.to_dict() == found.to_dict()
+            assert isinstance(again.relative_weights, tuple)
+            assert str(again) == str(found)
+
+
+def test_from_dict_names_what_is_lacking(tmp_path):
+    found, _ = calibrated()
+    content = found.to_dict()
+    del content["relative_weights"], content["constraints"]
+    with pytest.raises(ValueError, match=r"it lacks relative_weights, constraints$"):
+        tether.Calibration.from_dict(content)
+    with pytest.raises(TypeError, match="content must be a mapping, got list"):
+        tether.Calibration.from_dict([content])
+    _record.write(tmp_path / "half.json", "calibration", content)
+    with pytest.raises(ValueError, match=r"half.json: this is no whole calibration"):
+        tether.Calibration.load(tmp_path / "half.json")
 
 
 def test_save_and_load(tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from tether.control import diagnostics, summary
 from tether.control.condition import Constraint
 from tether.control.stability import instability, leave_one_out
 from tether.control.weights import Weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,17 @@ class Calibration:
         return float(max(share.max(), last))
 
     @cached_property
+    def relative_weights(self) -> tuple[float, ...]:
+        """How unequal the rows are at beta: the 0 %, 1 %, …, 100 % quantiles of weight over mean.
+
+        All are 1 where every row counts the same, and 0 where no row counts at all.
+        """
+        share, _ = self._shares
+        mean = float(share.mean())
+        relative = share / mean if mean > 0 else share
+        return tuple(np.quantile(relative, np.linspace(0, 1, 101)).tolist())
+
+    @cached_property
     def acceptance(self) -> float:
         """The share of its draws that a rejection sampler keeps; nan for a family that says not."""
         return float(np.exp(self._evidence.log_acceptance(self.reached)))
@@ -186,6 +201,16 @@ class Calibration:
         log_beta, risk = diagnostics.risk_curve(chosen[name], self._evidence, self.log_beta, points)
         return Curve(frozen(log_beta), frozen(risk))
 
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the calibrated risk along beta, with alpha, beta and the neighbourhood of beta.
+
+        Draws into the matplotlib axes `ax` or into a figure of its own, which is returned; pyplot
+        is left alone. Needs the extra `plot`.
+        """
+        from tether.report.plot import plot_calibration
+
+        return plot_calibration(self, ax)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, diagnostics included, as plain values."""
         plain = {name: getattr(self, name) for name in (*_STATED, *_DERIVED)}
@@ -209,14 +234,27 @@ class Calibration:
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; all of it is there except the log itself."""
         saved = _record.read(path, "calibration")
-        lacking = [name for name in (*_STATED, *_DERIVED, "curves") if name not in saved]
+        try:
+            return cls.from_dict(saved)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`, whether or not `content` has been JSON in between."""
+        if not isinstance(content, Mapping):
+            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
+        needed = (*_STATED, *_DERIVED, "constraints", "curves")
+        lacking = [name for name in needed if name not in content]
         if lacking:
-            raise ValueError(f"{path} is no whole calibration: it lacks {', '.join(lacking)}")
+            raise ValueError(f"this is no whole calibration: it lacks {', '.join(lacking)}")
+        saved = _record.decode(dict(content))
         stated = {name: saved[name] for name in _STATED}
         stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
         loaded = cls(**stated)
         loaded.__dict__.update({name: saved[name] for name in _DERIVED})
-        loaded.__dict__["warnings"] = tuple(saved["warnings"])
+        for name in ("warnings", "relative_weights"):
+            loaded.__dict__[name] = tuple(saved[name])
         loaded.__dict__["_curves"] = {
             name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
             for name, curve in saved["curves"].items()
@@ -250,6 +288,7 @@ _DERIVED = (
     "smoothness",
     "effective_sample_size",
     "max_weight",
+    "relative_weights",
     "acceptance",
     "beyond",
     "warnings",

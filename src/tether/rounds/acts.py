@@ -1,0 +1,81 @@
+"""Writing actions down before anyone carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import NDArray
+
+from tether._check import Floats
+from tether.rounds import alarms, schema
+from tether.rounds.codec import Codec
+from tether.rounds.errors import RoundOverError
+from tether.rounds.rows import read_codecs
+from tether.rounds.store import Store, last, read_terms, write_terms
+from tether.rounds.watch import Watch
+
+
+def write_actions(
+    store: Store,
+    watch: Watch,
+    *,
+    number: int,
+    served: int,
+    alarm: int | None,
+    contexts: Any,
+    actions: NDArray[Any],
+    calibration: NDArray[np.bool_],
+    scores: Mapping[str, Floats | None],
+) -> NDArray[np.int64] | None:
+    """Actions with their scores, in one transaction; their ids.
+
+    None, and nothing is written, where the alarm that stands is not the one the caller knew of.
+    """
+    rows: list[dict[str, Any]] = [{"round": number, "served": served} for _ in actions]
+    columns: dict[str, list[Any]] = {
+        name: _plain(values, len(rows)) for name, values in scores.items()
+    }
+    columns["calibration"] = calibration.tolist()
+    try:
+        with store.writing() as connection:
+            latest = last(connection, schema.rounds.c.number)
+            if latest != number:
+                raise RoundOverError(
+                    f"round {number} is over: round {latest} has begun, and takes the actions now"
+                )
+            if alarms.standing(connection) != alarm:
+                return None
+            for_contexts, for_actions = _codecs(connection, contexts, actions)
+            columns["context"] = for_contexts.encode("contexts", contexts)
+            columns["action"] = for_actions.encode("actions", actions)
+            first = 1 + last(connection, schema.actions.c.id)
+            columns["id"] = list(range(first, first + len(rows)))
+            for name, values in columns.items():
+                for row, value in zip(rows, values, strict=True):
+                    row[name] = value
+            connection.execute(schema.actions.insert(), rows)
+            if watch.of_contexts:
+                watch.look(connection)
+    except BaseException:
+        watch.forget()
+        raise
+    return np.arange(first, first + len(rows))
+
+
+def _codecs(connection: sql.Connection, contexts: Any, actions: Any) -> tuple[Codec, Codec]:
+    """As the run's first actions fixed them; these are the first if there are none."""
+    if "actions" in read_terms(connection):
+        return read_codecs(connection)
+    first = Codec.of("contexts", contexts), Codec.of("actions", actions)
+    write_terms(connection, {"contexts": first[0].to_dict(), "actions": first[1].to_dict()})
+    return first
+
+
+def _plain(values: Floats | None, count: int) -> list[float | None]:
+    """Numbers as the database wants them, which has null and no NaN."""
+    if values is None:
+        return [None] * count
+    return [None if value != value else value for value in values.tolist()]

@@ -1,0 +1,164 @@
+"""One round: acting under the policy that was calibrated, and hearing what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether import _ask
+from tether._check import Floats
+from tether._contexts import settled
+from tether.control.calibration import Calibration
+from tether.policies.tethered import Tethered
+from tether.rounds.evidence import SAFE, Deployed
+
+if TYPE_CHECKING:
+    from tether.rounds.controller import Controller
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Actions that are in the store, with the ids under which their losses are reported.
+
+    It may be used where an array of the actions is wanted.
+    """
+
+    ids: NDArray[np.int64]
+    actions: NDArray[Any]
+    contexts: Any
+    """What they answer; their number where there are no contexts."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.actions)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.actions[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
+
+
+class Round:
+    """A round that has begun: `policy` acts, until the next round begins or an alarm is raised.
+
+    `calibration` is None where there was nothing to calibrate; `note` then says why the safe
+    policy serves.
+    """
+
+    def __init__(
+        self,
+        run: Controller,
+        number: int,
+        calibration: Calibration | None,
+        note: str,
+        deployed: Deployed | None,
+    ) -> None:
+        self.number, self.calibration, self.note = number, calibration, note
+        self._run, self._deployed = run, deployed
+
+    @property
+    def policy(self) -> Any:
+        """What acts while no alarm stands: the tethered policy, or the safe one."""
+        return self._run.safe if self._deployed is None else self._deployed.policy
+
+    @property
+    def beta(self) -> float:
+        """How far the optimized policy may pull away; 0 where the safe policy serves."""
+        return 0.0 if self._deployed is None else self._deployed.policy.beta
+
+    def act(self, contexts: Any, rng: np.random.Generator) -> Taken:
+        """One action in each context, durable before it is returned; a number asks for so many.
+
+        While an alarm stands the safe policy acts. Each row is assigned to training or to
+        calibration here, by chance and for good.
+        """
+        _ask.generator(rng)
+        contexts = settled(contexts)
+        while True:
+            alarm = self._run._alarm()
+            deployed = self._deployed if alarm is None else None
+            policy = self._run.safe if deployed is None else deployed.policy
+            kind = "safe" if deployed is None else "tethered"
+            actions = _ask.draw(kind, policy, contexts, rng)
+            taken = self._keep(contexts, actions, deployed, alarm, rng)
+            if taken is not None:
+                return taken
+
+    def record(self, contexts: Any, actions: Any, rng: np.random.Generator) -> Taken:
+        """Take in actions that the safe policy took elsewhere, before there was this store.
+
+        Only a round of the safe policy can: nobody else's log says what the safe policy does.
+        """
+        _ask.generator(rng)
+        actions = np.asarray(actions)
+        contexts = settled(contexts, actions)
+        if self._deployed is not None:
+            raise ValueError(
+                f"round {self.number} is not a round of the safe policy: begin one with "
+                f"`run.begin()` to record what the safe policy did"
+            )
+        while True:
+            taken = self._keep(contexts, actions, None, self._run._alarm(), rng)
+            if taken is not None:
+                return taken
+
+    def observe(self, ids: Any, losses: Any, rewards: Any = None) -> None:
+        """Report what actions cost: see `Controller.observe`."""
+        self._run.observe(ids, losses, rewards)
+
+    def __repr__(self) -> str:
+        note = f", note={self.note!r}" if self.note else ""
+        return f"Round({self.number}, beta={self.beta:.6g}{note})"
+
+    def _keep(
+        self,
+        contexts: Any,
+        actions: NDArray[Any],
+        deployed: Deployed | None,
+        alarm: int | None,
+        rng: np.random.Generator,
+    ) -> Taken | None:
+        """Score and store; None where an alarm came in between, and nothing was stored."""
+        log_safe = _ask.score("safe", self._run.safe, contexts, actions, drew=deployed is None)
+        log_optimized, log_prob = None, log_safe
+        if deployed is not None:
+            log_optimized = _ask.score("optimized", deployed.optimized, contexts, actions)
+            log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
+        ids = self._run._write_actions(
+            number=self.number,
+            served=SAFE if deployed is None else self.number,
+            alarm=alarm,
+            contexts=contexts,
+            actions=actions,
+            scores={"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob},
+            rng=rng,
+        )
+        return None if ids is None else Taken(ids, actions, contexts)
+
+
+def _log_prob(
+    deployed: Deployed,
+    contexts: Any,
+    actions: NDArray[Any],
+    log_safe: Floats,
+    log_optimized: Floats,
+) -> Floats:
+    """The density of what acted; NaN where it takes a normalizer that only draws could tell."""
+    policy: Tethered = deployed.policy
+    if policy.actions is not None and not isinstance(contexts, int):
+        return policy.log_prob(contexts, actions)
+    plain = policy.family.normalized or np.isinf(policy.log_beta)
+    if not plain and deployed.log_psi is None:
+        return np.full(len(actions), np.nan)
+    log_reference = log_safe
+    if deployed.reference != SAFE:
+        log_reference = _ask.score("last tethered", policy.safe, contexts, actions)
+    log_psi = 0.0 if plain else deployed.log_psi
+    return policy.family.log_density(log_reference, log_optimized, policy.log_beta, log_psi)

@@ -1,0 +1,50 @@
+"""Stores to test on: SQLite in a file, and PostgreSQL on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rounds import postgres
+from tests.rounds.nursery import Nursery
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[postgres.Server]:
+    """One PostgreSQL server for all tests."""
+    reason = postgres.missing()
+    if reason:
+        pytest.skip(reason)
+    server = postgres.Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Where the processes come from that run beside the tests' own."""
+    with Nursery(tmp_path_factory.mktemp("nursery")) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A store that is not there yet, in a file."""
+    return f"sqlite:///{tmp_path / 'run.db'}"
+
+
+@pytest.fixture
+def postgres_url(server: postgres.Server) -> Iterator[str]:
+    """A store that is not there yet, in an empty database of its own."""
+    url = server.database()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """A store that is not there yet, on each of the two databases."""
+    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    return str(request.getfixturevalue(name))

@@ -1,0 +1,79 @@
+"""Processes that are killed at any moment: nothing that was returned is lost, nothing is half."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.rounds.invariants import Audit, read_tables
+from tests.rounds.nursery import KILLED
+from tests.rounds.test_outages import first_rounds
+from tests.rounds.worker import open_run
+
+
+@pytest.fixture
+def folder():
+    """In memory where that can be had: kill -9 does not ask what reached the disk."""
+    memory = Path("/dev/shm")
+    found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    yield found
+    shutil.rmtree(found)
+
+
+@pytest.mark.parametrize("call", ["act", "observe", "withdraw", "resume", "begin"])
+def test_kill_9_before_and_after_every_statement_of_a_call(folder, nursery, call):
+    made, path, journal = folder / "made.db", folder / "run.db", folder / "journal"
+    with open_run(str(made)) as run:
+        taken = first_rounds(run)
+        if call == "resume":
+            run.observe(taken.ids, np.ones(len(taken)))
+        before = read_tables(run)
+    ended, trip, kept = KILLED, 0, []
+    while ended == KILLED:
+        for each in folder.glob("run.db*"):
+            each.unlink()
+        shutil.copy(made, path)
+        journal.write_text("")
+        trip += 1
+        given = {"url": str(path), "journal": str(journal), "call": call, "trip": trip}
+        ended = nursery.run("one_call", **given)
+        after = Audit(str(path), journal, before).look()
+        kept.append(after != before)
+    assert kept == sorted(kept), "a later kill kept less than an earlier one"
+    assert sum(kept) > 1, "no kill came between a commit and a return"
+    assert len(kept) > 10 + sum(kept)
+    assert len(after["tether_alarms"]) == (call in ("observe", "resume"))
+
+
+def test_kill_9_at_any_moment_of_a_round(folder, nursery):
+    tables = kill_again_and_again(nursery, folder, f"sqlite:///{folder / 'run.db'}", times=70)
+    assert len(tables["tether_rounds"]) > 5
+
+
+def test_kill_9_at_any_moment_of_a_round_on_postgresql(folder, postgres_url, nursery):
+    tables = kill_again_and_again(nursery, folder, postgres_url, times=20)
+    assert len(tables["tether_rounds"]) > 1
+
+
+def kill_again_and_again(nursery, folder, url, times):
+    """So often around commits and at returns, and as often at random moments."""
+    journal, rng = folder / "journal", np.random.default_rng(5)
+    journal.touch()
+    audit, longest = Audit(url, journal), 0.0
+    trips = rng.permutation(np.linspace(1, 40, times).astype(int)).tolist()
+    for life in range(times):
+        given = {"url": url, "journal": str(journal), "seed": life}
+        started = time.perf_counter()
+        assert nursery.run("live", trip=trips[life], **given) == KILLED
+        audit.look()
+        if life:  # the first waits for the nursery
+            longest = max(longest, min(time.perf_counter() - started, 0.2))
+        delay = rng.uniform(0, longest)
+        assert nursery.run("live", kill_after=delay, **given) == KILLED
+        tables = audit.look()
+    return tables

@@ -1,0 +1,131 @@
+"""Several processes on one store: one begins a round, and none loses what another writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.rounds.invariants import Audit, check_whole, read_tables
+from tests.rounds.nursery import KILLED
+from tests.rounds.test_store import act
+from tests.rounds.worker import CONTEXTS, named, open_run, read_journal
+from tether.rounds import StoreError, store
+
+
+@pytest.fixture
+def begun(store_url):
+    """A store with one round of the safe policy, all reported, so that there is a beta."""
+    with open_run(store_url) as run:
+        _, taken = act(run, rows=60)
+        run.observe(taken.ids, 0.01 + 0.13 * taken.actions)
+    return store_url
+
+
+def together(nursery, folder, jobs):
+    """Start the jobs, let all of them go at the same moment, wait; what they wrote down."""
+    journal, gate = folder / "journal", folder / "gate"
+    common = {"journal": str(journal), "gate": str(gate)}
+    children = [nursery.start(job, **given, **common) for job, given in jobs]
+    nursery.open(gate, journal, len(jobs))
+    assert [nursery.wait(child) for child in children] == [0] * len(jobs)
+    return read_journal(journal)
+
+
+def test_one_of_several_begins_a_round_and_the_others_go_on(begun, tmp_path, nursery):
+    jobs = [("begin", {"url": begun, "name": f"tilt {number}"}) for number in range(4)]
+    lines = together(nursery, tmp_path, jobs)
+    won = [line for line in lines if line["what"] == "begun"]
+    lost = [line for line in lines if line["what"] == "taken"]
+    assert [line["round"] for line in won] == [2]
+    assert len(lost) == 3
+    for line in lost:
+        assert "round 2 was begun by another process" in line["message"]
+        assert "run.round" in line["message"]
+    acts = [line for line in lines if line["what"] == "act"]
+    assert [line["round"] for line in acts] == [2] * 4
+    with open_run(begun) as run:
+        tables = read_tables(run)
+        check_whole(tables)  # with the scores of the policy that won, among others
+        assert len(tables["tether_actions"]) == 60 + 4 * 20
+        assert [row["policy"] for row in tables["tether_rounds"]] == [None, won[0]["name"]]
+        assert run.round.beta == won[0]["beta"] > 0
+        for part in tables["tether_columns"]:
+            if (part["round"], part["name"]) == (2, "log_optimized_all"):
+                values = np.frombuffer(part["values"]).reshape(part["count"], -1)
+    expected = named(won[0]["name"]).log_prob_all(np.arange(CONTEXTS))
+    assert all(np.isclose(expected, row).all(axis=1).any() for row in values)
+
+
+def test_actions_and_losses_of_several_processes_are_all_kept(begun, tmp_path, nursery):
+    with open_run(begun) as run:
+        run.begin(named("tilt 2"), name="tilt 2")
+        audit = Audit(begun, tmp_path / "journal", before=read_tables(run))
+    jobs = [("act_and_observe", {"url": begun, "times": 12, "seed": seed}) for seed in range(4)]
+    lines = together(nursery, tmp_path, jobs)
+    given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
+    assert sorted(given) == list(range(61, 61 + len(given)))
+    tables = audit.look()
+    assert len(tables["tether_reports"]) == len(tables["tether_actions"]) == 60 + len(given)
+
+
+def test_of_two_reports_of_one_action_one_is_kept(begun, tmp_path, nursery):
+    with open_run(begun) as run:
+        rng = np.random.default_rng(0)
+        run.begin().act(rng.integers(CONTEXTS, size=25), rng)
+    jobs = [("report", {"url": begun, "loss": loss}) for loss in (0.25, 0.5, 0.75)]
+    lines = together(nursery, tmp_path, jobs)
+    kept = {line["ids"][0]: line["losses"][0] for line in lines if line["what"] == "observe"}
+    accepted = [line for line in lines if line["what"] == "observe"]
+    assert len(accepted) == len(kept) == 25
+    refused = [line["message"] for line in lines if line["what"] == "refused"]
+    assert len(refused) == 50
+    assert all("reported already (1 of 1)" in message for message in refused)
+    with open_run(begun) as run:
+        reports = {row["action"]: row["loss"] for row in read_tables(run)["tether_reports"]}
+    assert {number: reports[number] for number in kept} == kept
+
+
+def test_processes_that_begin_in_turn_share_their_scores(begun):
+    with open_run(begun) as one, open_run(begun) as other:
+        rng = np.random.default_rng(0)
+        for number, run in enumerate([one, other, one, other, other, one], start=2):
+            current = run.begin(named(f"tilt {number}"), name=f"tilt {number}")
+            assert current.number == number
+            taken = current.act(rng.integers(CONTEXTS, size=20), rng)
+            one.observe(taken.ids, 0.01 + 0.13 * taken.actions)
+        check_whole(read_tables(other))
+
+
+def test_a_writer_that_never_ends_is_not_waited_for_without_end(
+    begun, tmp_path, monkeypatch, nursery
+):
+    monkeypatch.setattr(store, "BUSY", 1)
+    journal = tmp_path / "journal"
+    child = nursery.start("hold", url=begun, journal=str(journal), gate="")
+    nursery.await_ready(journal)
+    with open_run(begun) as run:
+        with pytest.raises(StoreError, match=r"could not write .*lock.* Nothing of it was kept"):
+            run.begin()
+        assert run.round.number == 1
+        assert nursery.wait(child, kill_after=0) == KILLED
+        assert run.begin().number == 2
+
+
+def test_a_child_process_makes_its_own_connections(begun, tmp_path, nursery):
+    """As a server does that loads everything and then forks its workers."""
+    lines = together(nursery, tmp_path, [("forks", {"url": begun})])
+    found = {line["what"]: line["ids"] for line in lines if "ids" in line}
+    assert sorted(found["parent"] + found["child"]) == list(range(61, 61 + 2 * 20 * 3))
+
+
+def test_isolation_that_the_server_prefers_does_not_matter(server, postgres_url, tmp_path, nursery):
+    with open_run(postgres_url) as run:
+        act(run, rows=60)
+    name = postgres_url.split("@/")[1].split("?")[0]
+    server.tell(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    jobs = [
+        ("act_and_observe", {"url": postgres_url, "times": 8, "seed": seed}) for seed in range(4)
+    ]
+    lines = together(nursery, tmp_path, jobs)
+    given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
+    assert sorted(given) == list(range(61, 61 + len(given)))
