@@ -50,6 +50,8 @@ class Task:
         path = self.out / f"{name}.svg"
         with mpl.rc_context({"svg.hashsalt": "tether", "svg.fonttype": "none"}):
             figure.savefig(path, metadata={"Date": None})
+        if "matplotlib.pyplot" in sys.modules:  # it keeps every figure that it made
+            sys.modules["matplotlib.pyplot"].close(figure)
         return path
 
     def close(self) -> None:
