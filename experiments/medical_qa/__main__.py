@@ -106,8 +106,8 @@ def combined(task: harness.Task, questions: Questions) -> list[dict]:
     first = round(task["learning"] * questions.count)
     table = learned.features(questions)
     names = ["learned", *task["scores"]]
-    found = np.empty((len(names), len(alphas), task["splits"], 2))
-    for split in range(task["splits"]):
+    found = np.empty((len(names), len(alphas), task["learned_splits"], 2))
+    for split in range(task["learned_splits"]):
         order = shuffled(task, questions, split)
         label = np.where(
             np.isin(questions.question, order[:first]), questions.supported.astype(int), -1
@@ -138,7 +138,7 @@ def combined(task: harness.Task, questions: Questions) -> list[dict]:
                 "its_recall_error": one["recall_error"],
                 "gain": gain,
                 "gain_error": error,
-                "splits": task["splits"],
+                "splits": task["learned_splits"],
                 "learning_questions": first,
                 "calibration_questions": cut - first,
                 "its_calibration_questions": cut,

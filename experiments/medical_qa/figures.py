@@ -43,11 +43,11 @@ def methods(task: harness.Task, rows: Sequence[dict]) -> None:
         top.set_title(score)
     axes[0, 0].set_ylabel("false among kept")
     axes[1, 0].set_ylabel("true claims kept")
-    style.label(axes[0, 0], 0.038, 0.052, "gCRC", style.BLUE, ha="right")
-    style.label(axes[0, 0], 0.071, 0.052, "LTT", style.GREEN)
-    style.label(axes[0, 0], 0.062, 0.024, "monotonized CRC", style.ORANGE, ha="left", va="top")
-    style.label(axes[0, 1], 0.071, 0.072, "false share = alpha", ha="right", va="top")
-    style.label(axes[0, 1], 0.06, 0.052, "CRC (dashed)\nfalls on gCRC", style.GREY, va="top")
+    style.label(axes[0, 0], 0.04, 0.046, "gCRC", style.BLUE, ha="right")
+    style.label(axes[0, 0], 0.06, 0.046, "LTT", style.GREEN)
+    style.label(axes[0, 0], 0.064, 0.025, "monotonized\nCRC", style.ORANGE, va="top")
+    style.label(axes[0, 0], 0.003, 0.071, "dashed: equal to alpha")
+    style.label(axes[1, 1], 0.045, 0.4, "grey dashes: CRC,\nmuch the same as gCRC", style.GREY)
     task.figure("methods", figure)
 
 
@@ -58,6 +58,8 @@ def learned(task: harness.Task, rows: Sequence[dict]) -> None:
     style.band(left, alphas, _column(rows, "recall"), _column(rows, "recall_error"), style.PURPLE)
     single = _column(rows, "its_recall")
     style.band(left, alphas, single, _column(rows, "its_recall_error"), style.BLUE)
+    for panel in (left, right):
+        panel.set(xlim=(0, max(alphas) * 1.05), xticks=np.arange(0, max(alphas) + 1e-9, 0.01))
     left.set(ylim=(0, 1), xlabel="alpha", ylabel="true claims kept")
     left.set_title("Recall")
     middle = len(alphas) // 3
@@ -102,18 +104,13 @@ def sources(task: harness.Task, rows: Sequence[dict]) -> None:
         panel.set_title(f"alpha = {100 * alpha:g} %")
     first = np.atleast_1d(axes)[0]
     first.set_yticklabels([f"{name}\n{_size(rows, name):,} questions" for name in names])
-    low, high = first.get_xlim()
-    for place, (text, colour) in enumerate(
-        (("one threshold for all", style.ORANGE), ("one a source", style.BLUE))
+    for way, text, colour, shift in (
+        ("one for all", "  one for all", style.ORANGE, 0.13),
+        ("one a source", "  one a source", style.BLUE, -0.13),
     ):
-        style.label(
-            first,
-            low + 0.02 * (high - low),
-            len(names) - 0.5 - 0.17 * place,
-            text,
-            colour,
-            fontsize=7,
-        )
+        row = next(row for row in rows if (row["source"], row["threshold"]) == (names[0], way))
+        edge = 100 * (row["false_share"] + 2 * row["false_share_error"])
+        style.label(first, edge, shift, text, colour)
     task.figure("sources", figure)
 
 
