@@ -125,6 +125,7 @@ def draw(task: harness.Task, rows: Sequence[dict]) -> None:
         for panel in (left, right):
             panel.set_ylim(-0.6, len(chosen) - 0.4)
             panel.margins(x=0.12)
+            panel.locator_params(axis="x", nbins=5)
         left.set_title(f"{name}: true risk (alpha {chosen[0]['alpha']:g})")
         right.set_title(chosen[0]["power_is"])
     task.figure("peers", figure)
