@@ -62,7 +62,8 @@ class Task:
 
         lines = [
             f"command: python -m experiments.{self.name}{' --quick' if self.quick else ''}",
-            f"seconds: {time.time() - self.started:.0f}",
+            f"seconds: {time.time() - self.started:.0f} "
+            f"(of the processor: {time.process_time():.0f})",
             f"machine: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
             f"Python {platform.python_version()}",
             f"versions: tether {tether.__version__}, numpy {np.__version__}, "
