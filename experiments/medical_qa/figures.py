@@ -104,13 +104,13 @@ def sources(task: harness.Task, rows: Sequence[dict]) -> None:
         panel.set_title(f"alpha = {100 * alpha:g} %")
     first = np.atleast_1d(axes)[0]
     first.set_yticklabels([f"{name}\n{_size(rows, name):,} questions" for name in names])
-    for way, text, colour, shift in (
-        ("one for all", "  one for all", style.ORANGE, 0.13),
-        ("one a source", "  one a source", style.BLUE, -0.13),
+    for way, colour, shift, side in (
+        ("one for all", style.ORANGE, 0.13, -1),
+        ("one a source", style.BLUE, -0.13, 1),
     ):
         row = next(row for row in rows if (row["source"], row["threshold"]) == (names[0], way))
-        edge = 100 * (row["false_share"] + 2 * row["false_share_error"])
-        style.label(first, edge, shift, text, colour)
+        edge = 100 * (row["false_share"] + side * 2 * row["false_share_error"]) + side * 0.04
+        style.label(first, edge, shift, way, colour, ha="left" if side > 0 else "right")
     task.figure("sources", figure)
 
 
