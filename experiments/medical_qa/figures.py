@@ -115,4 +115,4 @@ def sources(task: harness.Task, rows: Sequence[dict]) -> None:
 
 
 def _size(rows: Sequence[dict], name: str) -> int:
-    return next(row["questions"] for row in rows if row["source"] == name)
+    return int(next(row["questions"] for row in rows if row["source"] == name))
