@@ -50,6 +50,8 @@ class Task:
         path = self.out / f"{name}.svg"
         with mpl.rc_context({"svg.hashsalt": "tether", "svg.fonttype": "none"}):
             figure.savefig(path, metadata={"Date": None})
+        if "matplotlib.pyplot" in sys.modules:  # it keeps every figure that it made
+            sys.modules["matplotlib.pyplot"].close(figure)
         return path
 
     def close(self) -> None:
@@ -60,7 +62,8 @@ class Task:
 
         lines = [
             f"command: python -m experiments.{self.name}{' --quick' if self.quick else ''}",
-            f"seconds: {time.time() - self.started:.0f}",
+            f"seconds: {time.time() - self.started:.0f} "
+            f"(of the processor: {time.process_time():.0f})",
             f"machine: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
             f"Python {platform.python_version()}",
             f"versions: tether {tether.__version__}, numpy {np.__version__}, "

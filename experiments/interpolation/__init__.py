@@ -1,0 +1,1 @@
+"""Between two policies: which draws are kept and which are not, along beta."""

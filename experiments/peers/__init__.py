@@ -1,0 +1,1 @@
+"""Tether beside its peers, on the tasks that they can express."""
