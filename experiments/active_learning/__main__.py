@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Run, write, and return the rows of the summary."""
     task = harness.begin(__file__, arguments)
     found = run(task, list(cases(task)))
-    summary = [row for case, rows in found.items() for row in summarize(case, rows, task["seeds"])]
+    summary = [row for case, rows in found.items() for row in summarize(case, rows)]
     task.table("summary", summary)
     task.table("iterations", [row for case, rows in found.items() for row in unfold(case, rows)])
     for name, draw in pictures.ALL.items():
@@ -42,7 +42,7 @@ def column(rows: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     return rows[..., COLUMNS.index(name)]
 
 
-def summarize(case: Case, rows: NDArray[np.float64], seeds: int) -> list[dict[str, Any]]:
+def summarize(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
     """A row a method: risk, how often only the safe policy was served, and test errors."""
     safe = column(rows, "risk")[:, case.methods.index("safe only"), 1]
     table = []
@@ -60,7 +60,7 @@ def summarize(case: Case, rows: NDArray[np.float64], seeds: int) -> list[dict[st
             "alpha": case.alpha,
             "gamma": case.gamma,
             "method": method,
-            "seeds": seeds,
+            "seeds": len(rows),
             "iterations": last,
             "safe_risk": safe.mean(),
         }

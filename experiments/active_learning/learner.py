@@ -59,7 +59,7 @@ class Learner:
         self.safe_rows = len(self.actions) - split
         self.log_mix = world.safe.log_prob_all(1)[0]
         self.monitor = tether.monitor.RiskMonitor(alpha)
-        self.monitor.update(world.infeasible[self.actions])
+        self.alarm = self.monitor.update(world.infeasible[self.actions]).alarm
         start = (settings["constant"], settings["noise"])
         features, labels = world.features[self.actions], self.observed
         if settings["fitted"]:
@@ -81,7 +81,7 @@ class Learner:
         if aware:
             taken = self.actions[self.trains]
             scores = scores + self.settings["awareness"] * log_feasibility(
-                world.features[taken], world.infeasible[taken], world.features
+                world.scaled[taken], world.infeasible[taken], world.scaled
             )
         return tether.Pool(scores)
 
@@ -118,7 +118,7 @@ class Learner:
             self.log_mix = tether.mixture_log_density([self.log_mix, deployed], [rows, 1])
         self.actions = np.append(self.actions, action)
         self.trains = np.append(self.trains, trains)
-        self.monitor.update(self.world.infeasible[action])
+        self.alarm = self.monitor.update(self.world.infeasible[action]).alarm
         return float(self.world.infeasible[action[0]])
 
     def errors(self) -> tuple[float, float]:
@@ -142,14 +142,14 @@ def learn(
     if method.train_share is not None:
         settings = {**settings, "train_share": method.train_share}
     learner = Learner(world, alpha, settings, np.random.default_rng([seed, 1]))
-    rows = [(np.nan, np.nan, learner.monitor.report.alarm, *learner.errors())]
+    rows = [(np.nan, np.nan, learner.alarm, *learner.errors())]
     online = 0.0
     for _ in range(settings["iterations"]):
         log_beta, policy = _policy(learner, method, online)
         risk = float(np.exp(policy.log_prob_all(1)[0]) @ world.infeasible)
         loss = learner.acquire(policy)
         online += settings["online_step"] * (alpha - loss)
-        rows.append((risk, log_beta, learner.monitor.report.alarm, *learner.errors()))
+        rows.append((risk, log_beta, learner.alarm, *learner.errors()))
     return np.array(rows)
 
 

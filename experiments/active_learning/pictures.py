@@ -67,7 +67,7 @@ def held(found: dict[Case, Floats]) -> Any:
 
 def alphas(found: dict[Case, Floats]) -> Any:
     """Mean deployed risk against alpha; hollow where the safe policy itself exceeds alpha."""
-    chosen = [case for case in found if case.design != "printed"]
+    chosen = [case for case in found if case.design in ("held", "steeper")]
     names = list(dict.fromkeys(case.name for case in chosen))
     figure, axes = style.panels(len(names), width=3.6, height=3.1)
     for panel, name in zip(np.atleast_1d(axes), names, strict=True):

@@ -48,7 +48,7 @@ def cases(task: Task) -> Iterator[Case]:
         chosen = shared | table
         for name, gamma in table["gamma"].items():
             for alpha in chosen["alphas"]:
-                left_out = ("alphas", "gamma", "methods", "seeds", "processes")
+                left_out = ("alphas", "gamma", "methods", "seeds", "processes", "only_kept")
                 settings = {key: value for key, value in chosen.items() if key not in left_out}
                 yield Case(design, name, alpha, gamma, tuple(chosen["methods"]), settings)
 
@@ -66,24 +66,26 @@ def run_block(case: Case, seeds: range) -> NDArray[np.float64]:
 
 
 def run(task: Task, chosen: list[Case]) -> dict[Case, NDArray[np.float64]]:
-    """Every block of every case; those kept in `seeds/` from an earlier run are not run again."""
+    """Every block of every case; those kept in `seeds/` from an earlier run are not run again.
+
+    The paper's alpha comes first. With the setting `only_kept`, none is run at all.
+    """
     kept = task.out / "seeds"
     kept.mkdir(exist_ok=True)
-    starts = range(0, task["seeds"], BLOCK)
     blocks = [
         (case, range(start, min(start + BLOCK, task["seeds"])), _file(kept, case, start))
-        for start in starts
-        for case in chosen
+        for case in sorted(chosen, key=lambda case: (case.design != "printed", case.alpha != 0.2))
+        for start in range(0, task["seeds"], BLOCK)
     ]
+    if task["only_kept"]:
+        blocks = [block for block in blocks if block[2].is_file()]
     lacking = [block for block in blocks if task.quick or not block[2].is_file()]
     began = time.time()
     for done, _ in enumerate(_worked(lacking, task["processes"]), 1):
         if not task.quick:
             print(f"{done} of {len(lacking)} blocks, {time.time() - began:.0f} s", flush=True)
-    return {
-        case: np.concatenate([np.load(file) for each, _, file in blocks if each is case])
-        for case in chosen
-    }
+    rows = {case: [np.load(file) for each, _, file in blocks if each is case] for case in chosen}
+    return {case: np.concatenate(found) for case, found in rows.items() if found}
 
 
 def _worked(blocks: list[Any], processes: int) -> Iterator[None]:

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 
 WIDEST = (1e-5, 1e5)
 """Where σ₀ and σₙ² are sought."""
+STEPS = 8
+"""Steps of Newton's method, each of at most 4 in any weight."""
 
 
 class Surrogate:
@@ -80,23 +82,18 @@ def fitted(features: Floats, labels: Floats, constant: float, noise: float) -> S
     return found
 
 
-def log_feasibility(
-    features: Floats, infeasible: NDArray[np.bool_], asked: Floats, steps: int = 8
-) -> Floats:
-    """Log of how likely each row asked about is feasible: logistic regression, unit ridge.
+def log_feasibility(rows: Floats, infeasible: NDArray[np.bool_], asked: Floats) -> Floats:
+    """Log of how likely each row asked about is feasible: logistic regression with a unit ridge.
 
-    The slopes are penalized, the constant is not; Newton's method from nothing.
+    Columns are taken to be on one scale. The slopes are penalized, the constant is not.
     """
-    center, scale = asked.mean(axis=0), np.maximum(asked.std(axis=0), 1e-12)
-    rows = np.column_stack([np.ones(len(features)), (features - center) / scale])
-    ridge = np.diag([1e-6] + [1.0] * features.shape[1])
+    rows = np.column_stack([np.ones(len(rows)), rows])
+    ridge = np.diag([1e-6] + [1.0] * (rows.shape[1] - 1))
     weights = np.zeros(rows.shape[1])
-    for _ in range(steps):
+    for _ in range(STEPS):
         likely = 1 / (1 + np.exp(-rows @ weights))
         slope = rows.T @ (likely - ~infeasible) + ridge @ weights
         bend = (rows * (likely * (1 - likely))[:, None]).T @ rows + ridge
-        move = linalg.solve(bend, slope, assume_a="pos")
+        move = np.linalg.solve(bend, slope)
         weights = weights - move * min(1.0, 4.0 / max(np.abs(move).max(), 1e-12))
-    return -np.logaddexp(
-        0.0, -(np.column_stack([np.ones(len(asked)), (asked - center) / scale]) @ weights)
-    )
+    return -np.log1p(np.exp(-(asked @ weights[1:] + weights[0])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,12 @@ class World:
     test_features: Floats
     test_labels: Floats
     safe: Pool
+
+    @cached_property
+    def scaled(self) -> Floats:
+        """The features of the pool, each with mean 0 and deviation 1."""
+        centered = self.features - self.features.mean(axis=0)
+        return np.asarray(centered / np.maximum(centered.std(axis=0), 1e-12))
 
     def observe(
         self, actions: NDArray[Any], settings: Mapping[str, Any], rng: np.random.Generator

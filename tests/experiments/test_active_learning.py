@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import tether
 from experiments.active_learning import learner, surrogate, worlds
 from experiments.active_learning.__main__ import main
+
+import tether
 
 SETTINGS = {
     "initial": 40,
@@ -80,8 +81,8 @@ def test_feasibility_is_the_logistic_regression_of_scikit_learn():
     asked = rng.normal(size=(300, 3)) * [1, 5, 0.1] + [0, 2, 0]
     rows = asked[:60]
     infeasible = rng.random(60) < 1 / (1 + np.exp(2 * rows[:, 0] + 0.3 * rows[:, 1]))
-    found = surrogate.log_feasibility(rows, infeasible, asked)
     scaled = (asked - asked.mean(axis=0)) / asked.std(axis=0)
+    found = surrogate.log_feasibility(scaled[:60], infeasible, scaled)
     peer = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(scaled[:60], ~infeasible)
     np.testing.assert_allclose(found, peer.predict_log_proba(scaled)[:, 1], atol=1e-3)
 
