@@ -13,7 +13,7 @@ import tether
 from experiments.active_learning.surrogate import Surrogate, fitted, log_feasibility
 from experiments.active_learning.worlds import World
 
-COLUMNS = ("risk", "log_beta", "alarm", "error", "error_of_all")
+COLUMNS = ("risk", "log_beta", "error", "error_of_all", "alarm")
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,7 @@ uncertain *and* feasible. `online` moves beta with each loss (conformal decision
 
 
 class Learner:
-    """A training set, a calibration log, and the mixture of the policies that produced the log.
-
-    Its monitor sees every loss, also those of training rows; it only watches.
-    """
+    """A training set, a calibration log, and the mixture of the policies that produced the log."""
 
     def __init__(
         self, world: World, alpha: float, settings: Mapping[str, Any], rng: np.random.Generator
@@ -58,8 +55,6 @@ class Learner:
         self.trains = np.arange(len(self.actions)) < split
         self.safe_rows = len(self.actions) - split
         self.log_mix = world.safe.log_prob_all(1)[0]
-        self.monitor = tether.monitor.RiskMonitor(alpha)
-        self.alarm = self.monitor.update(world.infeasible[self.actions]).alarm
         start = (settings["constant"], settings["noise"])
         features, labels = world.features[self.actions], self.observed
         if settings["fitted"]:
@@ -88,19 +83,19 @@ class Learner:
     def calibrate(self, optimized: tether.Pool, family: str) -> tether.Calibration:
         """Beta from the calibration log, whose rows several policies produced."""
         safe, taken = self.world.safe, self.actions[~self.trains]
-        logged_by = tether.Pool(self.log_mix)
-        log = tether.make_log(
-            safe,
-            optimized,
-            None,
-            taken,
+        drawn = [policy.sample(self.settings["draws"], self.rng) for policy in (safe, optimized)]
+        # Every candidate's score is at hand, which is quicker than asking the policies again.
+        tables = (safe.log_prob_all(1)[0], optimized.log_prob_all(1)[0], self.log_mix)
+        rows = [table[taken] for table in tables]
+        scores = [table[np.concatenate(drawn)] for table in tables]
+        log = tether.Log(
             self.world.infeasible[taken],
-            logged_by=logged_by,
+            *rows[:2],
+            log_mix=rows[2],
             safe_share=self.safe_rows / len(taken),
         )
-        proposals = tether.make_proposals(
-            safe, optimized, None, self.settings["draws"], self.rng, logged_by=logged_by
-        )
+        source = np.repeat(["safe", "optimized"], self.settings["draws"])
+        proposals = tether.Proposals(*scores[:2], log_mix=scores[2], source=source)
         return tether.calibrate(log, proposals, alpha=self.alpha, family=family)
 
     def acquire(self, policy: Any) -> float:
@@ -114,12 +109,17 @@ class Learner:
             self.surrogate.add(row, label)
         else:
             rows = np.count_nonzero(~self.trains)
-            deployed = policy.log_prob_all(1)[0]
-            self.log_mix = tether.mixture_log_density([self.log_mix, deployed], [rows, 1])
+            columns = [self.log_mix, policy.log_prob_all(1)[0]]
+            self.log_mix = tether.mixture_log_density(columns, [rows, 1])
         self.actions = np.append(self.actions, action)
         self.trains = np.append(self.trains, trains)
-        self.alarm = self.monitor.update(self.world.infeasible[action]).alarm
         return float(self.world.infeasible[action[0]])
+
+    def alarms(self) -> NDArray[np.bool_]:
+        """Whether a monitor of every loss, training rows' too, had raised an alarm by each row."""
+        report = tether.monitor.RiskMonitor(self.alpha).update(self.world.infeasible[self.actions])
+        never = len(self.actions) + 1
+        return np.arange(1, never) >= (report.alarm_at or never)
 
     def errors(self) -> tuple[float, float]:
         """Test mean squared error: of the training rows' model, and of the model of all labels."""
@@ -142,15 +142,15 @@ def learn(
     if method.train_share is not None:
         settings = {**settings, "train_share": method.train_share}
     learner = Learner(world, alpha, settings, np.random.default_rng([seed, 1]))
-    rows = [(np.nan, np.nan, learner.alarm, *learner.errors())]
+    rows = [(np.nan, np.nan, *learner.errors())]
     online = 0.0
     for _ in range(settings["iterations"]):
         log_beta, policy = _policy(learner, method, online)
         risk = float(np.exp(policy.log_prob_all(1)[0]) @ world.infeasible)
         loss = learner.acquire(policy)
         online += settings["online_step"] * (alpha - loss)
-        rows.append((risk, log_beta, learner.alarm, *learner.errors()))
-    return np.array(rows)
+        rows.append((risk, log_beta, *learner.errors()))
+    return np.column_stack([rows, learner.alarms()[settings["initial"] - 1 :]])
 
 
 def _policy(learner: Learner, method: Method, online: float) -> tuple[float, tether.Policy]:

@@ -34,6 +34,13 @@ class Case:
     settings: Mapping[str, Any]
 
     @property
+    def rank(self) -> int:
+        """What is run first: the printed design, the paper's alpha, the other alphas, variants."""
+        if self.design == "held":
+            return 1 if self.alpha == 0.2 else 2
+        return {"printed": 0, "steeper": 2, "variants": 3}[self.design]
+
+    @property
     def title(self) -> str:
         """What to call it, also as a file: anything that changes it changes the last part."""
         stated = json.dumps([self.gamma, self.methods, dict(self.settings)], sort_keys=True)
@@ -68,15 +75,16 @@ def run_block(case: Case, seeds: range) -> NDArray[np.float64]:
 def run(task: Task, chosen: list[Case]) -> dict[Case, NDArray[np.float64]]:
     """Every block of every case; those kept in `seeds/` from an earlier run are not run again.
 
-    The paper's alpha comes first. With the setting `only_kept`, none is run at all.
+    With the setting `only_kept`, none is run at all.
     """
     kept = task.out / "seeds"
     kept.mkdir(exist_ok=True)
     blocks = [
         (case, range(start, min(start + BLOCK, task["seeds"])), _file(kept, case, start))
-        for case in sorted(chosen, key=lambda case: (case.design != "printed", case.alpha != 0.2))
+        for case in chosen
         for start in range(0, task["seeds"], BLOCK)
     ]
+    blocks.sort(key=lambda block: (block[0].rank, block[1].start))
     if task["only_kept"]:
         blocks = [block for block in blocks if block[2].is_file()]
     lacking = [block for block in blocks if task.quick or not block[2].is_file()]
