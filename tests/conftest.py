@@ -1,9 +1,32 @@
-"""Random tests search anew on a person's machine, and are the same every time in CI."""
+"""Random tests search anew on a person's machine, and are the same every time in CI.
+
+Data files are looked for beside the checkout, unless `TETHER_DATA` names another folder.
+"""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("TETHER_DATA", str(BESIDE))
+
+
+@pytest.fixture
+def needs_data():
+    """A function that skips the test, saying why, when a data file cannot be had."""
+    from experiments import data
+
+    def need(*names):
+        try:
+            return [data.path(name) for name in names]
+        except data.DataMissing as missing:
+            pytest.skip(str(missing))
+
+    return need

@@ -132,7 +132,8 @@ def draw(floors: list[dict[str, Any]], whole: list[dict[str, Any]]) -> Any:
             style.label(
                 panel, at, 0.04, f"{row['way']:.0%}", colour, ha="right" if shift < 0 else "left"
             )
-        panel.set(title=campaign, xlabel="click rate to keep, %", ylim=(0, 1.2))
+        panel.set(title=campaign, ylim=(0, 1.2))
+        panel.set_xlabel("click rate to keep, %\n(in colour: how much of the way was gone)")
         panel.set_xticks([100 * floor for floor in asked])
     first = np.atleast_1d(axes)[0]
     first.set_ylabel("click rate held out, %")
