@@ -38,24 +38,21 @@ def held(found: dict[Case, Floats]) -> Any:
     for place, case in enumerate(chosen):
         top, bottom = axes[:, place]
         for method, colour in COLOURS.items():
-            name = NAMES[method]
-            risk = _of(found, case, method, "risk")[:, 1:]
-            steps = np.arange(1, risk.shape[1] + 1)
-            style.band(top, steps, *_mean(risk), colour, label=name)
-            if method == "online":
+            risk = _of(found, case, method, "risk")
+            if risk is None:
                 continue
-            for column, line in (("error", "-"), ("error_of_all", ":")):
-                error = _of(found, case, method, column)
-                error = error / _of(found, case, method, "error")[:, :1]
-                if column == "error":
-                    style.band(bottom, np.arange(error.shape[1]), *_mean(error), colour)
-                else:
-                    bottom.plot(error.mean(axis=0), line, color=colour)
+            steps = np.arange(1, risk.shape[1])
+            style.band(top, steps, *_mean(risk[:, 1:]), colour, label=NAMES[method])
+            if method not in ("unconstrained", "clip", "safe only"):
+                continue
+            error, of_all = (_of(found, case, method, name) for name in ("error", "error_of_all"))
+            style.band(bottom, [0, *steps], *_mean(error / error[:, :1]), colour)
+            bottom.plot((of_all / error[:, :1]).mean(axis=0), ":", color=colour)
         top.axhline(case.alpha, color=style.INK, lw=0.9, ls=(0, (5, 3)))
         top.set(title=case.name, ylim=(0, 1), xlabel="iteration")
         bottom.set(xlabel="iteration")
         if place == 0:
-            style.label(top, 1, case.alpha + 0.012, f"alpha = {case.alpha:g}", va="bottom")
+            style.label(top, steps[-1], 0.03, "dashed: alpha", ha="right", va="bottom")
             top.set_ylabel("risk of the policy that picks")
             bottom.set_ylabel("test MSE, of the initial one")
             lines = [bottom.plot([], [], line, color=style.INK)[0] for line in ("-", ":")]
@@ -72,13 +69,15 @@ def alphas(found: dict[Case, Floats]) -> Any:
     figure, axes = style.panels(len(names), width=3.6, height=3.1)
     for panel, name in zip(np.atleast_1d(axes), names, strict=True):
         panel.plot([0.05, 0.35], [0.05, 0.35], color=style.INK, lw=0.9, ls=(0, (5, 3)))
-        for method, colour in COLOURS.items():
-            for case in (each for each in chosen if each.name == name):
-                mean, error = _mean(_of(found, case, method, "risk")[:, 1:].mean(axis=1))
-                unsafe = _of(found, case, "safe only", "risk")[:, 1].mean() > case.alpha
-                shift = (list(COLOURS).index(method) - 2) * 0.004
+        for case in (each for each in chosen if each.name == name):
+            unsafe = _of(found, case, "safe only", "risk")[:, 1].mean() > case.alpha
+            for place, (method, colour) in enumerate(COLOURS.items()):
+                risk = _of(found, case, method, "risk")
+                if risk is None:
+                    continue
+                mean, error = _mean(risk[:, 1:].mean(axis=1))
                 panel.errorbar(
-                    case.alpha + shift,
+                    case.alpha + (place - 2) * 0.005 + 0.03 * (case.design == "steeper"),
                     mean,
                     2 * error,
                     color=colour,
@@ -86,11 +85,13 @@ def alphas(found: dict[Case, Floats]) -> Any:
                     markersize=5.5,
                     markerfacecolor="white" if unsafe else colour,
                 )
-            panel.plot([], [], "o", color=colour, label=NAMES[method])
         panel.set(title=name, xlabel="alpha", ylim=(0, 1), xticks=[0.1, 0.2, 0.3])
-    style.label(np.atleast_1d(axes)[0], 0.315, 0.27, "risk = alpha", fontsize=8, ha="center")
-    np.atleast_1d(axes)[0].set_ylabel("mean risk over all iterations")
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    first = np.atleast_1d(axes)[0]
+    for method, colour in COLOURS.items():
+        first.plot([], [], "o", color=colour, label=NAMES[method])
+    first.plot([], [], "o", color=style.INK, markerfacecolor="white", label="safe policy not safe")
+    first.set_ylabel("mean risk over all iterations")
+    handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9)
     return figure
 
@@ -134,9 +135,14 @@ def printed(found: dict[Case, Floats]) -> Any:
 ALL = {"held": held, "alphas": alphas, "printed": printed}
 
 
-def _of(found: dict[Case, Floats], case: Case, method: str, column: str) -> Floats:
-    """Seeds × iterations of one column of one method."""
-    return found[case][:, case.methods.index(method), :, COLUMNS.index(column)]
+def _of(found: dict[Case, Floats], case: Case, method: str, column: str) -> Floats | None:
+    """Seeds × iterations of one column of one method; None where it was not run in this case."""
+    for each in found:
+        same = (each.name, each.alpha, each.gamma) == (case.name, case.alpha, case.gamma)
+        same &= each.design == case.design or (each.design, case.design) == ("variants", "held")
+        if same and method in each.methods:
+            return found[each][:, each.methods.index(method), :, COLUMNS.index(column)]
+    return None
 
 
 def _mean(values: Floats) -> tuple[Floats, Floats]:

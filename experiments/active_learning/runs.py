@@ -31,14 +31,15 @@ class Case:
     alpha: float
     gamma: float
     methods: tuple[str, ...]
+    seeds: int
     settings: Mapping[str, Any]
 
     @property
     def rank(self) -> int:
-        """What is run first: the printed design, the paper's alpha, the other alphas, variants."""
+        """What is run first: the printed design, the paper's alpha, variants, the other alphas."""
         if self.design == "held":
-            return 1 if self.alpha == 0.2 else 2
-        return {"printed": 0, "steeper": 2, "variants": 3}[self.design]
+            return 1 if self.alpha == 0.2 else 3
+        return {"printed": 0, "variants": 2, "steeper": 3}[self.design]
 
     @property
     def title(self) -> str:
@@ -57,7 +58,8 @@ def cases(task: Task) -> Iterator[Case]:
             for alpha in chosen["alphas"]:
                 left_out = ("alphas", "gamma", "methods", "seeds", "processes", "only_kept")
                 settings = {key: value for key, value in chosen.items() if key not in left_out}
-                yield Case(design, name, alpha, gamma, tuple(chosen["methods"]), settings)
+                methods, seeds = tuple(chosen["methods"]), chosen["seeds"]
+                yield Case(design, name, alpha, gamma, methods, seeds, settings)
 
 
 def run_block(case: Case, seeds: range) -> NDArray[np.float64]:
@@ -80,9 +82,9 @@ def run(task: Task, chosen: list[Case]) -> dict[Case, NDArray[np.float64]]:
     kept = task.out / "seeds"
     kept.mkdir(exist_ok=True)
     blocks = [
-        (case, range(start, min(start + BLOCK, task["seeds"])), _file(kept, case, start))
+        (case, range(start, min(start + BLOCK, case.seeds)), _file(kept, case, start))
         for case in chosen
-        for start in range(0, task["seeds"], BLOCK)
+        for start in range(0, case.seeds, BLOCK)
     ]
     blocks.sort(key=lambda block: (block[0].rank, block[1].start))
     if task["only_kept"]:

@@ -46,6 +46,12 @@ def test_click_rates_come_out_right_from_another_policys_rows():
     assert click_rate(target, rows).effective == pytest.approx(sum(weight) ** 2 / sum(weight**2))
 
 
+@pytest.fixture
+def men(needs_data):
+    needs_data(*(f"open_bandit_small/obd_{policy}_men.parquet" for policy in ("random", "bts")))
+
+
+@pytest.mark.usefixtures("men")
 def test_rows_under_their_own_policy_weigh_one():
     rows = load("random", "men")
     found = click_rate(uniform(34), rows)
@@ -67,6 +73,7 @@ def test_learned_policies_follow_the_counts_and_have_full_support():
     )
 
 
+@pytest.mark.usefixtures("men")
 def test_halves_share_no_row():
     rows = load("bts", "men")
     marked = Impressions(rows.position, np.arange(len(rows)), rows.click, rows.propensity)
@@ -74,6 +81,7 @@ def test_halves_share_no_row():
     assert sorted([*first.item, *second.item]) == list(range(len(rows)))
 
 
+@pytest.mark.usefixtures("men")
 def test_what_the_experiment_shows(tmp_path):
     rows = main(["--quick", "--out", str(tmp_path)])
     assert (tmp_path / "floors.svg").stat().st_size > 1000
