@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from experiments import data
 from experiments.active_learning import learner, surrogate, worlds
 from experiments.active_learning.__main__ import main
 
 import tether
+from experiments import data
 
 SETTINGS = {
     "initial": 40,
