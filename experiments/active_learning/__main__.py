@@ -43,14 +43,22 @@ def column(rows: NDArray[np.float64], name: str) -> NDArray[np.float64]:
 
 
 def summarize(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """A row a method: risk, how often only the safe policy was served, and test errors."""
-    safe = column(rows, "risk")[:, case.methods.index("safe only"), 1]
+    """A row a method: risk, how often only the safe policy was served, and test errors.
+
+    The last two columns compare within each seed: with the safe policy only, and the model of all
+    labels with that of the training rows.
+    """
+    last = case.settings["iterations"]
+    reference = case.methods.index("safe only")
+    safe, safe_error = (
+        column(rows, "risk")[:, reference, 1],
+        column(rows, "error")[:, reference, last],
+    )
     table = []
     for place, method in enumerate(case.methods):
         risk, missed, error, error_of_all = (
             column(rows, name)[:, place] for name in ("risk", "log_beta", "error", "error_of_all")
         )
-        last = case.settings["iterations"]
         early = risk[:, 1 : EARLY + 1].mean(axis=1)
         calibrated = METHODS[method].beta == "calibrated"
         none = np.isneginf(missed[:, 1:])
@@ -73,6 +81,8 @@ def summarize(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
         row |= _with_error("mse_initial", error[:, 0])
         row |= _with_error("mse", error[:, last])
         row |= _with_error("mse_all_labels", error_of_all[:, last])
+        row |= _with_error("mse_over_safe", error[:, last] / safe_error - 1)
+        row |= _with_error("all_labels_over_training", error_of_all[:, last] / error[:, last] - 1)
         table.append(row)
     return table
 

@@ -55,6 +55,7 @@ def held(found: dict[Case, Floats]) -> Any:
             style.label(top, steps[-1], 0.03, "dashed: alpha", ha="right", va="bottom")
             top.set_ylabel("risk of the policy that picks")
             bottom.set_ylabel("test MSE, of the initial one")
+        if place == len(chosen) // 2:
             lines = [bottom.plot([], [], line, color=style.INK)[0] for line in ("-", ":")]
             bottom.legend(lines, ["training rows", "all labels"], loc="upper right", fontsize=8)
     handles, labels = axes[0, 0].get_legend_handles_labels()
