@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         task.figure(name, draw(found))
     print_summary(summary)
     task.close()
+    with (task.out / "run.txt").open("a", encoding="utf-8") as file:
+        file.write((task.out / "seeds" / "blocks.txt").read_text(encoding="utf-8"))
     return summary
 
 

@@ -94,6 +94,8 @@ def run(task: Task, chosen: list[Case]) -> dict[Case, NDArray[np.float64]]:
     for done, _ in enumerate(_worked(lacking, task["processes"]), 1):
         if not task.quick:
             print(f"{done} of {len(lacking)} blocks, {time.time() - began:.0f} s", flush=True)
+    note = f"blocks of {BLOCK} seeds: {len(lacking)} run, {len(blocks) - len(lacking)} kept before"
+    (kept / "blocks.txt").write_text(note + "\n", encoding="utf-8")
     rows = {case: [np.load(file) for each, _, file in blocks if each is case] for case in chosen}
     return {case: np.concatenate(found) for case, found in rows.items() if found}
 
