@@ -78,7 +78,7 @@ def alphas(found: dict[Case, Floats]) -> Any:
                     continue
                 mean, error = _mean(risk[:, 1:].mean(axis=1))
                 panel.errorbar(
-                    case.alpha + (place - 2) * 0.005 + 0.03 * (case.design == "steeper"),
+                    case.alpha + (place - 2) * 0.005 + 0.012 * (case.design == "steeper"),
                     mean,
                     2 * error,
                     color=colour,
