@@ -1,0 +1,1 @@
+"""A real logged bandit: leaving uniform recommendations behind while clicks are kept."""

@@ -1,0 +1,174 @@
+"""The active-learning experiment: its parts against brute force, and what it must show."""
+
+import math
+
+import numpy as np
+import pytest
+from experiments.active_learning import learner, surrogate, worlds
+from experiments.active_learning.__main__ import main
+
+import tether
+from experiments import data
+
+SETTINGS = {
+    "initial": 40,
+    "iterations": 6,
+    "train_share": 0.5,
+    "train_probability": 0.3,
+    "constant": 0.5,
+    "noise": 0.2,
+    "fitted": False,
+    "curiosity": 10.0,
+    "label_noise": 0.05,
+    "infeasible_noise": 1.1,
+    "draws": 200,
+    "awareness": 1.0,
+    "online_step": 0.5,
+}
+
+
+def small_world(rng, size=60):
+    features = rng.normal(size=(size, 3))
+    component = (features[:, 0] - features[:, 0].min()) / np.ptp(features[:, 0])
+    infeasible = rng.random(size) < worlds.infeasibility(component, 0.2)
+    labels = features @ [1.0, -2.0, 0.5] + 3
+    safe = tether.Pool(6 * component)
+    return worlds.World(features, labels, infeasible, features[:20], labels[:20], safe)
+
+
+def kernel(a, b, constant):
+    return constant**2 + a @ b.T
+
+
+def test_surrogate_is_the_gaussian_process_of_its_kernel():
+    rng = np.random.default_rng(0)
+    rows, asked = 3 * rng.normal(size=(30, 4)) + 1, rng.normal(size=(7, 4))
+    labels = rng.normal(size=30) + 5
+    model = surrogate.Surrogate(0.7, 0.3)
+    model.add(rows[:10], labels[:10])
+    for row in range(10, 30):  # one by one, as the learner does
+        model.add(rows[row : row + 1], labels[row : row + 1])
+    inner = kernel(rows, rows, 0.7) + 0.3 * np.eye(30)
+    cross = kernel(asked, rows, 0.7)
+    weight = np.linalg.solve(inner, cross.T).T
+    np.testing.assert_allclose(model.mean(asked), weight @ labels, rtol=1e-9)
+    variance = np.diag(kernel(asked, asked, 0.7)) - (weight * cross).sum(axis=1)
+    np.testing.assert_allclose(model.variance(asked), variance, rtol=1e-8)
+    size = np.linalg.slogdet(inner)[1] + 30 * np.log(2 * np.pi)
+    evidence = -(labels @ np.linalg.solve(inner, labels) + size) / 2
+    assert model.log_evidence(rows, labels) == pytest.approx(evidence, rel=1e-9)
+
+
+def test_fitted_finds_what_scikit_learn_finds():
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
+
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(40, 3))
+    labels = rows @ [1.0, 0.5, 0.0] + 4 + 0.5 * rng.normal(size=40)
+    model = surrogate.fitted(rows, labels, 0.5, 0.5)
+    peer = GaussianProcessRegressor(DotProduct(0.5) + WhiteKernel(0.5)).fit(rows, labels)
+    assert model.constant == pytest.approx(peer.kernel_.k1.sigma_0, rel=1e-2)
+    assert model.noise == pytest.approx(peer.kernel_.k2.noise_level, rel=1e-2)
+    assert model.log_evidence(rows, labels) == pytest.approx(
+        peer.log_marginal_likelihood_value_, abs=1e-4
+    )
+
+
+def test_feasibility_is_the_logistic_regression_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(2)
+    asked = rng.normal(size=(300, 3)) * [1, 5, 0.1] + [0, 2, 0]
+    rows = asked[:60]
+    infeasible = rng.random(60) < 1 / (1 + np.exp(2 * rows[:, 0] + 0.3 * rows[:, 1]))
+    scaled = (asked - asked.mean(axis=0)) / asked.std(axis=0)
+    found = surrogate.log_feasibility(scaled[:60], infeasible, scaled)
+    peer = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(scaled[:60], ~infeasible)
+    np.testing.assert_allclose(found, peer.predict_log_proba(scaled)[:, 1], atol=1e-3)
+
+
+def test_feasibility_when_no_row_was_infeasible():
+    rows = np.random.default_rng(3).normal(size=(20, 2))
+    found = surrogate.log_feasibility(rows, np.zeros(20, dtype=bool), rows)
+    assert np.all(np.isfinite(found))
+    assert found.min() > np.log(0.9)
+
+
+def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count():
+    rng = np.random.default_rng(4)
+    world = small_world(rng)
+    state = learner.Learner(world, 0.4, SETTINGS, rng)
+    deployed, counts = [world.safe], [state.safe_rows]
+    for _ in range(12):
+        optimized = state.curious(aware=True)
+        found = state.calibrate(optimized, "clip")
+        policy = tether.Tethered(world.safe, optimized, found)
+        before = np.count_nonzero(~state.trains)
+        state.acquire(policy)
+        if np.count_nonzero(~state.trains) > before:
+            deployed.append(policy)
+            counts.append(1)
+    assert len(deployed) > 4
+    assert len({policy.log_beta for policy in deployed[1:]}) > 1
+    whole = tether.Mixture(deployed, counts)
+    np.testing.assert_allclose(state.log_mix, whole.log_prob_all(1)[0], atol=1e-12)
+    assert np.exp(state.log_mix).sum() == pytest.approx(1)
+    again = tether.make_log(
+        world.safe,
+        optimized,
+        None,
+        state.actions[~state.trains],
+        world.infeasible[state.actions[~state.trains]],
+        logged_by=whole,
+        safe_share=whole.weights[0],
+    )
+    rows = tether.Pool(state.log_mix).log_prob(len(again), state.actions[~state.trains])
+    np.testing.assert_allclose(again.log_mix, rows, atol=1e-12)
+
+
+def test_the_optimized_policy_never_sees_the_calibration_rows():
+    world = small_world(np.random.default_rng(5))
+    state = learner.Learner(world, 0.3, SETTINGS, np.random.default_rng(6))
+    before = state.curious(aware=True).log_prob_all(1)
+    world.infeasible[state.actions[~state.trains]] ^= True
+    flipped = world.infeasible[state.actions[state.trains]]
+    shared = np.isin(state.actions[state.trains], state.actions[~state.trains])
+    world.infeasible[state.actions[state.trains][shared]] = ~flipped[shared]
+    np.testing.assert_array_equal(state.curious(aware=True).log_prob_all(1), before)
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    out = tmp_path_factory.mktemp("active_learning")
+    try:
+        rows = main(["--quick", "--out", str(out)])
+    except data.DataMissing as missing:
+        pytest.skip(str(missing))
+    for name in ("summary.csv", "iterations.csv", "held.svg", "alphas.svg", "printed.svg"):
+        assert (out / name).stat().st_size > 500
+    return {(row["design"], row["data"], row["method"]): row for row in rows}
+
+
+def test_the_printed_settings_have_no_beta_and_the_safe_policy_is_served(summary):
+    row = summary["printed", "airfoil", "clip"]
+    assert row["safe_risk"] > 0.3  # the assumption fails: alpha is 0.2
+    assert row["only_safe"] > 0.7
+    assert row["risk"] - row["safe_risk"] < 0.05
+    assert summary["printed", "airfoil", "unconstrained"]["risk"] > 0.45
+
+
+@pytest.mark.parametrize("name", ["airfoil", "kin8nm"])
+def test_where_the_safe_policy_is_safe_the_tethered_one_is_and_others_are_not(summary, name):
+    tethered = summary["held", name, "clip"]
+    assert tethered["safe_risk"] < 0.2
+    assert tethered["risk"] < 0.2 + 3 * tethered["risk_se"]
+    assert tethered["risk"] > tethered["safe_risk"]
+    assert tethered["only_safe"] < 0.7
+    assert summary["held", name, "unconstrained"]["risk"] > 0.6
+    assert summary["variants", name, "online"]["risk"] > 0.3
+    aware = summary["variants", name, "clip, aware"]
+    assert aware["risk"] < 0.2 + 3 * aware["risk_se"]
+    for row in summary.values():
+        assert math.isfinite(row["mse"])
+        assert math.isfinite(row["mse_all_labels"])
