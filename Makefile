@@ -4,7 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types unit bench validity clean
+EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_optimization routing \
+  logged_bandit peers
+ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
+.PHONY: demo test lint types unit bench validity experiments clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -19,15 +23,18 @@ types: $(VENV)/test
 	$(BIN)/mypy
 
 unit: $(VENV)/test
-	$(BIN)/coverage run -m pytest
-	$(BIN)/coverage report
+	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report term
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
 validity: $(VENV)/test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.validity_thresholds
+	$(ALONE) $(BIN)/python -m benchmarks.validity
+	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
+	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity
+
+experiments: $(VENV)/test
+	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done
 
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'
@@ -35,6 +42,7 @@ $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
+	$(PIP) --no-deps pytorch-holo
 	touch $@
 
 $(VENV)/bench: $(VENV)/test
