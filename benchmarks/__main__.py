@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
-from benchmarks import sampling, thresholds
+from benchmarks import rounds, sampling, thresholds
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -114,6 +114,7 @@ def main() -> None:
     time_import()
     sampling.main()
     thresholds.main()
+    rounds.main()
 
 
 if __name__ == "__main__":
