@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,31 @@ from numpy.typing import NDArray
 
 from tether._check import Floats
 from tether.llm.completions import FILL, Tokens, filled
-from tether.llm.packing import packed
+from tether.llm.packing import chunks, packed
 from tether.llm.prompts import Prompt
-
-SHARED = 0.75
-"""The prompts are read apart from the completions if that leaves at most this share of tokens."""
 
 BASE = "__base__"
 """What PEFT calls the model without an adapter in a batch of several."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Completions to score: which prompt each continues, and which adapter each prompt has."""
+
+    prompts: list[Prompt]
+    group: NDArray[np.int64]
+    actions: Tokens
+    size: Tokens
+    names: list[str] | None
+
+    @property
+    def before(self) -> NDArray[np.int64]:
+        """How many tokens stand before each completion."""
+        return np.array([len(prompt) for prompt in self.prompts], dtype=np.int64)[self.group]
+
+    def named(self, which: NDArray[np.int64]) -> list[str] | None:
+        """The adapters of some prompts, where a batch has several."""
+        return None if self.names is None else [self.names[k] for k in which]
 
 
 @dataclass(frozen=True)
@@ -49,7 +67,7 @@ class Engine:
         before = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         drawn = np.full((len(prompts), width), FILL, dtype=np.int64)
         with self._acting([adapter]):
-            for rows in packed(group, before, np.full(len(prompts), width), self.batch_tokens):
+            for rows in packed(before, np.full_like(before, width), self.batch_tokens):
                 drawn[rows] = self._sample_batch(distinct, group[rows], width, ends, rng)
         return drawn
 
@@ -62,20 +80,31 @@ class Engine:
     ) -> Floats:
         """The log-probability of each completion under each adapter, a column for each.
 
-        Several adapters of the same weights go through the model in the same batches.
+        Several adapters of the same weights go through the model in the same batches. A prompt
+        that several completions continue is read once, and they go on from its cache.
         """
         distinct, group = _distinct(prompts)
-        count, several = len(prompts), len(adapters)
-        group = np.concatenate([group + k * len(distinct) for k in range(several)])
-        before = np.tile([len(prompt) for prompt in prompts], several)
-        size, actions = np.tile(size, several), np.tile(actions, (several, 1))
-        scores = np.empty(several * count)
+        several = len(adapters)
+        rows = _Rows(
+            prompts=[prompt for _ in adapters for prompt in distinct],
+            group=np.concatenate([group + k * len(distinct) for k in range(several)]),
+            actions=np.tile(actions, (several, 1)),
+            size=np.tile(size, several),
+            names=_names(adapters, len(distinct)),
+        )
+        scores = np.empty(len(rows.group))
+        alone = np.bincount(rows.group)[rows.group] == 1
         with self._acting(adapters):
-            for rows in packed(group, before, size, self.batch_tokens):
-                scores[rows] = self._score_batch(
-                    distinct, group[rows], actions[rows], size[rows], adapters
-                )
-        return scores.reshape(several, count).T
+            for some, found in self._score_whole(rows, np.flatnonzero(alone)):
+                scores[some] = found
+            for some, found in self._score_shared(rows, np.flatnonzero(~alone)):
+                scores[some] = found
+        if np.isnan(scores).any():
+            raise ValueError(
+                f"the model's scores are not numbers for {int(np.isnan(scores).sum())} of "
+                f"{len(scores)} completions: its logits hold NaN (weights of {self.model.dtype})"
+            )
+        return scores.reshape(several, len(prompts)).T
 
     def _sample_batch(
         self,
@@ -119,54 +148,61 @@ class Engine:
         aim = uniform[:, None] * running[:, -1:]
         return torch.searchsorted(running, aim, right=True)[:, 0]
 
-    def _score_batch(
-        self,
-        distinct: list[Prompt],
-        group: NDArray[np.int64],
-        actions: Tokens,
-        size: Tokens,
-        adapters: Sequence[str | None],
-    ) -> Floats:
-        widest = int(size.max())
+    def _score_whole(
+        self, rows: _Rows, which: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Scores of completions that have their prompts for themselves."""
+        before = rows.before[which]
+        for place in packed(before, rows.size[which], self.batch_tokens):
+            some = which[place]
+            tokens, there = self._right(rows.actions[some], int(rows.size[some].max()))
+            prompt, mask = self._left([rows.prompts[k] for k in rows.group[some]])
+            mask = torch.cat([mask, there[:, :-1].long()], dim=1)
+            joined = torch.cat([prompt, tokens[:, :-1]], dim=1)
+            found = self._forward(joined, mask, tokens.shape[1], rows.named(rows.group[some]))
+            yield some, self._at(found.logits, tokens, there)
+
+    def _score_shared(
+        self, rows: _Rows, which: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Scores of completions that continue the same prompts, each prompt read once."""
+        asked = np.unique(rows.group[which])
+        lengths = np.array([len(rows.prompts[k]) for k in asked], dtype=np.int64)
+        for chunk in chunks(lengths, self.batch_tokens):
+            read = np.sort(asked[chunk])
+            logits, cache, mask = self._read([rows.prompts[k] for k in read], rows.named(read))
+            mine = which[np.isin(rows.group[which], read)]
+            place = torch.as_tensor(np.searchsorted(read, rows.group[mine]), device=self._device)
+            first = torch.as_tensor(rows.actions[mine, 0], device=self._device)
+            scores = self.log_softmax(logits)[place, first].double().cpu().numpy()
+            more = np.flatnonzero(rows.size[mine] > 1)
+            before = rows.before[mine[more]]
+            for batch in packed(before, rows.size[mine[more]] - 1, self.batch_tokens):
+                inner = more[batch]
+                some = mine[inner]
+                tokens, there = self._right(rows.actions[some], int(rows.size[some].max()))
+                here = place[torch.as_tensor(inner, device=self._device)]
+                longer = torch.cat([mask[here], there[:, :-1].long()], dim=1)
+                names = rows.named(rows.group[some])
+                continued = _selected(cache, here)
+                width = tokens.shape[1] - 1
+                found = self._forward(tokens[:, :-1], longer, width, names, continued)
+                scores[inner] += self._at(found.logits, tokens[:, 1:], there[:, 1:])
+            yield mine, scores
+
+    def _right(self, actions: Tokens, widest: int) -> tuple[Any, Any]:
+        """Completions filled up on the right, and where they have tokens."""
         tokens = torch.as_tensor(actions[:, :widest], device=self._device)
         there = tokens != FILL
-        tokens = tokens.masked_fill(~there, 0)
-        asked, inverse = np.unique(group, return_inverse=True)
-        read = [distinct[k % len(distinct)] for k in asked]
-        longest = max(map(len, read))
-        whole = len(group) * (longest + widest - 1)
-        names = _names(adapters, group // len(distinct))
-        if len(asked) * longest + len(group) * (widest - 1) <= SHARED * whole:
-            logits, cache, mask = self._read(read, _names(adapters, asked // len(distinct)))
-            place = torch.as_tensor(inverse, device=self._device)
-            total = self._at(logits[place][:, None], tokens[:, :1], there[:, :1])
-            if widest > 1:
-                cache.batch_select_indices(place)
-                mask = torch.cat([mask[place], there[:, :-1].long()], dim=1)
-                found = self._forward(tokens[:, :-1], mask, widest - 1, names, cache)
-                total += self._at(found.logits, tokens[:, 1:], there[:, 1:])
-        else:
-            prompt, mask = self._left([read[k] for k in inverse])
-            joined = torch.cat([prompt, tokens[:, :-1]], dim=1)
-            mask = torch.cat([mask, there[:, :-1].long()], dim=1)
-            found = self._forward(joined, mask, widest, names)
-            total = self._at(found.logits, tokens, there)
-        scores = np.asarray(total.cpu().numpy(), dtype=np.float64)
-        if np.isnan(scores).any():
-            raise ValueError(
-                f"the model's scores are not numbers for {int(np.isnan(scores).sum())} of "
-                f"{len(scores)} completions: its logits hold NaN (weights of dtype "
-                f"{self.model.dtype})"
-            )
-        return scores
+        return tokens.masked_fill(~there, 0), there
 
-    def _at(self, logits: Any, tokens: Any, there: Any) -> Any:
+    def _at(self, logits: Any, tokens: Any, there: Any) -> Floats:
         """Sums of the log-probabilities of the given tokens, in double precision."""
         total = torch.zeros(len(tokens), dtype=torch.float64, device=self._device)
         for column in range(tokens.shape[1]):  # a column at a time: a copy of all is large
             here = self.log_softmax(logits[:, column]).gather(1, tokens[:, column, None])[:, 0]
             total += torch.where(there[:, column], here.double(), 0.0)
-        return total
+        return np.asarray(total.cpu().numpy())
 
     def log_softmax(self, logits: Any) -> Any:
         """Log-probabilities of the next token, in single precision whatever the weights are."""
@@ -274,8 +310,16 @@ def _distinct(prompts: Sequence[Prompt]) -> tuple[list[Prompt], NDArray[np.int64
     return list(known), np.array(group, dtype=np.int64)
 
 
-def _names(adapters: Sequence[str | None], which: NDArray[np.int64]) -> list[str] | None:
-    """Each row's adapter as PEFT names it; None where all rows have the same."""
+def _selected(cache: Any, place: Any) -> Any:
+    """The cache of some of the rows, while the whole one stays as it is."""
+    chosen = copy(cache)
+    chosen.layers = [copy(layer) for layer in cache.layers]
+    chosen.batch_select_indices(place)
+    return chosen
+
+
+def _names(adapters: Sequence[str | None], prompts: int) -> list[str] | None:
+    """For each prompt of each adapter the name that PEFT calls it by; None where one does all."""
     if len(adapters) == 1:
         return None
-    return [adapters[k] or BASE for k in which]
+    return [adapter or BASE for adapter in adapters for _ in range(prompts)]
