@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import settled
 from tether.llm import completions
-from tether.llm.completions import Tokens
-from tether.llm.engine import Engine, is_peft
+from tether.llm.completions import Tokens, whole
 from tether.llm.prompts import Prompt, token_prompts
+from tether.llm.runner import Runner, is_peft
+from tether.llm.sampler import sample
+from tether.llm.scorer import score
 
 MOST_TOKENS = 8192
 """Tokens that go through the model at once, unless said otherwise."""
@@ -55,13 +58,20 @@ class CausalPolicy:
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         self.ends = _ends(model, tokenizer, eos_token_id, self.vocabulary)
         self.context_length: int | None = getattr(config, "max_position_embeddings", None)
-        self._engine = Engine(model, self.temperature, whole("batch_tokens", batch_tokens))
+        self._runner = Runner(model, self.temperature, whole("batch_tokens", batch_tokens))
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
         """A completion of each prompt."""
+        return self.sample_scored(contexts, rng)[0]
+
+    def sample_scored(self, contexts: Any, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Completions, and the log-probabilities with which they were drawn, token by token.
+
+        They differ from `log_prob` by rounding alone; `preflight` measures by how much.
+        """
         _ask.generator(rng)
         prompts = self.prompts(contexts)
-        return self._engine.sample(prompts, self.max_new_tokens, self.ends, rng, self.adapter)
+        return sample(self._runner, prompts, self.max_new_tokens, self.ends, rng, self.adapter)
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each completion: a sum over its tokens, never an average."""
@@ -111,6 +121,12 @@ class CausalPolicy:
         """Which completions reached `max_new_tokens` without an end."""
         return completions.cut_off(self._checked(actions), self.ends)
 
+    def shortened(self, max_new_tokens: int) -> Self:
+        """The same policy with another width."""
+        other = copy(self)
+        other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
+        return other
+
     def __repr__(self) -> str:
         return (
             f"CausalPolicy({self.model.config.model_type}, adapter={self.adapter!r}, "
@@ -123,14 +139,7 @@ class CausalPolicy:
     def _scores(self, contexts: Any, actions: Any, adapters: list[str | None]) -> Floats:
         actions = self._checked(actions)
         prompts = self.prompts(settled(contexts, actions))
-        return self._engine.score(prompts, actions, completions.lengths(actions), adapters)
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
+        return score(self._runner, prompts, actions, completions.lengths(actions), adapters)
 
 
 def _adapter(model: Any, adapter: str | None) -> str | None:

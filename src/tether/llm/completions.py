@@ -129,6 +129,13 @@ def end_tokens(value: Any) -> Tokens:
     return ends.astype(np.int64)
 
 
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
 def _refuse(array: Tokens, wrong: NDArray[np.bool_], expected: str) -> None:
     if wrong.any():
         place = int(np.argmax(wrong.any(axis=1)))
