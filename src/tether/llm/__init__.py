@@ -10,30 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tether.llm.causal import CausalPolicy
+    from tether.llm.checking import preflight
+    from tether.llm.openai import OpenAIPolicy
     from tether.llm.prompt_mixture import PromptMixture
+    from tether.llm.report import Check, Cost, Preflight
+    from tether.llm.server import ServerError
+    from tether.llm.serving import Served, serve
 
 __all__ = [
     "CausalPolicy",
     "Check",
     "Cost",
-    "Fallback",
     "OpenAIPolicy",
     "Preflight",
     "PromptMixture",
     "Served",
+    "ServerError",
     "preflight",
+    "serve",
 ]
 
 _HOMES = {
     "CausalPolicy": "causal",
-    "Check": "preflight",
-    "Cost": "preflight",
-    "Fallback": "fallback",
+    "Check": "report",
+    "Cost": "report",
     "OpenAIPolicy": "openai",
-    "Preflight": "preflight",
+    "Preflight": "report",
     "PromptMixture": "prompt_mixture",
-    "Served": "fallback",
-    "preflight": "preflight",
+    "Served": "serving",
+    "ServerError": "server",
+    "preflight": "checking",
+    "serve": "serving",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -48,6 +49,7 @@ class Server:
             timeout=_check.number("timeout", timeout, above=0, below=float("inf")),
             limits=httpx2.Limits(max_connections=concurrency),
         )
+        weakref.finalize(self, self._client.close)
 
     def ask(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The answers to several requests, in their order; the first that fails for good raises."""
@@ -59,10 +61,6 @@ class Server:
                 for each in waiting:
                     each.cancel()
                 raise
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def __repr__(self) -> str:
         return f"Server({self.base_url!r})"
