@@ -19,6 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
 from tether.llm import CausalPolicy
+from tether.llm.causal import MOST_TOKENS
 from tether.llm.packing import packed
 
 TIMES = 3
@@ -134,7 +135,7 @@ def main() -> None:
         asked, actions = rows(prompts, completions, rng)
         spent, plain = in_turns(
             lambda asked=asked, actions=actions: safe.log_prob(asked, actions),
-            bare(shared, asked, actions, 8192),
+            bare(shared, asked, actions, MOST_TOKENS),
         )
         what = f"scoring 32 completions, {name}"
         row(what, plain / spent, "of a bare forward's speed", plain / spent >= 0.8, "at least 0.8")

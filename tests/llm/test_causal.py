@@ -215,6 +215,20 @@ class TestAdapters:
             for found, wanted in zip(both, expected, strict=True):
                 assert np.allclose(found, wanted, atol=1e-5)
 
+    def test_a_tether_scores_both_at_once(self, model, monkeypatch):
+        safe, optimized = self.policies(model, None, "long")
+        apart, both = [], []
+        alone, together = CausalPolicy.log_prob, CausalPolicy.log_prob_both
+        monkeypatch.setattr(CausalPolicy, "log_prob", lambda *a: apart.append(1) or alone(*a))
+        monkeypatch.setattr(
+            CausalPolicy, "log_prob_both", lambda *a: both.append(1) or together(*a)
+        )
+        rng = np.random.default_rng(0)
+        tether.Tethered(safe, optimized, 1.0).sample(PROMPTS, rng)
+        tether.make_proposals(safe, optimized, PROMPTS, 2, rng)
+        assert not apart
+        assert len(both) >= 3
+
     def test_policies_of_other_weights_are_scored_one_after_the_other(self, model):
         one = self.policies(model, "short")[0]
         two = CausalPolicy(tiny.llama(seed=5), tiny.tokenizer(), max_new_tokens=6)

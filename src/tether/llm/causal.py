@@ -18,7 +18,7 @@ from tether.llm.runner import Runner, is_peft
 from tether.llm.sampler import sample
 from tether.llm.scorer import score
 
-MOST_TOKENS = 8192
+MOST_TOKENS = 4096
 """Tokens that go through the model at once, unless said otherwise."""
 
 

