@@ -102,7 +102,7 @@ def _shared(runner: Runner, rows: _Rows, which: NDArray[np.int64]) -> Scored:
         first = torch.as_tensor(rows.actions[mine, 0], device=runner.device)
         scores = runner.log_softmax(logits)[place, first].double().cpu().numpy()
         more = np.flatnonzero(rows.size[mine] > 1)
-        before = rows.before[mine[more]]
+        before = np.full(len(more), mask.shape[1])  # all have the same, filled, behind them
         for batch in packed(before, rows.size[mine[more]] - 1, runner.batch_tokens):
             inner = more[batch]
             some = mine[inner]
