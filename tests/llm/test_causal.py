@@ -73,6 +73,22 @@ def test_scores_are_those_of_the_model_asked_token_by_token(policy, drawn):
     assert np.allclose(policy.log_prob(prompts, actions), expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("make", [tiny.gpt2, tiny.neox])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_filling_temperature_and_positions_are_right(make, temperature):
+    """GPT-2 has learned positions, and so shows if filling is counted; rotary ones forgive it."""
+    policy = CausalPolicy(make(), tiny.tokenizer(), max_new_tokens=5, temperature=temperature)
+    for prompts in (PROMPTS, np.unique(PROMPTS)):  # with prompts that are shared, and without
+        actions = policy.sample(prompts, np.random.default_rng(0))
+        expected = [
+            tiny.one_by_one(policy.model, policy.prompts([prompt])[0], action, temperature)
+            for prompt, action in zip(prompts, actions, strict=True)
+        ]
+        assert np.allclose(policy.log_prob(prompts, actions), expected, atol=2e-5)
+        stated = policy.sample_scored(prompts, np.random.default_rng(0))[1]
+        assert np.allclose(stated, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 40, 10**6])
 def test_batches_change_nothing(policy, drawn, batch_tokens):
     prompts, actions = drawn

