@@ -41,13 +41,19 @@ def tune(fresh: bool, rng: np.random.Generator) -> tuple[CausalPolicy, CausalPol
     return model.policy(tuned, tokenizer, None), model.policy(tuned, tokenizer, "default")
 
 
-def draw(
-    safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+def draw(safe: CausalPolicy, optimized: CausalPolicy, rngs: list[Any]) -> dict[str, np.ndarray]:
     """Sentences of both policies on every subject, scored under both: what all else rests on."""
-    kept = WORK / "draws.npz"
-    if kept.exists():
-        return dict(np.load(kept))
+    columns: dict[str, list[Any]] = {}
+    for block, rng in enumerate(rngs):
+        kept = WORK / f"draws-{block}.npz"
+        if not kept.exists():
+            np.savez(kept, **_drawn(safe, optimized, rng))
+        for name, column in np.load(kept).items():
+            columns.setdefault(name, []).append(column)
+    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
+
+
+def _drawn(safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {}
     for source, policy, count in (("safe", safe, 120), ("optimized", optimized, 80)):
         subject = np.repeat(np.arange(len(model.PROMPTS)), count)
@@ -65,9 +71,7 @@ def draw(
         }
         for name, column in found.items():
             columns.setdefault(name, []).append(column)
-    draws = {name: np.concatenate(pieces) for name, pieces in columns.items()}
-    np.savez(kept, **draws)
-    return draws
+    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
 
 
 def deploy(
@@ -76,14 +80,14 @@ def deploy(
     """One calibration of each family, really deployed on fresh questions."""
     lines = []
     log, proposals = analysis.tables(draws, rng)[:2]
-    prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=64)]
+    prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=48)]
     for family in ("clip", "mix"):
-        found = tether.calibrate(log, proposals, alpha=0.2, family=family)
+        found = tether.calibrate(log, proposals, alpha=0.1, family=family)
         policy = tether.Tethered(safe, optimized, found)
         actions, info = policy.sample_with_info(prompts, rng)
         rate, said = model.violations(safe, actions).mean(), model.words(safe, actions).mean()
         lines += [
-            f"{family}, alpha 0.2: beta {found.beta:.3g}, calibrated risk {found.risk:.3f}",
+            f"{family}, alpha 0.1: beta {found.beta:.3g}, calibrated risk {found.risk:.3f}",
             f"  {info}",
             f"  cut off {rate:.3f} ± {np.sqrt(rate * (1 - rate) / len(prompts)):.3f}, "
             f"{said:.2f} words a sentence",
@@ -101,11 +105,12 @@ def main() -> None:
     begun, rng = time.perf_counter(), np.random.default_rng(0)
 
     def lap(what: str) -> None:
-        print(f"[{time.perf_counter() - begun:6.0f} s] {what}", flush=True)
+        spent, used = time.perf_counter() - begun, time.process_time()
+        print(f"[{spent:5.0f} s, {used:5.0f} s of processors] {what}", flush=True)
 
     safe, optimized = tune(fresh, rng)
     lap("tuned")
-    draws = draw(safe, optimized, rng)
+    draws = draw(safe, optimized, [rng, np.random.default_rng(5)])
     lap("drawn and scored")
     rows = analysis.study(draws, np.random.default_rng(1))
     analysis.write(rows, draws, HERE)
