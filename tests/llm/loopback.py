@@ -156,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.5)
         if isinstance(fault, int):
             return self.send(fault, {"error": {"message": "overloaded"}}, {"Retry-After": "0"})
+        if fault == "garbled":
+            return self.send(200, b"<html>")
         if fault == "nonsense":
             return self.send(200, ["not", "an", "object"])
         status, answer = owner.answer(body)
@@ -164,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.send(status, answer)
 
     def send(self, status, content, headers=None):
-        text = json.dumps(content).encode()
+        text = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -119,6 +119,18 @@ def test_weights_that_are_not_numbers():
         broken.log_prob(["a"], np.array([[3, 4, 0, -1]]))
 
 
+def test_models_of_another_kind():
+    from peft import PromptTuningConfig, get_peft_model
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    small = {"vocab_size": 9, "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    with pytest.raises(TypeError, match="model must be a decoder, got an encoder-decoder: t5"):
+        CausalPolicy(T5ForConditionalGeneration(T5Config(**small)), None)
+    soft = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
+    with pytest.raises(TypeError, match="put tokens before the prompt"):
+        CausalPolicy(get_peft_model(tiny.llama(), soft), None, adapter="default")
+
+
 def test_bad_settings():
     model, words = tiny.llama(), tiny.tokenizer()
     for options, message in (

@@ -74,9 +74,9 @@ def test_defaults_of_the_server_are_overruled(models):
 def test_two_served_models_make_a_tether(server):
     safe, optimized = asking(server, "base"), asking(server, "tuned")
     policy = tether.Tethered(safe, optimized, 0.7)
-    actions, info = policy.sample_with_info(PROMPTS, np.random.default_rng(0))
-    assert actions.shape == (4, 5)
-    assert info.draws >= 4
+    actions, info = policy.sample_with_info(PROMPTS[:2], np.random.default_rng(0))
+    assert actions.shape == (2, 5)
+    assert info.draws >= 2
     assert {body["model"] for body in server.requests} == {"base", "tuned"}
 
 
@@ -86,7 +86,7 @@ def test_so_many_requests_at_a_time(server):
     assert 2 <= server.most_busy <= 3
 
 
-@pytest.mark.parametrize("fault", ["drop", "half", 500, 503, 429])
+@pytest.mark.parametrize("fault", ["drop", "half", "garbled", 500, 503, 429])
 def test_a_request_that_fails_is_sent_again_the_same(server, fault):
     expected = asking(server).sample(PROMPTS, np.random.default_rng(0))
     server.requests.clear()

@@ -11,7 +11,7 @@ import torch
 
 from tests.llm import tiny
 from tether.llm import CausalPolicy, Preflight, preflight
-from tether.llm.measures import mean_ratio
+from tether.llm.measures import mean_ratio, round_trip, same_ends, sampler_against_scorer
 
 PROMPTS = np.array(["cat", "What is it?", "abc"])
 
@@ -189,6 +189,16 @@ def test_rough_weights_have_a_noise_floor():
     )
     floor = {c.name: c.value for c in result.checks}["safe: noise floor of the dtype"]
     assert floor > 1e-4
+
+
+def test_what_cannot_be_measured_is_a_warning():
+    check = sampler_against_scorer(np.full(3, np.nan), np.zeros(3))
+    assert (check.status, np.isnan(check.value)) == ("warn", True)
+    safe, optimized = pair()
+    unnamed = CausalPolicy(safe.model, None, max_new_tokens=5)
+    assert round_trip(unnamed, np.array([[3, 0, -1, -1, -1]])).status == "warn"
+    assert same_ends(safe, optimized).status == "pass"
+    assert same_ends(safe, optimized.shortened(4)).status == "fail"
 
 
 def test_bad_arguments():
