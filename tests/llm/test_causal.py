@@ -254,6 +254,15 @@ class TestAdapters:
         assert np.array_equal(both[0], one.log_prob(PROMPTS, actions))
         assert np.array_equal(both[1], two.log_prob(PROMPTS, actions))
 
+    def test_adapters_that_do_not_mix_are_scored_one_after_the_other(self):
+        model = tiny.with_adapters(tiny.llama(), "tuned", use_dora=True)
+        one, two = self.policies(model, None, "tuned")
+        assert not one.shares_weights(two)
+        actions = one.sample(PROMPTS, np.random.default_rng(0))
+        both = one.log_prob_both(two, PROMPTS, actions)
+        assert np.array_equal(both[1], two.log_prob(PROMPTS, actions))
+        assert not np.allclose(*both)
+
     def test_bad_adapters(self, model):
         with pytest.raises(ValueError, match=r"adapter must be one of \['long', 'short'\]"):
             self.policies(model, "nobody")

@@ -79,12 +79,12 @@ def gpt2(vocabulary=SIZE, *, seed=0):
     return GPT2LMHeadModel(config).eval()
 
 
-def with_adapters(model, *names, dropout=0.0):
+def with_adapters(model, *names, dropout=0.0, **options):
     """The model with LoRA adapters that really change what it says."""
     from peft import LoraConfig, get_peft_model
 
     def config():
-        return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=dropout)
+        return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=dropout, **options)
 
     wrapped = get_peft_model(model, config(), adapter_name=names[0])
     for name in names[1:]:

@@ -157,8 +157,14 @@ def _adapter(model: Any, adapter: str | None) -> str | None:
 
 
 def _mixes(model: Any) -> bool:
-    """Whether PEFT takes rows of several adapters in one batch: all of them are LoRA."""
-    return all(str(each.peft_type).endswith("LORA") for each in model.peft_config.values())
+    """Whether PEFT takes rows of several adapters in one batch: plain LoRA, and none merged."""
+    plain = all(
+        getattr(each.peft_type, "value", each.peft_type) == "LORA"
+        and not getattr(each, "use_dora", False)
+        and not getattr(each, "modules_to_save", None)
+        for each in model.peft_config.values()
+    )
+    return plain and not any(getattr(part, "merged", False) for part in model.modules())
 
 
 def _ends(model: Any, tokenizer: Any, given: Any, vocabulary: int) -> Tokens:
