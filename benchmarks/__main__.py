@@ -115,6 +115,9 @@ def main() -> None:
     sampling.main()
     thresholds.main()
     rounds.main()
+    from benchmarks import llm  # heavy
+
+    llm.main()
 
 
 if __name__ == "__main__":

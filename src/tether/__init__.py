@@ -6,7 +6,7 @@ number, the expected loss that is tolerated, to how far the optimized policy may
 
 from typing import TYPE_CHECKING, Any
 
-from tether import monitor
+from tether import llm, monitor
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, Curve
 from tether.control.families import BudgetedClip, Clip, Family, Mix
@@ -71,6 +71,7 @@ __all__ = [
     "crc",
     "filter_claims",
     "gcrc",
+    "llm",
     "ltt",
     "make_log",
     "make_proposals",

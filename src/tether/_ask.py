@@ -51,6 +51,40 @@ def score(
     what = f"the {name} policy's log_prob"
     with _blamed(f"{what} failed on actions of shape {actions.shape}"):
         answer = policy.log_prob(contexts, actions)
+    return _scores(what, answer, actions, drew)
+
+
+def score_both(
+    safe: Policy,
+    optimized: Policy,
+    contexts: Any,
+    actions: NDArray[Any],
+    *,
+    drew_safe: bool | NDArray[np.bool_] = False,
+    drew_optimized: bool | NDArray[np.bool_] = False,
+) -> tuple[Floats, Floats]:
+    """Scores under both policies; at once where they share what it costs to score.
+
+    Such a policy has `shares_weights(other)` and `log_prob_both(other, contexts, actions)`.
+    """
+    shares = getattr(safe, "shares_weights", None)
+    if shares is None or not shares(optimized):
+        return (
+            score("safe", safe, contexts, actions, drew=drew_safe),
+            score("optimized", optimized, contexts, actions, drew=drew_optimized),
+        )
+    what = "both policies' log_prob"
+    with _blamed(f"{what} failed on actions of shape {actions.shape}"):
+        answers = safe.log_prob_both(optimized, contexts, actions)  # type: ignore[attr-defined]
+    return (
+        _scores("the safe policy's log_prob", answers[0], actions, drew_safe),
+        _scores("the optimized policy's log_prob", answers[1], actions, drew_optimized),
+    )
+
+
+def _scores(
+    what: str, answer: Any, actions: NDArray[Any], drew: bool | NDArray[np.bool_]
+) -> Floats:
     scores = _check.log_probabilities(what, answer, zero=True)
     _check.same_length(what, scores, "its actions", len(actions))
     if np.any(drew) and scores.min() == -np.inf:

@@ -1,7 +1,7 @@
 """The command line.
 
-Exit codes: 0 when a beta passes, 3 when none does (serve the safe policy), 2 for bad input, 4 when
-an alarm stands.
+Exit codes: 0 when a beta passes, 3 when none does (serve the safe policy) or a preflight check
+fails, 2 for bad input, 4 when an alarm stands.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import typer
 
 import tether
 from tether._terminal import NOTHING_PASSES, read_table, show, told
+from tether.llm import command as llm
 from tether.risk import command
 from tether.rounds import command as rounds
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(command.gcrc)
+app.command()(llm.preflight)
 app.command()(rounds.status)
 app.command()(rounds.report)
 app.command()(rounds.resume)

@@ -123,8 +123,14 @@ def _scored(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, NDArray[Any]]:
     actions = _ask.draw(name, drawn_by, contexts, rng)
-    log_safe = _ask.score("safe", safe, contexts, actions, drew=name == "safe")
-    log_optimized = _ask.score("optimized", optimized, contexts, actions, drew=name == "optimized")
+    log_safe, log_optimized = _ask.score_both(
+        safe,
+        optimized,
+        contexts,
+        actions,
+        drew_safe=name == "safe",
+        drew_optimized=name == "optimized",
+    )
     if logged_by is None:
         return log_safe, log_optimized, log_safe
     log_mix = _ask.score("logged_by", logged_by, contexts, actions)

@@ -44,8 +44,14 @@ class Pair:
         else:
             from_safe = rng.random(count) < weight
         actions = self.draw(from_safe, contexts, rng)
-        log_safe = _ask.score("safe", self.safe, contexts, actions, drew=from_safe)
-        log_optimized = _ask.score("optimized", self.optimized, contexts, actions, drew=~from_safe)
+        log_safe, log_optimized = _ask.score_both(
+            self.safe,
+            self.optimized,
+            contexts,
+            actions,
+            drew_safe=from_safe,
+            drew_optimized=~from_safe,
+        )
         if self.strict and weight < 1.0:
             _ask.reached(log_safe, log_optimized)
         return Batch(actions, log_optimized - log_safe, from_safe)

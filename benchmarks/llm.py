@@ -1,0 +1,161 @@
+"""What language policies cost beyond their model: scoring against a bare forward pass.
+
+python -m benchmarks.llm
+
+The model is a small Llama with random weights, on one thread. Each figure is a ratio of processor
+seconds within one run, the best of several on either side, taken in turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import tether
+from tether.llm import CausalPolicy
+from tether.llm.causal import MOST_TOKENS
+from tether.llm.packing import packed
+
+TIMES = 3
+WIDTH = 48
+VOCABULARY = 4096
+
+
+def model() -> Any:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=256,
+        intermediate_size=768,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        eos_token_id=0,
+        pad_token_id=None,
+    )
+    tuned = get_peft_model(
+        LlamaForCausalLM(config), LoraConfig(r=8, target_modules=["q_proj", "v_proj"])
+    )
+    for name, parameter in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.02)
+    return tuned.eval()
+
+
+def rows(prompts: int, completions: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Prompts of 24 to 64 tokens, and completions of 8 to 48 that end."""
+    asked = np.full((prompts, 64), -1)
+    for row in asked:
+        size = rng.integers(24, 65)
+        row[:size] = rng.integers(1, VOCABULARY, size=size)
+    actions = np.full((prompts * completions, WIDTH), -1)
+    for row in actions:
+        size = rng.integers(8, WIDTH + 1)
+        row[:size] = rng.integers(1, VOCABULARY, size=size)
+        row[size - 1] = 0
+    return np.repeat(asked, completions, axis=0), actions
+
+
+def bare(base: Any, prompts: Any, actions: Any, batch_tokens: int) -> Callable[[], None]:
+    """A forward pass over the same tokens, in batches of like length, and nothing else."""
+    texts = [
+        [*prompt[prompt >= 0], *action[action >= 0]]
+        for prompt, action in zip(prompts, actions, strict=True)
+    ]
+    size = np.array([len(text) for text in texts])
+    batches = []
+    for some in packed(np.zeros_like(size), size, batch_tokens):
+        tokens = np.zeros((len(some), size[some].max()), dtype=np.int64)
+        for row, place in zip(tokens, some, strict=True):
+            row[: size[place]] = texts[place]
+        mask = np.arange(tokens.shape[1]) < size[some][:, None]
+        batches.append((torch.as_tensor(tokens), torch.as_tensor(mask).long()))
+
+    def run() -> None:
+        with torch.inference_mode(), base.disable_adapter():
+            for tokens, mask in batches:
+                base(input_ids=tokens, attention_mask=mask, use_cache=False)
+
+    return run
+
+
+def in_turns(*tasks: Callable[[], Any]) -> list[float]:
+    """Processor seconds of each task, the best of several, one after the other in turns."""
+    best = [np.inf] * len(tasks)
+    for _ in range(TIMES):
+        for place, task in enumerate(tasks):
+            begun = time.process_time()
+            task()
+            best[place] = min(best[place], time.process_time() - begun)
+    return best
+
+
+class Timed:
+    """A policy and the seconds that are spent inside of it."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.spent = policy, 0.0
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> Any:
+        """A draw, timed."""
+        return self._timed(self.policy.sample, contexts, rng)
+
+    def log_prob(self, contexts: Any, actions: Any) -> Any:
+        """A score, timed."""
+        return self._timed(self.policy.log_prob, contexts, actions)
+
+    def _timed(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        begun = time.process_time()
+        try:
+            return method(*arguments)
+        finally:
+            self.spent += time.process_time() - begun
+
+
+def row(name: str, value: float, unit: str, passes: bool | None, limit: str) -> None:
+    verdict = "" if passes is None else f"({limit})  {'ok' if passes else 'OVER'}"
+    print(f"{name:<58} {value:>7.3f} {unit:<28} {verdict}", flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rng, shared = np.random.default_rng(0), model()
+    safe, optimized = (
+        CausalPolicy(shared, None, adapter=adapter, max_new_tokens=WIDTH)
+        for adapter in (None, "default")
+    )
+    for name, prompts, completions in (("a prompt each", 32, 1), ("8 to a prompt", 4, 8)):
+        asked, actions = rows(prompts, completions, rng)
+        spent, plain = in_turns(
+            lambda asked=asked, actions=actions: safe.log_prob(asked, actions),
+            bare(shared, asked, actions, MOST_TOKENS),
+        )
+        what = f"scoring 32 completions, {name}"
+        row(what, plain / spent, "of a bare forward's speed", plain / spent >= 0.8, "at least 0.8")
+        both, apart = in_turns(
+            lambda asked=asked, actions=actions: safe.log_prob_both(optimized, asked, actions),
+            lambda asked=asked, actions=actions: (
+                safe.log_prob(asked, actions),
+                optimized.log_prob(asked, actions),
+            ),
+        )
+        row(f"both policies in one pass, {name}", both / apart, "of one after the other", None, "")
+    asked, _ = rows(16, 1, rng)
+    one, two = Timed(safe.shortened(12)), Timed(optimized.shortened(12))
+    begun = time.process_time()
+    _, info = tether.Tethered(one, two, 1.0).sample_with_info(asked, rng)
+    inside = one.spent + two.spent
+    beyond = (time.process_time() - begun - inside) / inside
+    what = f"accept-reject, {info.draws} draws, beyond the policies"
+    row(what, beyond, "of the time in them", beyond < 0.05, "below 0.05")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A real small model under a tether, without a hub."""

@@ -1,0 +1,178 @@
+"""A causal language model of `transformers` as a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+from tether import _ask, _check
+from tether._check import Floats
+from tether._contexts import settled
+from tether.llm import completions
+from tether.llm.completions import Tokens, whole
+from tether.llm.prompts import Prompt, token_prompts
+from tether.llm.runner import Runner, is_peft
+from tether.llm.sampler import sample
+from tether.llm.scorer import score
+
+MOST_TOKENS = 4096
+"""Tokens that go through the model at once, unless said otherwise."""
+
+
+class CausalPolicy:
+    """A language model that answers prompts; its actions are completions, arrays of token ids.
+
+    Contexts are texts, or rows of token ids filled with −1. An action is a row of `max_new_tokens`
+    ids: what was generated, its end-of-sequence token included, and then −1. A completion that was
+    cut off has no end and is as likely as its tokens: all probabilities sum to one.
+
+    Draws and scores are of one distribution: softmax at `temperature`, in single precision, over
+    the whole vocabulary. Nothing of the model's `generation_config` but its end tokens is used: no
+    top_k, no top_p, no penalty. `adapter` names a PEFT adapter of the model; None is the model
+    without any, so one set of weights makes a safe and an optimized policy.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        adapter: str | None = None,
+        temperature: float = 1.0,
+        max_new_tokens: int = 64,
+        eos_token_id: int | Sequence[int] | None = None,
+        add_special_tokens: bool = False,
+        batch_tokens: int = MOST_TOKENS,
+    ) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.temperature = _check.number("temperature", temperature, above=0, below=np.inf)
+        self.max_new_tokens = whole("max_new_tokens", max_new_tokens)
+        self.add_special_tokens = bool(add_special_tokens)
+        self.adapter = _adapter(model, adapter)
+        config = model.config
+        if getattr(config, "is_encoder_decoder", False):
+            raise TypeError(f"model must be a decoder, got an encoder-decoder: {config.model_type}")
+        self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
+        self.ends = _ends(model, tokenizer, eos_token_id, self.vocabulary)
+        self.context_length: int | None = getattr(config, "max_position_embeddings", None)
+        self._runner = Runner(model, self.temperature, whole("batch_tokens", batch_tokens))
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
+        """A completion of each prompt."""
+        return self.sample_scored(contexts, rng)[0]
+
+    def sample_scored(self, contexts: Any, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Completions, and the log-probabilities with which they were drawn, token by token.
+
+        They differ from `log_prob` by rounding alone; `preflight` measures by how much.
+        """
+        _ask.generator(rng)
+        prompts = self.prompts(contexts)
+        return sample(self._runner, prompts, self.max_new_tokens, self.ends, rng, self.adapter)
+
+    def log_prob(self, contexts: Any, actions: Any) -> Floats:
+        """The log-probability of each completion: a sum over its tokens, never an average."""
+        return self._scores(contexts, actions, [self.adapter])[:, 0]
+
+    def log_prob_both(self, other: Any, contexts: Any, actions: Any) -> tuple[Floats, Floats]:
+        """Scores under this policy and another; in the same passes where they share weights."""
+        if not self.shares_weights(other):
+            return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
+        scores = self._scores(contexts, actions, [self.adapter, other.adapter])
+        return scores[:, 0], scores[:, 1]
+
+    def shares_weights(self, other: Any) -> bool:
+        """Whether another policy is the same model, asked alike, with another adapter."""
+        return (
+            isinstance(other, CausalPolicy)
+            and other.model is self.model
+            and other.tokenizer is self.tokenizer
+            and other.adapter != self.adapter
+            and other.temperature == self.temperature
+            and other.max_new_tokens == self.max_new_tokens
+            and np.array_equal(other.ends, self.ends)
+            and other.add_special_tokens == self.add_special_tokens
+            and _mixes(self.model)
+        )
+
+    def prompts(self, contexts: Any) -> list[Prompt]:
+        """The token ids that the model sees for each context."""
+        room = self.context_length
+        return token_prompts(
+            contexts,
+            self.tokenizer,
+            special=self.add_special_tokens,
+            most=None if room is None else room - self.max_new_tokens,
+            vocabulary=self.vocabulary,
+        )
+
+    def texts(self, actions: Any) -> list[str]:
+        """Completions as people read them; what is scored are their tokens."""
+        return completions.texts(self._checked(actions), self.tokenizer, self.ends)
+
+    def completions(self, answers: Sequence[str]) -> Tokens:
+        """Texts as completions that ended; refuses one that the tokenizer does not give back."""
+        return completions.from_texts(answers, self.tokenizer, self.max_new_tokens, self.ends)
+
+    def cut_off(self, actions: Any) -> Any:
+        """Which completions reached `max_new_tokens` without an end."""
+        return completions.cut_off(self._checked(actions), self.ends)
+
+    def shortened(self, max_new_tokens: int) -> Self:
+        """The same policy with another width."""
+        other = copy(self)
+        other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
+        return other
+
+    def __repr__(self) -> str:
+        return (
+            f"CausalPolicy({self.model.config.model_type}, adapter={self.adapter!r}, "
+            f"temperature={self.temperature:g}, max_new_tokens={self.max_new_tokens})"
+        )
+
+    def _checked(self, actions: Any) -> Tokens:
+        return completions.checked(actions, self.max_new_tokens, self.ends, self.vocabulary)
+
+    def _scores(self, contexts: Any, actions: Any, adapters: list[str | None]) -> Floats:
+        actions = self._checked(actions)
+        prompts = self.prompts(settled(contexts, actions))
+        return score(self._runner, prompts, actions, completions.lengths(actions), adapters)
+
+
+def _adapter(model: Any, adapter: str | None) -> str | None:
+    if not is_peft(model):
+        if adapter is not None:
+            raise ValueError(
+                f"adapter is {adapter!r}, but the model has no adapters: wrap it (PEFT)"
+            )
+        return None
+    if adapter is not None and adapter not in model.peft_config:
+        raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
+    if any(getattr(each, "is_prompt_learning", False) for each in model.peft_config.values()):
+        raise TypeError("adapters that put tokens before the prompt are not scored; use LoRA")
+    return adapter
+
+
+def _mixes(model: Any) -> bool:
+    """Whether PEFT takes rows of several adapters in one batch: plain LoRA, and none merged."""
+    plain = all(
+        getattr(each.peft_type, "value", each.peft_type) == "LORA"
+        and not getattr(each, "use_dora", False)
+        and not getattr(each, "modules_to_save", None)
+        for each in model.peft_config.values()
+    )
+    return plain and not any(getattr(part, "merged", False) for part in model.modules())
+
+
+def _ends(model: Any, tokenizer: Any, given: Any, vocabulary: int) -> Tokens:
+    found = given
+    for owner in (getattr(model, "generation_config", None), model.config, tokenizer):
+        if found is None:
+            found = getattr(owner, "eos_token_id", None)
+    ends = completions.end_tokens(found)
+    if ends.max() >= vocabulary:
+        raise ValueError(f"eos_token_id {ends.max()} is outside of the vocabulary of {vocabulary}")
+    return ends

