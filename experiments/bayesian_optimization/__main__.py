@@ -7,167 +7,16 @@ exact probabilities, and the risk of what is deployed is a sum and not an estima
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-import tether
 from experiments import harness
-from experiments.bayesian_optimization import figures, townsend
-from tether import bo
-
-ARMS = ["tethered", "uncontrolled", "safe", "uniform"]
-
-
-def grid(settings: Mapping[str, Any]) -> np.ndarray:
-    """The candidates: a square grid over the search space."""
-    line = np.linspace(-1, 1, settings["candidates_a_side"]) * settings["half_width"]
-    return np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
-
-
-def safe_policy(settings: Mapping[str, Any], candidates: np.ndarray) -> bo.AcquisitionPool:
-    """The Gaussian of the paper, over the candidates: feasible for the most part, and far off."""
-    gaussian = tether.Gaussian(settings["safe_mean"], settings["safe_scale"])
-    return bo.AcquisitionPool(partial(gaussian.log_prob, None), candidates)
-
-
-def learn(
-    settings: Mapping[str, Any],
-    candidates: np.ndarray,
-    actions: np.ndarray,
-    temperature: float,
-    rng: np.random.Generator,
-) -> bo.AcquisitionPool:
-    """The optimized policy: log expected improvement plus log-probability of being feasible.
-
-    The value of a point is seen whether or not it is feasible, and improvement is over the best
-    feasible one. `actions` are all that it learns from.
-    """
-    import torch
-    from botorch.acquisition.logei import qLogExpectedImprovement
-    from botorch.exceptions import OptimizationWarning
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import SingleTaskGP
-    from botorch.models.transforms import Normalize
-    from botorch.sampling import SobolQMCNormalSampler
-    from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    points, inside = candidates[actions], townsend.feasible(candidates[actions])
-    width = settings["half_width"]
-    values = torch.tensor(townsend.objective(points))[:, None]
-    model = SingleTaskGP(
-        torch.tensor(points),
-        values,
-        input_transform=Normalize(2, bounds=torch.tensor([[-width] * 2, [width] * 2]).double()),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizationWarning)  # it stops at so many iterations
-        fit_gpytorch_mll(
-            ExactMarginalLogLikelihood(model.likelihood, model),
-            optimizer_kwargs={"options": {"maxiter": settings["fit_iterations"]}},
-            max_attempts=1,
-            warning_handler=lambda each: True,
-        )
-    sampler = SobolQMCNormalSampler(
-        torch.Size([settings["acquisition_samples"]]), seed=int(rng.integers(2**31))
-    )
-    improvement = qLogExpectedImprovement(model, values[inside].max(), sampler=sampler)
-    bumps = Nystroem(gamma=0.5, n_components=min(60, len(points)), random_state=0)
-    classifier = make_pipeline(bumps, LogisticRegression(C=100.0, max_iter=1000))
-    classifier.fit(points, inside)
-
-    def acquisition(points: np.ndarray) -> np.ndarray:
-        log_feasible = classifier.predict_log_proba(points)[:, 1]
-        return bo.acquisition_values(improvement, points) + log_feasible
-
-    return bo.AcquisitionPool(acquisition, candidates, temperature)
-
-
-def run(settings: Mapping[str, Any], arm: str, temperature: float, seed: int) -> Iterator[dict]:
-    """One run of one arm, one row a round; round 0 is what the safe policy evaluated before."""
-    rng = np.random.default_rng([settings["seed"], seed])
-    candidates = grid(settings)
-    value, inside = townsend.objective(candidates), townsend.feasible(candidates)
-    safe = safe_policy(settings, candidates)
-    uniform = tether.Pool.uniform(len(candidates))
-    actions = safe.sample(settings["initial"], rng)
-    learned, held = actions[::2], [actions[1::2]]  # to learn from, to calibrate on
-    deployed: list[Any] = [safe]
-    policy, beta = safe, np.nan
-    for number in range(settings["rounds"] + 1):
-        if number:
-            if arm == "tethered":
-                optimized = learn(settings, candidates, learned, temperature, rng)
-                found = calibrate(settings, safe, optimized, deployed, held, ~inside, rng)
-                policy, beta = tether.Tethered(safe, optimized, found), found.beta
-            elif arm == "uncontrolled":  # it has no need to calibrate, and learns from everything
-                policy = learn(settings, candidates, actions, temperature, rng)
-            elif arm == "uniform":
-                policy = uniform
-            drawn = policy.sample(settings["batch"], rng)
-            actions = np.concatenate([actions, drawn])
-            learned = np.concatenate([learned, drawn[::2]])
-            deployed.append(policy)
-            held.append(drawn[1::2])
-        good = actions[inside[actions]]
-        yield {
-            "arm": arm,
-            "temperature": temperature,
-            "seed": seed,
-            "round": number,
-            "risk": float(np.exp(policy.log_prob_all(1)[0]) @ ~inside),
-            "violations": float((~inside[actions[-settings["batch"] :]]).mean()),
-            "best": float(value[good].max()) if len(good) else np.nan,
-            "beta": beta,
-            "points": " ".join(map(str, actions[-settings["batch"] :])) if seed == 0 else "",
-        }
-
-
-def calibrate(
-    settings: Mapping[str, Any],
-    safe: Any,
-    optimized: Any,
-    deployed: Sequence[Any],
-    held: Sequence[np.ndarray],
-    costly: np.ndarray,
-    rng: np.random.Generator,
-) -> tether.Calibration:
-    """Calibrate on the rows of all past rounds, weighed against the mixture of what drew them."""
-    counts = [len(each) for each in held]
-    actions, past = np.concatenate(held), tether.Mixture(list(deployed), counts)
-    log = tether.make_log(safe, optimized, None, actions, costly[actions], logged_by=past)
-    proposals = tether.make_proposals(
-        safe, optimized, None, settings["proposals"], rng, logged_by=past
-    )
-    return tether.calibrate(log, proposals, alpha=settings["alpha"])
-
-
-def one_seed(settings: Mapping[str, Any], folder: Path, seed: int) -> list[dict]:
-    """Every arm with one seed; kept in a file, so that a run that broke off can go on."""
-    kept, key = folder / f"{seed}.json", json.dumps(dict(settings), sort_keys=True)
-    if kept.exists() and (found := json.loads(kept.read_text()))["settings"] == key:
-        return found["rows"]
-    import torch
-
-    torch.set_num_threads(1)
-    rows = []
-    for arm in ARMS:
-        looks = arm in ARMS[:2]  # the others know no temperature
-        for temperature in settings["temperatures"] if looks else [np.nan]:
-            rows.extend(run(settings, arm, temperature, seed))
-    kept.write_text(json.dumps({"settings": key, "rows": rows}))
-    return rows
+from experiments.bayesian_optimization import figures, runs, townsend
 
 
 def summarize(found: pd.DataFrame) -> list[dict[str, Any]]:
@@ -204,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = {key: value for key, value in task.settings.items() if key != "processes"}
     folder = task.out / "seeds"
     folder.mkdir(exist_ok=True)
-    work, seeds = partial(one_seed, settings, folder), range(task["seeds"])
+    work, seeds = partial(runs.one_seed, settings, folder), range(task["seeds"])
     rows: list[dict] = []
     if task["processes"] == 1:
         for seed in seeds:
@@ -219,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table, ends = summarize(found), totals(found, task["alpha"])
     task.table("rounds", table)
     task.table("totals", ends)
-    pool, shown = grid(settings), found[found["seed"] == 0]
+    pool, shown = runs.grid(settings), found[found["seed"] == 0]
     most = float(townsend.objective(pool)[townsend.feasible(pool)].max())
     task.figure("rounds", figures.rounds(table, task["temperatures"], task["alpha"], most))
     task.figure("townsend", figures.landscape(pool, shown, task.settings))

@@ -11,7 +11,7 @@ with warnings.catch_warnings():  # what BoTorch imports warns of what torch depr
     import botorch  # noqa: F401
 
 from experiments.bayesian_optimization import __main__ as optimization
-from experiments.bayesian_optimization import townsend
+from experiments.bayesian_optimization import runs, townsend
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_the_tether_holds_where_the_uncontrolled_does_not(out):
 
 
 def test_the_best_value_never_falls(out):
-    for arm in optimization.ARMS:
+    for arm in runs.ARMS:
         best = [float(row["best"]) for row in rows(out, "rounds") if row["arm"] == arm]
         assert len(best) == 4
         assert (np.diff(best) >= 0).all()
@@ -56,12 +56,12 @@ def test_a_finished_seed_is_not_run_again(tmp_path, monkeypatch):
         calls.append(given)
         yield {"row": len(calls)}
 
-    monkeypatch.setattr(optimization, "run", run)
-    first = optimization.one_seed(settings, tmp_path, 3)
+    monkeypatch.setattr(runs, "run", run)
+    first = runs.one_seed(settings, tmp_path, 3)
     count = len(calls)
-    assert optimization.one_seed(settings, tmp_path, 3) == first
+    assert runs.one_seed(settings, tmp_path, 3) == first
     assert len(calls) == count == 4
-    optimization.one_seed({"temperatures": [2.0]}, tmp_path, 3)  # other settings, another run
+    runs.one_seed({"temperatures": [2.0]}, tmp_path, 3)  # other settings, another run
     assert len(calls) == 2 * count
 
 
@@ -78,7 +78,7 @@ def test_past_rounds_enter_through_their_mixture():
     past = tether.Tethered(safe, optimized, 0.5)
     costly = points[:, 0] > 1
     held = [safe.sample(30, rng), past.sample(30, rng)]
-    found = optimization.calibrate(settings, safe, optimized, [safe, past], held, costly, rng)
+    found = runs.calibrate(settings, safe, optimized, [safe, past], held, costly, rng)
     p, q = np.exp(safe.log_prob_all(1)[0]), np.exp(optimized.log_prob_all(1)[0])
     half = np.minimum(q, 0.5 * p)
     mix = (p + half / half.sum()) / 2
