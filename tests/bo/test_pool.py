@@ -50,6 +50,11 @@ def test_calibrated_and_deployed_exactly():
     assert 0.2 < np.mean(risks) < 0.3 + 3 * np.std(risks) / np.sqrt(len(risks))
 
 
+def test_a_uniform_pool_needs_no_acquisition():
+    assert type(AcquisitionPool.uniform(4)) is tether.Pool
+    assert np.allclose(AcquisitionPool.uniform(4).log_prob_all(1), -np.log(4))
+
+
 def test_bad_pools_are_refused():
     with pytest.raises(ValueError, match="candidates must have 2 dimension"):
         AcquisitionPool(lambda points: points[:, 0], [0.0, 1.0])
