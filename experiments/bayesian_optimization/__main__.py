@@ -18,12 +18,14 @@ import pandas as pd
 from experiments import harness
 from experiments.bayesian_optimization import figures, runs, townsend
 
+RUN = ["arm", "temperature", "alpha"]
+
 
 def summarize(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Mean and standard error over seeds, one row an arm, temperature and round."""
+    """Mean and standard error over seeds, one row a run and round."""
     rows = []
-    for key, group in found.groupby(["arm", "temperature", "round"], sort=False, dropna=False):
-        row = dict(zip(["arm", "temperature", "round"], key, strict=True))
+    for key, group in found.groupby([*RUN, "round"], sort=False, dropna=False):
+        row = dict(zip([*RUN, "round"], key, strict=True))
         for column in ("risk", "violations", "best"):
             row[column], row[f"{column}_error"] = harness.mean_and_error(group[column])
         row["safe_only"] = float((group["beta"] == 0).mean())
@@ -31,20 +33,22 @@ def summarize(found: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def totals(found: pd.DataFrame, alpha: float) -> list[dict[str, Any]]:
-    """Each arm over all its rounds: its mean risk, and the best value at the end."""
+def totals(found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each run over all its rounds: its mean risk, and the best value at the end."""
     rows = []
     after = found[found["round"] > 0]
-    for (arm, temperature), group in after.groupby(
-        ["arm", "temperature"], sort=False, dropna=False
-    ):
-        risk, risk_error = harness.mean_and_error(group.groupby("seed")["risk"].mean())
+    for key, group in after.groupby(RUN, sort=False, dropna=False):
+        row = dict(zip(RUN, key, strict=True))
         last = group[group["round"] == group["round"].max()]
-        best, best_error = harness.mean_and_error(last["best"])
-        worst = group.groupby("round")["risk"].mean().max()
-        row = {"arm": arm, "temperature": temperature, "risk": risk, "risk_error": risk_error}
-        row |= {"worst_round": worst, "best": best, "best_error": best_error}
-        rows.append(row | {"holds_alpha": bool(risk <= alpha + 3 * risk_error), "seeds": len(last)})
+        row["risk"], row["risk_error"] = harness.mean_and_error(
+            group.groupby("seed")["risk"].mean()
+        )
+        row["worst_round"] = float(group.groupby("round")["risk"].mean().max())
+        row["best"], row["best_error"] = harness.mean_and_error(last["best"])
+        row["seeds"] = len(last)
+        if row["arm"] == "tethered":
+            row["holds_alpha"] = bool(row["risk"] <= row["alpha"] + 3 * row["risk_error"])
+        rows.append(row)
     return rows
 
 
@@ -65,20 +69,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"\rseed {seed + 1} of {len(seeds)}", end="", flush=True)
         print()
     found = pd.DataFrame(rows)
-    table, ends = summarize(found), totals(found, task["alpha"])
+    table, ends = summarize(found), totals(found)
     task.table("rounds", table)
     task.table("totals", ends)
     pool, shown = runs.grid(settings), found[found["seed"] == 0]
     most = float(townsend.objective(pool)[townsend.feasible(pool)].max())
     task.figure("rounds", figures.rounds(table, task["temperatures"], task["alpha"], most))
+    task.figure("dial", figures.dial(ends, task["alphas"], task["alphas_temperature"]))
     task.figure("townsend", figures.landscape(pool, shown, task.settings))
     for kept in folder.iterdir():
         kept.unlink()
     folder.rmdir()
     for row in ends:
         print(
-            f"{row['arm']:12s} temperature {row['temperature']:4g}: violates in {row['risk']:.3f} "
-            f"± {row['risk_error']:.3f}, best feasible {row['best']:.3f} ± {row['best_error']:.3f}"
+            f"{row['arm']:12s} temperature {row['temperature']:4g} alpha {row['alpha']:4g}: "
+            f"violates in {row['risk']:.3f} ± {row['risk_error']:.3f}, "
+            f"best feasible {row['best']:.3f} ± {row['best_error']:.3f}"
         )
     task.close()
 

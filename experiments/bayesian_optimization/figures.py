@@ -33,6 +33,7 @@ def rounds(
                 for row in rows
                 if row["arm"] == arm
                 and (np.isnan(row["temperature"]) or row["temperature"] == temperature)
+                and (np.isnan(row["alpha"]) or row["alpha"] == alpha)
             ]
             place = [row["round"] for row in path]
             for panel, what in ((above, "risk"), (below, "best")):
@@ -48,6 +49,47 @@ def rounds(
     style.label(axes[0, 0], 0.2, alpha + 0.035, f"alpha = {alpha:g}")
     style.label(axes[1, 0], 0.2, most + 0.025, "optimum")
     axes[1, 0].legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.85), handlelength=1.2)
+    return figure
+
+
+def dial(ends: Sequence[Mapping[str, Any]], alphas: Sequence[float], temperature: float) -> Any:
+    """What alpha does to the risk and to the best value, beside what the temperature does."""
+    figure, (left, right) = style.panels(2, width=3.9, height=3.1)
+    turned = [
+        next(
+            row
+            for row in ends
+            if row["arm"] == "tethered"
+            and row["temperature"] == temperature
+            and row["alpha"] == alpha
+        )
+        for alpha in sorted(alphas)
+    ]
+    free = [row for row in ends if row["arm"] == "uncontrolled"]
+    (safe,) = (row for row in ends if row["arm"] == "safe")
+    for panel, what in ((left, "risk"), (right, "best")):
+        panel.errorbar(
+            [row["alpha"] for row in turned],
+            [row[what] for row in turned],
+            [2 * row[f"{what}_error"] for row in turned],
+            fmt="o-",
+            ms=5,
+            color=COLOURS["tethered"],
+        )
+        for row in free:
+            panel.axhline(row[what], color=COLOURS["uncontrolled"], lw=1)
+        panel.axhline(safe[what], color=COLOURS["safe"], lw=1.2)
+        panel.set(xlim=(0.1, 0.9), xlabel="alpha")
+    left.plot([0, 1], [0, 1], color=style.INK, lw=1, ls=DASHED)
+    left.set(ylim=(0, 1))
+    left.set_title("Risk of a violation")
+    right.set_title("Best feasible value")
+    names = ", ".join(f"{row['temperature']:g}" for row in free)
+    high = max(row["risk"] for row in free)
+    style.label(left, 0.12, high + 0.045, f"uncontrolled, temperatures {names}", style.RED)
+    style.label(left, 0.88, safe["risk"] - 0.045, "safe", style.GREEN, ha="right")
+    style.label(left, 0.6, turned[-1]["risk"] - 0.15, "tethered", style.BLUE)
+    style.label(left, 0.13, 0.3, "risk = alpha", rotation=33)
     return figure
 
 
@@ -71,6 +113,7 @@ def landscape(candidates: np.ndarray, shown: Any, settings: Mapping[str, Any]) -
         squares = [radius**2 for radius in radii]
         each.contour(line, line, away.T, squares, colors=style.GREEN, linewidths=1)
         chosen = shown[(shown["arm"] == arm) & (shown["temperature"] == temperature)]
+        chosen = chosen[(chosen["alpha"] == settings["alpha"]) | chosen["alpha"].isna()]
         chosen = chosen[chosen["round"] > 0]
         actions = np.array(" ".join(chosen["points"]).split(), dtype=int)
         points = candidates[actions]

@@ -21,8 +21,6 @@ import tether
 from experiments.bayesian_optimization import townsend
 from tether import bo
 
-ARMS = ["tethered", "uncontrolled", "safe", "uniform"]
-
 
 def grid(settings: Mapping[str, Any]) -> np.ndarray:
     """The candidates: a square grid over the search space."""
@@ -79,16 +77,21 @@ def learn(
     improvement = qLogExpectedImprovement(model, values[inside].max(), sampler=sampler)
     bumps = Nystroem(gamma=0.5, n_components=min(60, len(points)), random_state=0)
     classifier = make_pipeline(bumps, LogisticRegression(C=100.0, max_iter=1000))
-    classifier.fit(points, inside)
+    if not inside.all():
+        classifier.fit(points, inside)
 
     def acquisition(points: np.ndarray) -> np.ndarray:
+        if inside.all():  # nothing has been learned of what is not feasible
+            return bo.acquisition_values(improvement, points)
         log_feasible = classifier.predict_log_proba(points)[:, 1]
         return bo.acquisition_values(improvement, points) + log_feasible
 
     return bo.AcquisitionPool(acquisition, candidates, temperature)
 
 
-def run(settings: Mapping[str, Any], arm: str, temperature: float, seed: int) -> Iterator[dict]:
+def run(
+    settings: Mapping[str, Any], arm: str, temperature: float, alpha: float, seed: int
+) -> Iterator[dict]:
     """One run of one arm, one row a round; round 0 is what the safe policy evaluated before."""
     rng = np.random.default_rng([settings["seed"], seed])
     candidates = grid(settings)
@@ -103,7 +106,7 @@ def run(settings: Mapping[str, Any], arm: str, temperature: float, seed: int) ->
         if number:
             if arm == "tethered":
                 optimized = learn(settings, candidates, learned, temperature, rng)
-                found = calibrate(settings, safe, optimized, deployed, held, ~inside, rng)
+                found = calibrate(settings, alpha, safe, optimized, deployed, held, ~inside, rng)
                 policy, beta = tether.Tethered(safe, optimized, found), found.beta
             elif arm == "uncontrolled":  # it has no need to calibrate, and learns from everything
                 policy = learn(settings, candidates, actions, temperature, rng)
@@ -118,6 +121,7 @@ def run(settings: Mapping[str, Any], arm: str, temperature: float, seed: int) ->
         yield {
             "arm": arm,
             "temperature": temperature,
+            "alpha": alpha,
             "seed": seed,
             "round": number,
             "risk": float(np.exp(policy.log_prob_all(1)[0]) @ ~inside),
@@ -130,6 +134,7 @@ def run(settings: Mapping[str, Any], arm: str, temperature: float, seed: int) ->
 
 def calibrate(
     settings: Mapping[str, Any],
+    alpha: float,
     safe: Any,
     optimized: Any,
     deployed: Sequence[Any],
@@ -144,7 +149,23 @@ def calibrate(
     proposals = tether.make_proposals(
         safe, optimized, None, settings["proposals"], rng, logged_by=past
     )
-    return tether.calibrate(log, proposals, alpha=settings["alpha"])
+    return tether.calibrate(log, proposals, alpha=alpha)
+
+
+def arms(settings: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Each arm with its temperature and alpha, NaN where it knows none.
+
+    The tethered one runs at every temperature, and at one of them at every alpha.
+    """
+    hot, alpha = settings["temperatures"], settings["alpha"]
+    dial = [each for each in settings["alphas"] if each != alpha]
+    return [
+        *(("tethered", temperature, alpha) for temperature in hot),
+        *(("tethered", settings["alphas_temperature"], each) for each in dial),
+        *(("uncontrolled", temperature, np.nan) for temperature in hot),
+        ("safe", np.nan, np.nan),
+        ("uniform", np.nan, np.nan),
+    ]
 
 
 def one_seed(settings: Mapping[str, Any], folder: Path, seed: int) -> list[dict]:
@@ -155,10 +176,8 @@ def one_seed(settings: Mapping[str, Any], folder: Path, seed: int) -> list[dict]
     import torch
 
     torch.set_num_threads(1)
-    rows = []
-    for arm in ARMS:
-        looks = arm in ARMS[:2]  # the others know no temperature
-        for temperature in settings["temperatures"] if looks else [np.nan]:
-            rows.extend(run(settings, arm, temperature, seed))
+    rows: list[dict] = []
+    for arm, temperature, alpha in arms(settings):
+        rows.extend(run(settings, arm, temperature, alpha, seed))
     kept.write_text(json.dumps({"settings": key, "rows": rows}))
     return rows

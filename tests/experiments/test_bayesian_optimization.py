@@ -27,29 +27,39 @@ def rows(out, name):
 
 
 def test_the_tether_holds_where_the_uncontrolled_does_not(out):
-    found = {row["arm"]: row for row in rows(out, "totals")}
+    found = {row["arm"]: row for row in rows(out, "totals") if row["alpha"] != "0.8"}
     assert float(found["tethered"]["risk"]) <= 0.4 + 3 * float(found["tethered"]["risk_error"])
     assert float(found["uncontrolled"]["risk"]) > 0.4
     assert float(found["uniform"]["risk"]) > 0.6
     assert 0.1 < float(found["safe"]["risk"]) < float(found["tethered"]["risk"])
 
 
+def test_alpha_is_a_dial(out):
+    found = {
+        row["alpha"]: float(row["risk"]) for row in rows(out, "totals") if row["alpha"] != "nan"
+    }
+    assert found["0.8"] > found["0.4"]
+
+
 def test_the_best_value_never_falls(out):
-    for arm in runs.ARMS:
-        best = [float(row["best"]) for row in rows(out, "rounds") if row["arm"] == arm]
+    found = {}
+    for row in rows(out, "rounds"):
+        found.setdefault((row["arm"], row["alpha"]), []).append(float(row["best"]))
+    assert len(found) == 5
+    for best in found.values():
         assert len(best) == 4
         assert (np.diff(best) >= 0).all()
         assert best[-1] <= 2.03
 
 
 def test_every_result_is_written_and_the_seeds_are_cleared(out):
-    for name in ("rounds.svg", "townsend.svg", "run.txt"):
+    for name in ("rounds.svg", "dial.svg", "townsend.svg", "run.txt"):
         assert (out / name).stat().st_size > 100
     assert not (out / "seeds").exists()
 
 
 def test_a_finished_seed_is_not_run_again(tmp_path, monkeypatch):
-    settings = {"temperatures": [1.0]}
+    settings = {"temperatures": [1.0], "alphas": [], "alphas_temperature": 1.0, "alpha": 0.4}
     calls = []
 
     def run(*given):
@@ -61,13 +71,13 @@ def test_a_finished_seed_is_not_run_again(tmp_path, monkeypatch):
     count = len(calls)
     assert runs.one_seed(settings, tmp_path, 3) == first
     assert len(calls) == count == 4
-    runs.one_seed({"temperatures": [2.0]}, tmp_path, 3)  # other settings, another run
+    runs.one_seed(settings | {"temperatures": [2.0]}, tmp_path, 3)  # other settings, another run
     assert len(calls) == 2 * count
 
 
 def test_past_rounds_enter_through_their_mixture():
     """The calibration's weights are those of the mixture of what was deployed, by brute force."""
-    settings = {"alpha": 0.4, "proposals": 500}
+    settings = {"proposals": 500}
     rng = np.random.default_rng(0)
     points = np.linspace(-3, 3, 41)[:, None]
     import tether
@@ -78,7 +88,7 @@ def test_past_rounds_enter_through_their_mixture():
     past = tether.Tethered(safe, optimized, 0.5)
     costly = points[:, 0] > 1
     held = [safe.sample(30, rng), past.sample(30, rng)]
-    found = runs.calibrate(settings, safe, optimized, [safe, past], held, costly, rng)
+    found = runs.calibrate(settings, 0.4, safe, optimized, [safe, past], held, costly, rng)
     p, q = np.exp(safe.log_prob_all(1)[0]), np.exp(optimized.log_prob_all(1)[0])
     half = np.minimum(q, 0.5 * p)
     mix = (p + half / half.sum()) / 2
@@ -89,6 +99,15 @@ def test_past_rounds_enter_through_their_mixture():
     assert found.exists
     assert risk == pytest.approx(found.risk, rel=1e-6)
     assert risk == pytest.approx(0.4, rel=1e-6) or found.beta == np.inf
+
+
+def test_it_learns_from_feasible_points_alone():
+    settings = {"half_width": 3.0, "fit_iterations": 5, "acquisition_samples": 16}
+    points = np.array([[0.0, -1.0], [0.5, 0.0], [-0.5, -0.5], [0.0, 0.5], [2.9, 2.9]])
+    rng = np.random.default_rng(0)
+    policy = runs.learn(settings, points, np.arange(4), 1.0, rng)
+    assert np.isclose(np.exp(policy.log_prob_all(1)).sum(), 1)
+    assert policy.log_prob_all(1)[0].argmax() == 4  # the one that it has not seen
 
 
 def test_the_published_optimum():
