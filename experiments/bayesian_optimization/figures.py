@@ -88,7 +88,7 @@ def dial(ends: Sequence[Mapping[str, Any]], alphas: Sequence[float], temperature
     high = max(row["risk"] for row in free)
     style.label(left, 0.12, high + 0.045, f"uncontrolled, temperatures {names}", style.RED)
     style.label(left, 0.88, safe["risk"] - 0.045, "safe", style.GREEN, ha="right")
-    style.label(left, 0.6, turned[-1]["risk"] - 0.15, "tethered", style.BLUE)
+    style.label(left, 0.68, turned[-1]["risk"] - 0.15, "tethered", style.BLUE)
     style.label(left, 0.13, 0.3, "risk = alpha", rotation=33)
     return figure
 
