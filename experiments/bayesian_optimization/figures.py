@@ -46,8 +46,8 @@ def rounds(
         above.set_title(f"temperature {temperature:g}")
     axes[0, 0].set_ylabel("risk of a violation")
     axes[1, 0].set_ylabel("best feasible value")
-    style.label(axes[0, 0], 0.2, alpha + 0.035, f"alpha = {alpha:g}")
-    style.label(axes[1, 0], 0.2, most + 0.025, "optimum")
+    style.label(axes[0, 0], max(place), alpha + 0.035, f"alpha = {alpha:g}", ha="right")
+    style.label(axes[1, 0], max(place), most + 0.025, "optimum", ha="right")
     axes[1, 0].legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.85), handlelength=1.2)
     return figure
 
