@@ -83,3 +83,20 @@ def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
     assert np.array_equal(labels(cells[0]), labels(cells[1]))
     # The same in every process, on every machine.
     assert labels(np.array([1.5])).tolist() == [2360676658618195140]
+
+
+def test_labels_of_sparse_rows_are_of_their_entries():
+    table = np.array([[0, 1, 0, 2], [0, 2, 0, 1], [1, 0, 2, 0], [0, 0, 0, 0], [0, 1, 0, 2]])
+    whole = scipy.sparse.csr_array(table)
+    every = labels(whole)
+    assert len(np.unique(every)) == 4
+    assert every[0] == every[4]
+    for same in (whole.astype(np.int8), whole.tocsc(), scipy.sparse.csr_matrix(table)):
+        assert np.array_equal(labels(same), every)
+    assert not np.isin(labels(whole.astype(float))[:3], every).any()
+    # Zeros that are stored, and entries out of order or in two parts, are the same rows.
+    parts_of = scipy.sparse.csr_array(([2, 1, 0], [3, 1, 2], [0, 3]), shape=(1, 4))
+    twice = scipy.sparse.coo_array(([1, 1, 1], ([0, 0, 0], [3, 1, 3])), shape=(1, 4))
+    assert labels(parts_of)[0] == labels(twice)[0] == every[0]
+    with pytest.raises(TypeError, match="real numbers where sparse, got complex128"):
+        labels(whole.astype(complex))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,14 @@ class Pool:
         self._table = _check.frozen(log_softmax(values, temperature)[None])
         self.actions: NDArray[Any] = _check.frozen(np.arange(len(values)))
 
-    @classmethod
-    def uniform(cls, size: int) -> Self:
+    @staticmethod
+    def uniform(size: int) -> Pool:
         """Every candidate alike: the safe policy that many labs run."""
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise TypeError(f"size must be a whole number, got {size!r}")
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size!r}")
-        return cls(np.zeros(size))
+        return Pool(np.zeros(size))
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """One row: the log-probability of every candidate."""

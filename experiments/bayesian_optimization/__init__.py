@@ -1,0 +1,1 @@
+"""Constrained Bayesian optimization of the Townsend function at a tolerated violation rate."""
