@@ -103,3 +103,22 @@ def test_a_run_without_rows(tmp_path):
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     import_run(tmp_path / "run.parquet", tmp_path / "again.db")
     assert read_history(tmp_path / "again.db").rounds == ()
+
+
+def test_words_stay_words(tmp_path):
+    rng, names = np.random.default_rng(0), ["inf", "nan", "-inf"]
+    safe = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], actions=names)
+    bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=names)
+    for store in (tmp_path / "run.db", tmp_path / "again.db"):
+        options = {"alpha": 0.4, "name": "nan", "policies": {"inf": bold}}
+        with Controller(safe, store=store, **options) as run:
+            for _ in range(2):
+                round_ = run.begin(bold, name="inf")
+                taken = round_.act(np.array(["inf", "x"] * 50), rng)
+                run.observe(taken.ids, (taken.actions == "nan") * 0.5)
+            assert run.history().rounds[-1].policy == "inf"
+            assert run.history().safe == "nan"
+        if store.name == "run.db":
+            export_run(store, tmp_path / "run.parquet")
+            import_run(tmp_path / "run.parquet", tmp_path / "again.db")
+    assert len(read_history(tmp_path / "again.db").rounds) == 4

@@ -55,7 +55,7 @@ def import_run(path: str | Path, store: str | Path) -> None:
     kept = (table.schema.metadata or {}).get(b"tether")
     if kept is None:
         raise ValueError(f"{path} was not written by tether export: it lacks the run's terms")
-    about = _record.decode(json.loads(kept), words=())
+    about = json.loads(kept)
     if about["version"] != schema.VERSION:
         raise ValueError(
             f"{path} has version {about['version']} and this tether reads {schema.VERSION}: import "
@@ -66,7 +66,7 @@ def import_run(path: str | Path, store: str | Path) -> None:
         with opened.writing() as connection:
             if read_terms(connection):
                 raise StoreError(f"{opened.name} holds a run already; import into a new store")
-            _fill(connection, table, json.loads(kept))
+            _fill(connection, table, about)
     finally:
         opened.close()
 
@@ -164,7 +164,7 @@ def _draws(connection: sql.Connection, number: int) -> pa.Table:
 
 
 def _fill(connection: sql.Connection, table: pa.Table, about: dict[str, Any]) -> None:
-    write_terms(connection, _record.decode(about["terms"]))
+    write_terms(connection, about["terms"])
     for name, target in (("rounds", schema.rounds), ("alarms", schema.alarms)):
         for row in about[name]:
             decoded = row | {key: _record.decode(row[key]) for key in ("log_beta",) if key in row}

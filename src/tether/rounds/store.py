@@ -131,7 +131,7 @@ class Store:
 def read_terms(connection: sql.Connection) -> dict[str, Any]:
     """What the run was made with."""
     rows = connection.execute(sql.select(schema.terms.c.name, schema.terms.c.value))
-    return {name: _record.decode(json.loads(value)) for name, value in rows if name != "version"}
+    return {name: json.loads(value) for name, value in rows if name != "version"}
 
 
 def write_terms(connection: sql.Connection, terms: dict[str, Any]) -> None:
