@@ -41,7 +41,7 @@ def alarm(store):
 def test_status(store):
     shown = run("status", store)
     assert shown.exit_code == 0
-    assert "alpha 0.3" in shown.output
+    assert "alpha 0.3" in " ".join(shown.output.split())
     assert "round 2: 150 of 160 losses have arrived" in shown.output
     found = json.loads(run("status", store, "--json").output)
     assert [row["number"] for row in found["rounds"]] == [1, 2]

@@ -46,8 +46,9 @@ def test_a_forgotten_mixture_shows(monkeypatch):
     """As if the safe policy had taken every action of the past rounds."""
     log = evidence.Evidence.log
 
-    def safe_alone(self, number, reference, served, loss, used):
-        return log(self, number, reference, np.zeros_like(served), loss, used)
+    def safe_alone(self, number, reference, loss, used):
+        self._served = np.zeros_like(self._served)
+        return log(self, number, reference, loss, used)
 
     monkeypatch.setattr(evidence.Evidence, "log", safe_alone)
     monkeypatch.setattr(beginning, "count_served", lambda served: {0: len(served)})

@@ -207,6 +207,10 @@ class Tethered:
         self._remembered = found
         return found
 
+    def remember(self, normalizer: Normalizer) -> None:
+        """Take ψ without contexts as it was estimated before, instead of estimating it anew."""
+        self._remembered = normalizer
+
     def acceptance(self, contexts: Any) -> Floats:
         """The share of its draws that accept-reject by `auto` keeps in each context.
 

@@ -69,7 +69,7 @@ def _codecs(connection: sql.Connection, contexts: Any, actions: Any) -> tuple[Co
     """As the run's first actions fixed them; these are the first if there are none."""
     if "actions" in read_terms(connection):
         return read_codecs(connection)
-    first = Codec.of("contexts", contexts), Codec.of("actions", actions)
+    first = Codec.of("contexts", contexts), Codec.of("actions", actions).widened()
     write_terms(connection, {"contexts": first[0].to_dict(), "actions": first[1].to_dict()})
     return first
 

@@ -20,6 +20,7 @@ from tether.policies.mixture import Mixture
 from tether.policies.tables import make_proposals
 from tether.rounds.errors import LossesMissingError
 from tether.rounds.evidence import SAFE, Deployed, Evidence, count_served
+from tether.rounds.fingerprint import PROBES, check_scores
 from tether.rounds.registry import Registry
 from tether.rounds.rows import Rows
 from tether.rounds.scores import Scores
@@ -28,6 +29,8 @@ from tether.rounds.terms import Terms
 
 FEWEST, MOST, IN_CONTEXT = 1_000, 100_000, 16
 """Draws of each policy for a calibration: as many as rows, within limits; or in each context."""
+FEW = 4
+"""Rows that the optimized policy scores again at every action, to show that it is the same."""
 APART = 7919
 """Part of the seed of these draws, so that no stream the user holds is the same."""
 
@@ -86,10 +89,32 @@ def calibrate_round(
         each = min(needed)
         deployed[each] = registry.deployed(each)
         needed = (needed | {deployed[each].reference}) - {SAFE, *deployed}
-    evidence = Evidence(
-        registry.policy(SAFE), contexts, actions, rows.log_safe[where], deployed, scores, optimized
+    few = np.arange(min(PROBES, len(where)))
+    check_scores(
+        terms.safe,
+        registry.policy(SAFE),
+        take(contexts, few),
+        actions[few],
+        rows.log_safe[where[few]],
     )
-    log = evidence.log(number, reference, served, loss, used)
+    evidence = Evidence(
+        registry.policy(SAFE),
+        contexts,
+        actions,
+        rows.log_safe[where],
+        served,
+        rows.log_optimized[where],
+        deployed,
+        scores,
+        optimized,
+    )
+    if reference != SAFE and np.isneginf(evidence.taken(reference)[used]).any():
+        raise ValueError(
+            f"against='last': what round {reference} deployed never takes some of the actions that "
+            f"are in the log, and beta cannot be measured against it. Give optimized policies a "
+            f"little of all that the safe one does (tether.Mixture.blend), or use against='safe'"
+        )
+    log = evidence.log(number, reference, loss, used)
     proposals = _proposals(
         registry,
         counts,
@@ -112,12 +137,33 @@ def calibrate_round(
         said = "no beta passes: the safe policy serves"
         note = f"{said}; {note}" if note else said
         return Beginning(note, found, None, reference, proposals, evidence.finite)
+    _within_reach(evidence, proposals, reference, number)
     policy = registry.tethered(optimized, reference, found)
     log_psi = None
     if not evidence.contextual:
         log_psi = float(policy.normalizer(1).log_psi[0])
-    deployed_now = Deployed(optimized, policy, reference, log_psi)
+    few = few[:FEW]
+    probe = (take(contexts, few), actions[few], evidence.taken_by_candidate(number)[few])
+    deployed_now = Deployed(optimized, policy, reference, log_psi, probe)
     return Beginning(note, found, deployed_now, reference, proposals, evidence.finite)
+
+
+def _within_reach(
+    evidence: Evidence, proposals: Proposals | None, reference: int, number: int
+) -> None:
+    """Refuse an optimized policy that does what was never done, before it does it."""
+    if proposals is not None:
+        log_safe, log_optimized = proposals.log_safe, proposals.log_optimized
+    else:
+        log_safe = evidence.density(reference)
+        log_optimized = evidence.optimized(number, evidence.candidate)
+    outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
+    if outside.any():
+        raise ValueError(
+            f"the optimized policy does what the safe policy never does ({int(outside.sum()):,} of "
+            f"{outside.size:,} draws or actions): no log says what that costs. Keep the optimized "
+            f"policy to what the safe one can do"
+        )
 
 
 def losses_in_use(
@@ -144,7 +190,7 @@ def _wait(
     for number in np.unique(rounds).tolist():
         there = (rounds == number) & used
         arrived, expected = int((there & ~pending).sum()), int(there.sum())
-        if arrived < terms.enough * expected:
+        if arrived < terms.enough * expected * (1 - 1e-12):
             raise LossesMissingError(
                 f"round {number} has {arrived:,} of {expected:,} losses of its calibration rows, "
                 f"and missing='wait' asks for {terms.enough:.0%}: report them (`run.pending()` "

@@ -11,7 +11,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether import _ask
+from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import take
 from tether.control.families import Family, find_family
@@ -21,7 +21,7 @@ from tether.rounds.acts import write_actions
 from tether.rounds.beginning import Beginning, calibrate_round
 from tether.rounds.calibrations import read_calibration, write_calibration
 from tether.rounds.errors import RoundTakenError
-from tether.rounds.fingerprint import fingerprint
+from tether.rounds.fingerprint import describe, fingerprint
 from tether.rounds.history import History
 from tether.rounds.reading import read_history
 from tether.rounds.registry import Lookup, Registry, probe
@@ -78,11 +78,22 @@ class Controller:
     ) -> None:
         self.safe = as_policy("safe", safe)
         self._family = find_family(family)
+        bound = _check.number("bound", bound, above=0, below=np.inf)
+        alpha = _check.number("alpha", alpha, above=0, below=bound)
+        bounded = np.isfinite(self._family.log_ratio_bound(0.0, np.zeros(1))).all()
+        if test_weight == "analytic" and not bounded:
+            raise ValueError(
+                f"test_weight 'analytic' does not exist for family {self._family.name!r}: its "
+                f"weights have no bound; use 'empirical' or a number"
+            )
+        if context_score is not None and not callable(context_score):
+            raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
         given = Terms(
             safe=name,
             alpha=alpha,
             bound=bound,
             family=self._family.name,
+            family_mark=describe(self._family),
             test_weight=test_weight,
             calibration_share=calibration_share,
             missing=missing,
@@ -90,6 +101,7 @@ class Controller:
             against=against,
             watched=watched_by_default(alpha, bound) if watched is None else watched,
             delta=delta,
+            normalizer_draws=normalizer_draws,
             seed=seed,
             created=alarms.now(),
         )
@@ -109,6 +121,9 @@ class Controller:
         The safe policy serves the whole round where there is no optimized policy, no loss to
         calibrate on, no beta that passes, or an alarm stands; the round's `note` says so. `name` is
         under what the policy is asked for after a restart ("round 3" and so on unless given).
+
+        Every round keeps its policy, to weigh its rows later: a model that is trained further in
+        place is another policy, and is refused. Hand in a copy.
         """
         if optimized is not None:
             optimized = as_policy("optimized", optimized)
@@ -117,6 +132,8 @@ class Controller:
             number = 1 + last(connection, schema.rounds.c.number)
             alarm = alarms.standing(connection)
         name = f"round {number}" if name is None else name
+        if optimized is not None:
+            self._registry.check_name(name, optimized)
         try:
             begun = Beginning(note="no optimized policy was given")
             if alarm is not None:
@@ -132,13 +149,15 @@ class Controller:
                     number,
                     self._draws,
                 )
+            if begun.deployed is not None:
+                self._registry.add(number, begun.deployed)
             self._write_round(number, name if optimized is not None else None, optimized, begun)
-        except BaseException:
+            self._scores.settle()
+        except BaseException as error:
             self._scores.forget()
+            if isinstance(error, Exception):  # an interrupt may come after the round was kept
+                self._registry.forget(number)
             raise
-        self._scores.settle()
-        if begun.deployed is not None:
-            self._registry.add(number, begun.deployed)
         return Round(self, number, begun.calibration, begun.note, begun.deployed)
 
     @property

@@ -23,6 +23,7 @@ from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
 from tether.policies.normalizer import exact_normalizer
 from tether.policies.tethered import Tethered
+from tether.rounds.fingerprint import same_scores
 from tether.rounds.scores import Scores
 
 SAFE = 0
@@ -39,6 +40,8 @@ class Deployed:
     """The round whose policy its beta is measured against; 0 is the safe policy."""
     log_psi: float | None
     """Its normalizer, where there are no contexts."""
+    probe: tuple[Any, NDArray[Any], Floats] | None = None
+    """A few contexts and actions with the optimized policy's scores when it was calibrated."""
 
 
 class Evidence:
@@ -50,6 +53,8 @@ class Evidence:
         contexts: Any,
         actions: NDArray[Any],
         log_safe: Floats,
+        served: NDArray[Any],
+        log_optimized: Floats,
         deployed: Mapping[int, Deployed],
         scores: Scores,
         candidate: Any,
@@ -59,19 +64,18 @@ class Evidence:
         self.contextual = not isinstance(contexts, int)
         every = (safe, candidate, *(each.optimized for each in deployed.values()))
         self.finite = shared_actions(every) if self.contextual else None
-        self._log_safe = log_safe
+        self._log_safe, self._served, self._log_optimized = log_safe, served, log_optimized
         self._densities: dict[int, Floats] = {}
 
     def log(
         self,
         number: int,
         reference: int,
-        served: NDArray[Any],
         loss: Floats,
         used: NDArray[np.bool_],
     ) -> Log:
         """The log to calibrate the candidate of round `number` on, from the rows in use."""
-        counts = count_served(served[used])
+        counts = count_served(self._served[used])
         tables = {
             "safe": self.density(reference),
             "optimized": self.optimized(number, self.candidate),
@@ -98,6 +102,19 @@ class Evidence:
         """A round's optimized policy at the rows, or at every action in each row's context."""
         name = "log_optimized" if self.finite is None else "log_optimized_all"
         return self._scored(number, name, "optimized", policy)
+
+    def taken(self, number: int) -> Floats:
+        """The density of what a round deployed, at the actions that were taken."""
+        return self._picked(self.density(number))
+
+    def taken_by_candidate(self, number: int) -> Floats:
+        """The candidate's scores of the actions that were taken."""
+        return self._picked(self.optimized(number, self.candidate))
+
+    def _picked(self, table: Floats) -> Floats:
+        if self.finite is None:
+            return table
+        return picked(table, positions(self.finite, self.actions))
 
     def density(self, number: int) -> Floats:
         """The density of what a round deployed, at the rows or at every action."""
@@ -137,12 +154,24 @@ class Evidence:
 
         def compute(rows: slice) -> Floats:
             contexts = part(self.contexts, rows.start, rows.stop)
-            if width is None:
-                return _ask.score(kind, policy, contexts, self.actions[rows])
-            table = _ask.table(kind, policy, contexts)
-            return np.broadcast_to(table, (rows.stop - rows.start, width))
+            if width is None or self.finite is None:
+                scores = taken = _ask.score(kind, policy, contexts, self.actions[rows])
+            else:
+                table = _ask.table(kind, policy, contexts)
+                scores = np.broadcast_to(table, (rows.stop - rows.start, width))
+                taken = picked(scores, positions(self.finite, self.actions[rows]))
+            self._check(number, kind, taken, rows)
+            return scores
 
         return self.scores.column(number, name, len(self.actions), compute, width)
+
+    def _check(self, number: int, kind: str, taken: Floats, rows: slice) -> None:
+        """A policy scores what it did itself as it did then, or it is another one by now."""
+        known = self._log_safe[rows] if number == SAFE else self._log_optimized[rows]
+        own = ~np.isnan(known) & ((self._served[rows] == number) | (number == SAFE))
+        if own.any():
+            name = "safe" if number == SAFE else f"policy of round {number}"
+            same_scores(name, taken[own], known[own], kind)
 
 
 def count_served(served: NDArray[Any]) -> dict[int, int]:

@@ -33,11 +33,23 @@ def fingerprint(policy: Any) -> str | None:
     return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def describe(family: Any) -> str | None:
+    """What a family is made of, in the same words every time; None where that is not plain.
+
+    A family of the user's has a name, but the name alone does not tell its parameters.
+    """
+    return _described(getattr(family, "__dict__", {}))
+
+
 def check_scores(
     name: str, policy: Any, contexts: Any, actions: Any, expected: Floats, kind: str = "safe"
 ) -> None:
     """Refuse a policy that scores stored actions otherwise than it did."""
-    scores = _ask.score(kind, policy, contexts, actions)
+    same_scores(name, _ask.score(kind, policy, contexts, actions), expected, kind)
+
+
+def same_scores(name: str, scores: Floats, expected: Floats, kind: str) -> None:
+    """The same, of scores that are there."""
     both_zero = np.isneginf(scores) & np.isneginf(expected)
     with np.errstate(invalid="ignore"):
         off = np.abs(scores - expected) > SLACK * (1 + np.abs(expected))
@@ -47,7 +59,8 @@ def check_scores(
         raise ValueError(
             f"the {kind} policy is not the {name!r} of this store: it scores a stored action "
             f"{scores[row]:.6g} where {expected[row]:.6g} was stored ({int(off.sum())} of "
-            f"{len(off)} differ)"
+            f"{len(off)} differ). Was it trained further in place? Each round needs a policy of "
+            f"its own: hand a copy to `begin`"
         )
 
 

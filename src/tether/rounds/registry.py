@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether.control.families import Family
+from tether.policies.normalizer import Normalizer
 from tether.policies.policy import as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds import schema
@@ -34,6 +35,24 @@ class Registry:
     def add(self, number: int, deployed: Deployed) -> None:
         """Remember what a round deploys."""
         self._known[number] = deployed
+
+    def check_name(self, name: str, optimized: Any) -> None:
+        """Refuse a name that another policy has: after a restart one of them would be lost."""
+        table = schema.rounds
+        with self._store.reading() as connection:
+            query = sql.select(table.c.number, table.c.fingerprint).where(table.c.policy == name)
+            before = connection.execute(query).fetchall()
+        mark = fingerprint(optimized)
+        for number, known in before:
+            if mark is None or mark != known:
+                raise ValueError(
+                    f"name {name!r} is that of the policy of round {number}, and this one is not "
+                    f"known to be the same: give it a name of its own"
+                )
+
+    def forget(self, number: int) -> None:
+        """The round was not begun after all."""
+        self._known.pop(number, None)
 
     def policy(self, number: int) -> Any:
         """What a round deployed; the safe policy for 0."""
@@ -93,6 +112,8 @@ class Registry:
             )
         self._check(name, number, optimized)
         policy = self.tethered(optimized, row["reference"], read_calibration(row["calibration"]))
+        if row["log_psi"] is not None:  # as it was estimated then, not anew
+            policy.remember(Normalizer(np.array([row["log_psi"]]), np.zeros(1)))
         return Deployed(optimized, policy, row["reference"], row["log_psi"])
 
     def _check(self, name: str, number: int, optimized: Any) -> None:

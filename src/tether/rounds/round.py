@@ -15,6 +15,7 @@ from tether._contexts import settled
 from tether.control.calibration import Calibration
 from tether.policies.tethered import Tethered
 from tether.rounds.evidence import SAFE, Deployed
+from tether.rounds.fingerprint import check_scores
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
@@ -129,6 +130,7 @@ class Round:
         log_safe = _ask.score("safe", self._run.safe, contexts, actions, drew=deployed is None)
         log_optimized, log_prob = None, log_safe
         if deployed is not None:
+            self._check_unchanged(deployed)
             log_optimized = _ask.score("optimized", deployed.optimized, contexts, actions)
             log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
         ids = self._run._write_actions(
@@ -141,6 +143,13 @@ class Round:
             rng=rng,
         )
         return None if ids is None else Taken(ids, actions, contexts)
+
+    def _check_unchanged(self, deployed: Deployed) -> None:
+        """What was calibrated is what acts: a model may have been trained further meanwhile."""
+        if deployed.probe is not None:
+            contexts, actions, scores = deployed.probe
+            name = f"policy of round {self.number}"
+            check_scores(name, deployed.optimized, contexts, actions, scores, "optimized")
 
 
 def _log_prob(

@@ -78,15 +78,18 @@ class Rows:
             return False
         contexts, actions, *numbers = zip(*fresh, strict=True)
         for_contexts, for_actions = read_codecs(connection)
-        self.contexts = _joined(self.contexts, for_contexts.decode(contexts))
-        self.actions = _joined(self.actions, for_actions.decode(actions))
+        longer: dict[str, Any] = {
+            "contexts": _joined(self.contexts, for_contexts.decode(contexts)),
+            "actions": _joined(self.actions, for_actions.decode(actions)),
+        }
         for name, kind, column in zip(_NUMBERS, _TYPES, numbers, strict=True):
             more: NDArray[Any] = np.array(column, dtype=kind)  # None becomes NaN
-            setattr(self, name, np.concatenate([getattr(self, name), more]))
+            longer[name] = np.concatenate([getattr(self, name), more])
         unknown = np.full(len(fresh), np.nan)
-        self.loss = np.concatenate([self.loss, unknown])
-        self.reward = np.concatenate([self.reward, unknown])
-        self.report = np.concatenate([self.report, np.zeros(len(fresh), np.int64)])
+        longer["loss"] = np.concatenate([self.loss, unknown])
+        longer["reward"] = np.concatenate([self.reward, unknown])
+        longer["report"] = np.concatenate([self.report, np.zeros(len(fresh), np.int64)])
+        self.__dict__.update(longer)  # at once: an interrupt must not leave columns of two lengths
         return True
 
     def _read_reports(self, connection: sql.Connection) -> bool:
@@ -98,9 +101,15 @@ class Rows:
             return False
         action, number, loss, reward = zip(*fresh, strict=True)
         place = np.array(action, dtype=np.int64) - 1
-        self.report[place] = number
-        self.loss[place] = np.array(loss, dtype=np.float64)
-        self.reward[place] = np.array(reward, dtype=np.float64)
+        told = {
+            "report": self.report.copy(),
+            "loss": self.loss.copy(),
+            "reward": self.reward.copy(),
+        }
+        told["report"][place] = number
+        told["loss"][place] = np.array(loss, dtype=np.float64)
+        told["reward"][place] = np.array(reward, dtype=np.float64)
+        self.__dict__.update(told)
         return True
 
 

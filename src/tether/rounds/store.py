@@ -194,7 +194,9 @@ def write_column(
 
 
 def _engine(url: str | Path, create: bool) -> sql.Engine:
-    text = str(url)
+    text = str(url).strip()
+    if not isinstance(url, (str, Path)) or not text:
+        raise ValueError(f"store must be a path or a database URL, got {url!r}")
     if "://" not in text:
         text = f"sqlite:///{text}"
     try:

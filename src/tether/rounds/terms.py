@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether import _check
+from tether.control.weigh import TEST_WEIGHTS
 
 MISSING = ("wait", "worst_case", "exclude")
 AGAINST = ("safe", "last")
@@ -22,6 +23,7 @@ class Terms:
     alpha: float
     bound: float
     family: str
+    family_mark: str | None
     test_weight: str | float
     calibration_share: float
     missing: str
@@ -29,13 +31,22 @@ class Terms:
     against: str
     watched: float
     delta: float
+    normalizer_draws: int | None
     seed: int
     created: str
 
     def __post_init__(self) -> None:
         _check.number("bound", self.bound, above=0, below=np.inf)
         _check.number("alpha", self.alpha, above=0, below=self.bound)
-        if self.calibration_share != 1:
+        if isinstance(self.test_weight, str):
+            _check.choice("test_weight", self.test_weight, TEST_WEIGHTS)
+        else:
+            _check.number("test_weight", self.test_weight, above=0, below=np.inf)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number of at least 0, got {self.seed!r}")
+        if not isinstance(self.safe, str) or not self.safe:
+            raise ValueError(f"name must be a word for the safe policy, got {self.safe!r}")
+        if self.calibration_share != 1 or isinstance(self.calibration_share, bool):
             _check.number("calibration_share", self.calibration_share, above=0, below=1)
         if self.enough != 1:
             _check.number("enough", self.enough, above=0, below=1)
