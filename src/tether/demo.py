@@ -243,7 +243,6 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 6.0), facecolor="white")
-    figure.set_layout_engine("none")  # whatever the defaults of matplotlib are
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.52})
     figure.subplots_adjust(left=0.065, right=0.875, top=0.775, bottom=0.255)
     alphas = 100 * np.array(ALPHAS)
