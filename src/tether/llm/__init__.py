@@ -47,4 +47,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tether.llm' has no attribute {name!r}")
-    return getattr(import_module(f"tether.llm.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"tether.llm.{_HOMES[name]}"), name)
+    except ImportError as error:
+        raise ImportError(f"tether.llm.{name} needs pip install 'tether[llm]' ({error})") from error
