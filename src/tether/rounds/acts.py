@@ -13,7 +13,7 @@ from tether._check import Floats
 from tether.rounds import alarms, schema
 from tether.rounds.codec import Codec
 from tether.rounds.errors import RoundOverError
-from tether.rounds.rows import read_codecs
+from tether.rounds.rows import codecs_in
 from tether.rounds.store import Store, last, read_terms, write_terms
 from tether.rounds.watch import Watch
 
@@ -67,8 +67,9 @@ def write_actions(
 
 def _codecs(connection: sql.Connection, contexts: Any, actions: Any) -> tuple[Codec, Codec]:
     """As the run's first actions fixed them; these are the first if there are none."""
-    if "actions" in read_terms(connection):
-        return read_codecs(connection)
+    terms = read_terms(connection)
+    if "actions" in terms:
+        return codecs_in(terms)
     first = Codec.of("contexts", contexts), Codec.of("actions", actions).widened()
     write_terms(connection, {"contexts": first[0].to_dict(), "actions": first[1].to_dict()})
     return first

@@ -11,7 +11,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether import _ask, _check
+from tether import _check
 from tether._check import Floats
 from tether._contexts import take
 from tether.control.families import Family, find_family
@@ -309,7 +309,6 @@ class Controller:
         scores: dict[str, Floats | None],
         rng: np.random.Generator,
     ) -> NDArray[np.int64] | None:
-        _ask.generator(rng)
         return write_actions(
             self._store,
             self._watch,

@@ -77,22 +77,18 @@ class Evidence:
         """The log to calibrate the candidate of round `number` on, from the rows in use."""
         counts = count_served(self._served[used])
         tables = {
-            "safe": self.density(reference),
-            "optimized": self.optimized(number, self.candidate),
+            "safe": self.density(reference)[used],
+            "optimized": self.optimized(number, self.candidate)[used],
         }
         if set(counts) != {reference}:
-            columns = [self.density(each) for each in counts]
-            stacked = np.stack([column[used].ravel() for column in columns])
-            mixed = mixture_log_density(stacked.T, list(counts.values()))
-            tables["mix"] = np.empty_like(tables["safe"])
-            tables["mix"][used] = mixed.reshape(tables["safe"][used].shape)
-        parts: dict[str, Any] = {}
-        for name, table in tables.items():
-            kept = table[used]
-            if self.finite is not None:
-                parts[f"log_{name}_all"] = kept
-                kept = picked(kept, positions(self.finite, self.actions[used]))
-            parts[f"log_{name}"] = kept
+            columns = [self.density(each)[used].ravel() for each in counts]
+            mixed = mixture_log_density(columns, list(counts.values()))
+            tables["mix"] = mixed.reshape(tables["safe"].shape)
+        parts: dict[str, Any] = {f"log_{name}": table for name, table in tables.items()}
+        if self.finite is not None:
+            place = positions(self.finite, self.actions[used])
+            parts = {f"log_{name}_all": table for name, table in tables.items()}
+            parts |= {f"log_{name}": picked(table, place) for name, table in tables.items()}
         if self.contextual:
             parts["context"] = labels(take(self.contexts, np.flatnonzero(used)))
         share = counts.get(reference, 0) / sum(counts.values())

@@ -129,17 +129,15 @@ def _scores(
     where = (table.c.round == number, table.c.name == name)
     count = int(connection.scalar(sql.select(sql.func.sum(table.c.count)).where(*where)) or 0)
     scored = place[:count]
+    mask = np.ones(rows, bool)
+    mask[scored] = False
     if not name.endswith("_all"):
         values = np.full(rows, np.nan)
         values[scored] = flat
-        mask = np.ones(rows, bool)
-        mask[scored] = False
         return pa.array(values, mask=mask)
     width = len(flat) // count
     sizes = np.zeros(rows + 1, np.int32)
     sizes[scored + 1] = width
-    mask = np.ones(rows, bool)
-    mask[scored] = False
     return pa.ListArray.from_arrays(
         pa.array(np.cumsum(sizes, dtype=np.int32)), pa.array(flat), mask=pa.array(mask)
     )

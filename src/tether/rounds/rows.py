@@ -115,7 +115,11 @@ class Rows:
 
 def read_codecs(connection: sql.Connection) -> tuple[Codec, Codec]:
     """How contexts and actions are written, known from the run's first action on."""
-    terms = read_terms(connection)
+    return codecs_in(read_terms(connection))
+
+
+def codecs_in(terms: dict[str, Any]) -> tuple[Codec, Codec]:
+    """The same, of terms that were read."""
     return Codec.from_dict(terms["contexts"]), Codec.from_dict(terms["actions"])
 
 
