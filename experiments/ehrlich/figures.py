@@ -67,8 +67,11 @@ def _finish(axes: Axes, title: str, *, zero: bool = True) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _panels(task: Task, table: Sequence[Row]) -> None:
-    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+def _three(table: Sequence[Row], alphas: Sequence[float], families: Sequence[str]) -> Any:
+    """A figure of infeasible share, mean objective and best so far; its axes beside it.
+
+    Marks at the right edge of the first show what was tolerated. The second family is dashed.
+    """
     figure, places = plt.subplots(1, 3, figsize=(12.4, 3.9))
     titles = {
         "infeasible": "Infeasible, share of actions",
@@ -77,14 +80,22 @@ def _panels(task: Task, table: Sequence[Row]) -> None:
     }
     for axes, (key, title) in zip(places, titles.items(), strict=True):
         for alpha in alphas:
-            _line(axes, _mine(table, "clip", alpha), key, alpha)
+            for family in families:
+                mine = _mine(table, family, alpha)
+                _line(axes, mine, key, alpha, dashed=family != families[0])
         _finish(axes, title)
     last = max(row["round"] for row in table)
+    edge = [1.01 * last, 1.05 * last]
     for alpha in alphas:
-        if alpha < 1:  # a mark at the right edge shows what was tolerated
-            edge = [1.01 * last, 1.05 * last]
+        if alpha < 1:
             places[0].plot(edge, [alpha] * 2, color=_color(alpha), lw=3, solid_capstyle="butt")
     places[0].set_ylim(0, 1.01)
+    return figure, places
+
+
+def _panels(task: Task, table: Sequence[Row]) -> None:
+    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+    figure, places = _three(table, alphas, ["clip"])
     handles, labels = places[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(alphas), frameon=False)
     task.figure("panels", figure)
@@ -95,22 +106,7 @@ def _families(task: Task, table: Sequence[Row]) -> None:
     alphas = sorted({row["alpha"] for row in table if row["family"] == "mix"})
     if not alphas:
         return
-    figure, places = plt.subplots(1, 3, figsize=(12.4, 3.9))
-    titles = {
-        "infeasible": "Infeasible, share of actions",
-        "objective": "Objective, mean of actions",
-        "best": "Objective, best so far",
-    }
-    for axes, (key, title) in zip(places, titles.items(), strict=True):
-        for alpha in alphas:
-            _line(axes, _mine(table, "clip", alpha), key, alpha)
-            _line(axes, _mine(table, "mix", alpha), key, alpha, dashed=True)
-        _finish(axes, title)
-    last = max(row["round"] for row in table)
-    for alpha in alphas:
-        edge = [1.01 * last, 1.05 * last]
-        places[0].plot(edge, [alpha] * 2, color=_color(alpha), lw=3, solid_capstyle="butt")
-    places[0].set_ylim(0, 1.01)
+    figure, _ = _three(table, alphas, ["clip", "mix"])
     handles = [mpl.lines.Line2D([], [], color=_color(a), lw=2, label=_label(a)) for a in alphas]
     for name, style in (("clip", "-"), ("mix", "--")):
         handles.append(mpl.lines.Line2D([], [], color=INK, ls=style, lw=1.6, label=name))
