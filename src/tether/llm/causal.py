@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import settled
 from tether.llm import completions
+from tether.llm.completing import Completing
 from tether.llm.completions import Tokens, whole
 from tether.llm.prompts import Prompt, token_prompts
 from tether.llm.runner import Runner, is_peft
@@ -22,7 +22,7 @@ MOST_TOKENS = 4096
 """Tokens that go through the model at once, unless said otherwise."""
 
 
-class CausalPolicy:
+class CausalPolicy(Completing):
     """A language model that answers prompts; its actions are completions, arrays of token ids.
 
     Contexts are texts, or rows of token ids filled with −1. An action is a row of `max_new_tokens`
@@ -109,32 +109,15 @@ class CausalPolicy:
             vocabulary=self.vocabulary,
         )
 
-    def texts(self, actions: Any) -> list[str]:
-        """Completions as people read them; what is scored are their tokens."""
-        return completions.texts(self._checked(actions), self.tokenizer, self.ends)
-
     def completions(self, answers: Sequence[str]) -> Tokens:
         """Texts as completions that ended; refuses one that the tokenizer does not give back."""
         return completions.from_texts(answers, self.tokenizer, self.max_new_tokens, self.ends)
-
-    def cut_off(self, actions: Any) -> Any:
-        """Which completions reached `max_new_tokens` without an end."""
-        return completions.cut_off(self._checked(actions), self.ends)
-
-    def shortened(self, max_new_tokens: int) -> Self:
-        """The same policy with another width."""
-        other = copy(self)
-        other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
-        return other
 
     def __repr__(self) -> str:
         return (
             f"CausalPolicy({self.model.config.model_type}, adapter={self.adapter!r}, "
             f"temperature={self.temperature:g}, max_new_tokens={self.max_new_tokens})"
         )
-
-    def _checked(self, actions: Any) -> Tokens:
-        return completions.checked(actions, self.max_new_tokens, self.ends, self.vocabulary)
 
     def _scores(self, contexts: Any, actions: Any, adapters: list[str | None]) -> Floats:
         actions = self._checked(actions)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tether import _ask
 from tether._check import Floats
 from tether._contexts import settled
 from tether.llm import completions
+from tether.llm.completing import Completing
 from tether.llm.completions import Tokens, whole
 from tether.llm.prompts import Prompt, token_prompts
 from tether.llm.server import Server
@@ -33,7 +33,7 @@ vLLM takes those that a request leaves out from the model's `generation_config`.
 """
 
 
-class OpenAIPolicy:
+class OpenAIPolicy(Completing):
     """A language model on a server; contexts and actions are those of `CausalPolicy`.
 
     The server must take token ids as prompts, return token ids (`return_token_ids`) and score a
@@ -161,20 +161,6 @@ class OpenAIPolicy:
             most=None if room is None else room - self.max_new_tokens - 1,
         )
 
-    def texts(self, actions: Any) -> list[str]:
-        """Completions as people read them."""
-        return completions.texts(self._checked(actions), self.tokenizer, self.ends)
-
-    def cut_off(self, actions: Any) -> Any:
-        """Which completions reached `max_new_tokens` without an end."""
-        return completions.cut_off(self._checked(actions), self.ends)
-
-    def shortened(self, max_new_tokens: int) -> Self:
-        """The same policy with another width."""
-        other = copy(self)
-        other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
-        return other
-
     def __repr__(self) -> str:
         return (
             f"OpenAIPolicy({self.server.base_url!r}, {self.model!r}, "
@@ -204,9 +190,6 @@ class OpenAIPolicy:
             )
         self._checked(completions.filled([tokens], self.max_new_tokens))
         return tokens
-
-    def _checked(self, actions: Any) -> Tokens:
-        return completions.checked(actions, self.max_new_tokens, self.ends, None)
 
 
 def _choices(answer: dict[str, Any], count: int) -> list[dict[str, Any]]:
