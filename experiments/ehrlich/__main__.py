@@ -49,8 +49,8 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
     task.table("safe", report.merged(old, safe, ("seed",)))
     jobs = [
         (settings, folder, until, family, alpha, seed)
-        for seed in seeds
         for family, alphas in (("clip", settings["alphas"]), ("mix", settings["mix_alphas"]))
+        for seed in seeds
         for alpha in alphas
     ]
     rows: list[report.Row] = []

@@ -44,6 +44,7 @@ def save(run: Run, folder: Path) -> None:
         "training": [torch.as_tensor(each) for each in run.training],
         "rows": rows,
         "stock_used": run.safe.used,
+        "base": run.base,
         "rng": run.rng.bit_generator.state,
     }
     _write(state, folder / "state.pt")
@@ -69,6 +70,8 @@ def resume(run: Run, folder: Path) -> Run:
         policy = _model(run.start, folder, number) if optimized else None
         run.served.append(Served(policy, run.family, log_beta, log_psi))
     run.current = _model(run.start, folder, len(run.table) - 1)
+    run.base = state["base"]
+    run.model = _model(run.start, folder, run.base).model
     if state["rows"] is not None:
         actions, loss, log_safe, past = state["rows"]
         log_past = tuple(None if each is None else each.numpy() for each in past)

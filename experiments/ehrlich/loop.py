@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tether
+from experiments.ehrlich.model import Transformer
 from experiments.ehrlich.policy import Prompted
 from experiments.ehrlich.rows import Actions, Floats, Rows, Served, affordable, log_acceptance
 from experiments.ehrlich.start import Start
@@ -30,6 +31,10 @@ class Run:
     safe: Stocked = field(init=False)
     current: Prompted = field(init=False)
     """The optimized policy of the last round."""
+    base: int = 0
+    """The round whose model DPO starts from; round 0 has the safe one."""
+    model: Transformer = field(init=False)
+    """That model."""
     served: list[Served] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     """Calibration rows of each round."""
@@ -49,6 +54,7 @@ class Run:
     def __post_init__(self) -> None:
         self.safe = self.start.safe
         self.current = self.safe.policy
+        self.model = self.current.model
 
     @property
     def controlled(self) -> bool:
@@ -72,14 +78,17 @@ class Run:
             else:
                 row |= {"log_beta": np.inf, "log_psi": 0.0}
                 actions = self.current.sample(self.settings["sample"], self.rng)
+                row["drift"] = self._drift(actions)
         optimized = self.current if self.table and row["exists"] else None
         self.served.append(Served(optimized, self.family, row["log_beta"], row["log_psi"]))
         self._observe(actions, None if optimized is None else log_optimized, row)
+        if self.settings["dpo_from"] == "last" or (optimized is not None and row["log_beta"] >= 0):
+            self.base, self.model = len(self.table), self.current.model
         row["seconds"] = time.time() - began
         self.table.append(row)
 
     def _improve(self) -> float:
-        """DPO on what the last round left for training, from the last round's weights on."""
+        """One epoch of DPO on pairs of the last round's actions that may be trained on."""
         settings, language = self.settings, self.start.language
         past = np.unique(np.concatenate(self.training), axis=0)
         best = past[np.argsort(-language.values(past), kind="stable")[: settings["best_seeds"]]]
@@ -87,16 +96,15 @@ class Run:
         seeds = np.concatenate([self.start.seeds[kept], best[:, :-1]])
         actions = self.training[-1]
         nearest = (actions[:, None, :-1] != seeds).sum(axis=2).argmin(axis=1)
-        values = language.values(actions)
         better, worse = preferences(
-            values,
+            language.values(actions),
             nearest,
             settings["triplets"],
             self.rng,
             infeasible=settings["infeasible_pairs"],
         )
         model, loss = preferred(
-            self.current.model,
+            self.model,
             language,
             seeds[nearest[better]],
             actions[better],
@@ -109,6 +117,11 @@ class Run:
         self.current = Prompted(model, seeds, language)
         return loss
 
+    def _drift(self, actions: Actions) -> float:
+        """Nats between the optimized policy, whose actions these are, and the safe one."""
+        log_safe = self.safe.log_prob(None, actions)
+        return float((self.current.log_prob(None, actions) - log_safe).mean())
+
     def _calibrate(self, row: dict[str, Any]) -> Floats:
         """Find beta and its normalizer; returns the log's scores under the optimized policy."""
         assert self.rows is not None
@@ -119,6 +132,7 @@ class Run:
         actions = np.concatenate(drawn)
         fresh = Rows.scored(self.safe, self.served, actions, np.zeros(len(actions)))
         log_fresh = self.current.log_prob(None, actions)
+        row["drift"] = float((log_fresh - fresh.log_safe)[count:].mean())  # from optimized draws
         log_optimized = self.current.log_prob(None, self.rows.actions)
         log = tether.Log(
             self.rows.loss,

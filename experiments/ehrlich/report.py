@@ -15,9 +15,10 @@ Row = Mapping[str, Any]
 
 COLUMNS = (
     *("family", "alpha", "seed", "round", "exists", "limited", "log_beta", "allowed", "log_psi"),
-    *("risk", "effective", "draws", "infeasible", "optimized_infeasible", "unread", "objective"),
-    *("best", "distinct", "dpo_loss", "seconds"),
+    *("risk", "effective", "draws", "infeasible", "optimized_infeasible", "drift", "unread"),
+    *("objective", "best", "distinct", "dpo_loss", "seconds"),
 )
+MEANS = ("infeasible", "objective", "best", "draws", "optimized_infeasible", "drift")
 SHOWN = ("family", "alpha", "seed", "round", "infeasible", "objective", "best", "draws", "log_beta")
 
 
@@ -71,7 +72,14 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         for number, of_seeds in rounds.items():
             line: dict[str, Any] = {"family": family, "alpha": alpha, "round": number}
             line["seeds"] = len(of_seeds)
-            for key in ("infeasible", "objective", "best", "draws", "optimized_infeasible"):
+            for key in (
+                "infeasible",
+                "objective",
+                "best",
+                "draws",
+                "optimized_infeasible",
+                "drift",
+            ):
                 line[key], line[f"{key}_error"] = mean_and_error(
                     float(row[key]) for row in of_seeds
                 )

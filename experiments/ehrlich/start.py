@@ -110,7 +110,8 @@ def save(start: Start, path: Path) -> None:
     """Keep a start on disk; the file appears whole or not at all."""
     state = {key: value.cpu() for key, value in start.model.state_dict().items()}
     kept = {"model": state, "seeds": torch.as_tensor(start.seeds), "report": start.report}
-    kept["stock"] = [torch.as_tensor(each) for each in start.stock]
+    actions, scores = map(torch.as_tensor, start.stock)
+    kept["stock"] = [actions.to(torch.int16), scores]
     torch.save(kept, path.with_suffix(".part"))
     path.with_suffix(".part").rename(path)
 
@@ -121,5 +122,5 @@ def load(settings: Mapping[str, Any], path: Path) -> Start:
     language = Language(Ehrlich.load(settings["function"]))
     model = make_model(_shape(settings, language), 0, find_device(settings["device"]))
     model.load_state_dict(kept["model"])
-    stock = kept["stock"][0].numpy(), kept["stock"][1].numpy()
+    stock = kept["stock"][0].long().numpy(), kept["stock"][1].numpy()
     return Start(language, model.eval(), kept["seeds"].numpy(), stock, kept["report"])

@@ -1,7 +1,7 @@
-"""How the learning rates were chosen: `python -m experiments.ehrlich.tune`, on seed 100.
+"""How the settings were chosen: `python -m experiments.ehrlich.tune`, on seed 100.
 
-Each way of training the safe policy, with each rate of DPO: a few rounds without control. Written
-to `tune.csv`, one row a round. The seed is none of the experiment's.
+Ways of training the safe policy, to `tune_safe.csv`, and ways of DPO, to `tune.csv`, one row a
+round. The seed is none of the experiment's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from experiments.ehrlich import start as starts
 from experiments.ehrlich.loop import Run
 
 SEED = 100
-ROUNDS = 8
 SAFE: dict[str, dict[str, Any]] = {
     "base": {},
-    "short": {"sft_epochs": 5},
-    "closest": {"closest": True},
+    "short": {"sft_epochs": 10},
+    "few": {"pairs": 20000},
 }
-PAIRS = (("base", True), ("base", False), ("closest", True), ("closest", False))
-"""Which safe policy, and whether an infeasible action may be the worse of a pair."""
-RATES = (3e-5, 1e-4, 3e-4, 1e-3)
+DPO = [
+    {"dpo_from": "last", "infeasible_pairs": pairs, "dpo_rate": rate, "alpha": 1.0}
+    for pairs in (False, True)
+    for rate in (3e-6, 1e-5, 3e-5, 1e-4)
+] + [
+    {"dpo_from": start, "infeasible_pairs": False, "dpo_rate": 1e-5, "alpha": alpha}
+    for start in ("last", "served")
+    for alpha in (0.3, 0.6, 0.9)
+]
 
 
 def speed(settings: Mapping[str, Any]) -> None:
@@ -46,31 +51,40 @@ def speed(settings: Mapping[str, Any]) -> None:
         )
 
 
-def prepare(settings: Mapping[str, Any], folder: Path, name: str) -> None:
-    """One way of training the safe policy."""
-    if not (folder / f"{name}.pt").exists():
-        starts.save(starts.prepare(dict(settings) | SAFE[name], SEED), folder / f"{name}.pt")
+def prepare(settings: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
+    """One way of training the safe policy, and what is known of it."""
+    settings, path = dict(settings) | SAFE[name], folder / f"{name}.pt"
+    if not path.exists():
+        starts.save(starts.prepare(settings, SEED), path)
+    return {"safe": name, **starts.load(settings, path).report}
 
 
-def one(
-    settings: Mapping[str, Any], folder: Path, name: str, infeasible: bool, rate: float
+def improve(
+    settings: Mapping[str, Any], folder: Path, chosen: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The rounds of one way of training, with what is known of the safe policy beside them."""
-    settings = dict(settings) | {"infeasible_pairs": infeasible, "dpo_rate": rate}
-    start = starts.load(settings, folder / f"{name}.pt")
-    told = {f"start_{key}": value for key, value in start.report.items()}
-    run = Run.begin(start, settings, "clip", 1.0, SEED)
-    for _ in range(ROUNDS + 1):
+    """The rounds with one way of DPO."""
+    start = starts.load(settings, folder / "base.pt")
+    run = Run.begin(start, dict(settings) | chosen, "clip", chosen["alpha"], SEED)
+    for _ in range(settings["rounds"] + 1):
         run.step()
-    first = {"safe": name, "infeasible_pairs": infeasible, "dpo_rate": rate}
-    return [{**first, **row, **told} for row in run.table]
+    return [{**chosen, **row} for row in run.table]
 
 
-def _line(rows: list[dict[str, Any]]) -> str:
-    keys = ("infeasible", "objective", "best", "distinct")
+def _shown(rows: list[dict[str, Any]]) -> str:
+    keys = (
+        "infeasible",
+        "unread",
+        "objective",
+        "best",
+        "drift",
+        "log_beta",
+        "allowed",
+        "draws",
+        "seconds",
+    )
     parts = [f"{key}=[{', '.join(f'{row.get(key, 0):.3g}' for row in rows)}]" for key in keys]
-    seconds = sum(row["seconds"] for row in rows) / len(rows)
-    return f"  {' '.join(parts)} seconds a round={seconds:.2f}"
+    first = {key: rows[0][key] for key in DPO[0]}
+    return f"{first} {' '.join(parts)}"
 
 
 def main() -> None:
@@ -80,20 +94,19 @@ def main() -> None:
     if settings["workers"] == 1:
         speed(settings)
     folder = task.out / "checkpoints"
-    folder.mkdir(exist_ok=True)
-    list(pool.each(settings["workers"], prepare, [(settings, folder, name) for name in SAFE]))
-    jobs = [(settings, folder, *pair, rate) for pair in PAIRS for rate in RATES]
+    folder.mkdir(exist_ok=True, parents=True)
+    safe = list(
+        pool.each(settings["workers"], prepare, [(settings, folder, name) for name in SAFE])
+    )
+    task.table("tune_safe", safe)
+    print(*safe, sep="\n", flush=True)
+    jobs = [(settings, folder, chosen) for chosen in DPO]
+    columns = tuple(dict.fromkeys((*DPO[0], *report.COLUMNS)))
     table: list[dict[str, Any]] = []
-    for rows in pool.each(settings["workers"], one, jobs):
-        first = rows[0]
-        told = [f"{key[6:]}={first[key]:.4g}" for key in first if key.startswith("start_")]
-        print(f"{first['safe']}, infeasible pairs {first['infeasible_pairs']}, ", end="")
-        print(f"DPO {first['dpo_rate']:g}:", *told)
-        print(_line(rows), flush=True)
-        table += rows
-    told = [key for key in table[0] if key.startswith("start_")]
-    columns = ("safe", "infeasible_pairs", "dpo_rate", *report.COLUMNS, *told)
-    task.table("tune", [{key: row.get(key, np.nan) for key in columns} for row in table])
+    for rows in pool.each(settings["workers"], improve, jobs):
+        print(_shown(rows), flush=True)
+        table += [{key: row.get(key, np.nan) for key in columns} for row in rows]
+    task.table("tune", report.merged([], table, (*DPO[0], "round")))
 
 
 if __name__ == "__main__":
