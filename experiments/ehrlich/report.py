@@ -92,14 +92,26 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return table
 
 
-def overview(table: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row a family and alpha: the last round, the worst round, and whether alpha was kept."""
+def _late(rows: Sequence[Row], key: str) -> tuple[float, float]:
+    """Mean over the last quarter of the rounds, and its standard error over seeds."""
+    first = 0.75 * max(row["round"] for row in rows)
+    by_seed: dict[int, list[float]] = {}
+    for row in rows:
+        if row["round"] > first:
+            by_seed.setdefault(row["seed"], []).append(row[key])
+    return mean_and_error(float(np.mean(values)) for values in by_seed.values())
+
+
+def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
+    """One row a family and alpha: worst round, last rounds, and whether alpha was kept."""
     found = []
     for family, alpha in dict.fromkeys((row["family"], row["alpha"]) for row in table):
         mine = [row for row in table if (row["family"], row["alpha"]) == (family, alpha)]
         later = [row for row in mine if row["round"] > 0] or mine
         worst = max(later, key=lambda row: row["infeasible"])
         last = later[-1]
+        runs = [row for row in rows if (row["family"], row["alpha"]) == (family, alpha)]
+        infeasible, objective = _late(runs, "infeasible"), _late(runs, "objective")
         found.append(
             {
                 "family": family,
@@ -109,9 +121,10 @@ def overview(table: Sequence[Row]) -> list[dict[str, Any]]:
                 "rounds_kept": sum(row["kept"] for row in later),
                 "infeasible_worst": worst["infeasible"],
                 "infeasible_worst_error": worst["infeasible_error"],
-                "infeasible_last": last["infeasible"],
-                "objective_last": last["objective"],
-                "objective_last_error": last["objective_error"],
+                "infeasible_late": infeasible[0],
+                "infeasible_late_error": infeasible[1],
+                "objective_late": objective[0],
+                "objective_late_error": objective[1],
                 "best_last": last["best"],
                 "best_last_error": last["best_error"],
                 "draws_mean": float(np.mean([row["draws"] for row in later])),
@@ -127,7 +140,7 @@ def write(task: Task, rows: Sequence[Row]) -> None:
     """All tables, and the figures where matplotlib is installed."""
     table = summary(rows)
     task.table("summary", table)
-    short = overview(table)
+    short = overview(rows, table)
     task.table("overview", short)
     for each in short:
         print(

@@ -359,8 +359,9 @@ def test_quick_run_keeps_alpha_where_it_controls_and_loses_it_where_not(quick):
 
 def test_quick_run_leaves_tables_and_figures(quick):
     overview = {(row["family"], row["alpha"]): row for row in report.read(quick / "overview.csv")}
-    assert overview["clip", 0.4]["rounds_kept"] == 3
-    assert all(row["kept"] is True for row in report.read(quick / "summary.csv"))
+    assert overview["clip", 0.4]["rounds"] == 3
+    assert overview["clip", 0.4]["infeasible_late"] < overview["clip", 1.0]["infeasible_late"]
+    assert len(report.read(quick / "summary.csv")) == 12
     for name in ("panels", "families", "cost"):
         assert "<svg" in (quick / f"{name}.svg").read_text(encoding="utf-8")
     safe = report.read(quick / "safe.csv")[0]
@@ -385,6 +386,21 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(quick, tmp_path):
         assert [one[key] for key in same] == pytest.approx([two[key] for key in same], nan_ok=True)
     checkpoint.finish(tmp_path)
     assert len(checkpoint.table(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("alpha", "dpo_from", "base"), [(0.001, "served", 0), (0.001, "last", 2), (1.0, "served", 2)]
+)
+def test_dpo_starts_from_the_last_model_that_was_let_through(quick, alpha, dpo_from, base):
+    settings = dict(harness.begin(ehrlich.__file__, ["--quick", "--out", str(quick)]).settings)
+    settings |= {"first_sample": 200, "sample": 60, "triplets": 64, "proposals": 16}
+    start = starts.load(settings, quick / "checkpoints" / "start-0.pt")
+    run = Run.begin(start, settings | {"dpo_from": dpo_from}, "clip", alpha, 0)
+    for _ in range(3):
+        run.step()
+    assert run.base == base
+    assert (run.model is run.current.model) == (base == 2)
+    assert (run.model is start.model) == (base == 0)
 
 
 def test_resuming_finished_runs_repeats_nothing(quick):
