@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,10 @@ def preflight(
         str, typer.Option(help="Environment variable with the server's key.")
     ] = "OPENAI_API_KEY",
     gguf_file: Annotated[str | None, typer.Option(help="GGUF file in the model's folder.")] = None,
+    add_special_tokens: Annotated[
+        bool,
+        typer.Option("--add-special-tokens", help="Let the tokenizer add its own to prompts."),
+    ] = False,
     max_new_tokens: Annotated[int, typer.Option(help="The longest completion.")] = 64,
     temperature: Annotated[float, typer.Option(help="The softmax temperature.")] = 1.0,
     draws: Annotated[int, typer.Option(help="Completions of each prompt.")] = 16,
@@ -42,17 +47,31 @@ def preflight(
 ) -> None:
     """Measure two language models before their numbers are trusted: pass, warn and fail."""
     asked = _lines(prompts)
-    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
+    options: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "add_special_tokens": add_special_tokens,
+    }
     if eos:
         options["eos_token_id"] = eos
-    if base_url is None:
-        policies = _local(safe, optimized, tokenizer, gguf_file, options)
-    else:
-        policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
-    found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)
+    if tokenizer is not None:
+        _folder("--tokenizer", tokenizer)
+    try:
+        if base_url is None:
+            policies = _local(safe, optimized, tokenizer, gguf_file, options)
+        else:
+            policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
+        found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)
+    except RuntimeError as error:  # a server that is gone, weights that do not fit
+        raise ValueError(str(error)) from error
     show(found, as_json=as_json, out=out)
     if not found.passed:
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _folder(name: str, folder: str, when: str = "") -> None:
+    if not Path(folder).is_dir():
+        raise ValueError(f"{name} must be a folder{when}, and there is none at {folder!r}")
 
 
 def _lines(path: Path) -> list[str]:
@@ -73,21 +92,39 @@ def _local(
     from tether.llm.causal import CausalPolicy
 
     for name, folder in (("--safe", safe), ("--optimized", optimized)):
-        if not Path(folder).is_dir():
-            raise ValueError(f"{name} must be a folder without --base-url, got {folder!r}")
+        _folder(name, folder, " without --base-url")
     extra = {"gguf_file": gguf} if gguf else {}
     words = AutoTokenizer.from_pretrained(tokenizer or safe, **(extra if not tokenizer else {}))
     model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
     if (Path(optimized) / "adapter_config.json").is_file():
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, optimized, adapter_name="optimized")
+        model = _adapted(model, optimized)
         return (
             CausalPolicy(model, words, **options),
             CausalPolicy(model, words, adapter="optimized", **options),
         )
     other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
     return CausalPolicy(model, words, **options), CausalPolicy(other, words, **options)
+
+
+def _adapted(model: Any, folder: str) -> Any:
+    """The model with the adapter of a folder; one that was made for another model is refused."""
+    from peft import PeftModel
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*missing adapter keys")
+        adapted = PeftModel.from_pretrained(model, folder, adapter_name="optimized")
+    # Once more for its report: PEFT leaves out what finds no place, and says nothing.
+    report = adapted.load_adapter(folder, adapter_name="optimized")
+    for keys, what in (
+        (report.unexpected_keys, "weights that the safe model has no place for"),
+        (report.missing_keys, "no weights for places that its configuration names"),
+    ):
+        if keys:
+            raise ValueError(
+                f"--optimized {folder!r} is no adapter of the safe model: it has {what} "
+                f"({len(keys)}, the first is {keys[0]})"
+            )
+    return adapted
 
 
 def _served(
