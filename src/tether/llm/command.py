@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import typer
 
 from tether._terminal import NOTHING_PASSES, show, told
+from tether.llm import folders
 from tether.llm.checking import preflight as run_preflight
 
 
@@ -55,10 +55,10 @@ def preflight(
     if eos:
         options["eos_token_id"] = eos
     if tokenizer is not None:
-        _folder("--tokenizer", tokenizer)
+        folders.checked("--tokenizer", tokenizer)
     try:
         if base_url is None:
-            policies = _local(safe, optimized, tokenizer, gguf_file, options)
+            policies = folders.policies(safe, optimized, tokenizer, gguf_file, options)
         else:
             policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
         found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)
@@ -69,11 +69,6 @@ def preflight(
         raise typer.Exit(NOTHING_PASSES)
 
 
-def _folder(name: str, folder: str, when: str = "") -> None:
-    if not Path(folder).is_dir():
-        raise ValueError(f"{name} must be a folder{when}, and there is none at {folder!r}")
-
-
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -81,50 +76,6 @@ def _lines(path: Path) -> list[str]:
     if not lines:
         raise ValueError(f"{path} has no prompts")
     return lines
-
-
-def _local(
-    safe: str, optimized: str, tokenizer: str | None, gguf: str | None, options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Both models from their folders; an adapter shares the safe model's weights."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from tether.llm.causal import CausalPolicy
-
-    for name, folder in (("--safe", safe), ("--optimized", optimized)):
-        _folder(name, folder, " without --base-url")
-    extra = {"gguf_file": gguf} if gguf else {}
-    words = AutoTokenizer.from_pretrained(tokenizer or safe, **(extra if not tokenizer else {}))
-    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
-    if (Path(optimized) / "adapter_config.json").is_file():
-        model = _adapted(model, optimized)
-        return (
-            CausalPolicy(model, words, **options),
-            CausalPolicy(model, words, adapter="optimized", **options),
-        )
-    other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
-    return CausalPolicy(model, words, **options), CausalPolicy(other, words, **options)
-
-
-def _adapted(model: Any, folder: str) -> Any:
-    """The model with the adapter of a folder; one that was made for another model is refused."""
-    from peft import PeftModel
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*missing adapter keys")
-        adapted = PeftModel.from_pretrained(model, folder, adapter_name="optimized")
-    # Once more for its report: PEFT leaves out what finds no place, and says nothing.
-    report = adapted.load_adapter(folder, adapter_name="optimized")
-    for keys, what in (
-        (report.unexpected_keys, "weights that the safe model has no place for"),
-        (report.missing_keys, "no weights for places that its configuration names"),
-    ):
-        if keys:
-            raise ValueError(
-                f"--optimized {folder!r} is no adapter of the safe model: it has {what} "
-                f"({len(keys)}, the first is {keys[0]})"
-            )
-    return adapted
 
 
 def _served(
