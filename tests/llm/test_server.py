@@ -82,6 +82,8 @@ def test_waits_double(server):
     first, second = waits(server, "drop", (503, None), first=0.2)
     assert first >= 0.2
     assert second >= 0.4
+    server.times.clear()
+    assert waits(server, (503, "0"), "drop", first=0.1)[1] >= 0.2  # what was asked for is done
 
 
 def test_a_server_says_how_long_to_wait(server, monkeypatch):
