@@ -120,6 +120,10 @@ def test_an_interrupt_ends_the_waiting(server):
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         asking(server, concurrency=2).sample(np.tile([4, 5], (6, 1)), np.random.default_rng(0))
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join(5)
+            assert not thread.is_alive()
     assert time.monotonic() - start < 5
     assert len(server.requests) <= 2
 
