@@ -109,7 +109,7 @@ SCORE_FAULTS = {
     r"numbered its choices \[1\]": numbered(1),
     r"numbered its choices \[False\]": numbered(False),
     "returned 7 as prompt_token_ids, not a list": change("prompt_token_ids", lambda each: 7),
-    "returned True as the log-prob": scored(True),
+    "returned False as the log-prob": scored(False),
     "returned '-1.0' as the log-prob": scored("-1.0"),
     "returned 3.5 as the log-prob.*logits": scored(3.5),
     "returned nan as the log-prob": scored(float("nan")),
@@ -141,9 +141,10 @@ def test_choices_in_any_order_and_likelier_tokens_beside(server, models):
         answer["choices"].reverse()
         for choice in answer["choices"]:
             del choice["prompt_token_ids"]
-            for entry in choice["prompt_logprobs"][1:]:
-                best = {"logprob": -0.01, "rank": 1, "decoded_token": "?"}
-                entry.update({"51": best, **entry})
+            best = {"logprob": -0.01, "rank": 1, "decoded_token": "?"}
+            choice["prompt_logprobs"][1:] = [
+                {"51": best, **entry} for entry in choice["prompt_logprobs"][1:]
+            ]
 
     server.faults = [shuffled]
     assert np.allclose(policy.log_prob(prompts, actions), local.log_prob(prompts, actions), 0, 1e-5)
