@@ -8,6 +8,7 @@ and seeds every prompt of a request alike. `faults` go off one a request.
 import json
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import torch
@@ -187,5 +188,6 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+        with suppress(BrokenPipeError, ConnectionResetError):  # whom it was for has gone
+            self.end_headers()
+            self.wfile.write(text)
