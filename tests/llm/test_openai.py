@@ -111,7 +111,7 @@ SCORE_FAULTS = {
     "returned 7 as prompt_token_ids, not a list": change("prompt_token_ids", lambda each: 7),
     "returned False as the log-prob": scored(False),
     "returned '-1.0' as the log-prob": scored("-1.0"),
-    "returned 3.5 as the log-prob.*logits": scored(3.5),
+    "returned 3.5 as the log-prob.*a logit": scored(3.5),
     "returned nan as the log-prob": scored(float("nan")),
     "no log-probabilities": without("prompt_logprobs"),
     "8 log-probabilities for a text of": change("prompt_logprobs", lambda each: [None] * 8),

@@ -116,9 +116,11 @@ def given(choice: dict[str, Any], row: Sequence[int]) -> list[float]:
 def _log_prob(value: Any, token: int) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not value <= ROUNDING:  # NaN fails this too
+        logits = (
+            " (a logit, as in vLLM's logprobs-mode raw_logits?)" if number and value > 0 else ""
+        )
         raise ValueError(
-            f"the server returned {_short(value)} as the log-probability of {token} (vLLM returns "
-            f"logits if its logprobs-mode says so)"
+            f"the server returned {_short(value)} as the log-probability of {token}{logits}"
         )
     return float(-np.inf if value <= IMPOSSIBLE else min(value, 0.0))
 
