@@ -8,11 +8,19 @@ and seeds every prompt of a request alike. `faults` go off one a request.
 import json
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import torch
 
-NEUTRAL = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+NEUTRAL = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "watermarking": False,
+}
 
 
 class Loopback:
@@ -21,7 +29,7 @@ class Loopback:
     def __init__(self, models, *, defaults=None, context=64, end=0, key=None):
         self.models, self.defaults, self.end = models, {**NEUTRAL, **(defaults or {})}, end
         self.context, self.key = context, key
-        self.faults, self.requests, self.headers = [], [], []
+        self.faults, self.requests, self.headers, self.times = [], [], [], []
         self.busy, self.most_busy = 0, 0
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
@@ -73,6 +81,8 @@ class Loopback:
         while len(tokens) < body["max_tokens"] and not ends & set(tokens[-1:]):
             raw = torch.log_softmax(self.logits(model, prompt + tokens)[-1], -1)
             kept = self.kept(raw, setting)
+            if setting["watermarking"]:  # the tokens before, and no seed, choose the next
+                generator.manual_seed(sum(prompt + tokens))
             tokens.append(int(torch.multinomial(kept.double().exp(), 1, generator=generator)))
             stated.append(float(raw[tokens[-1]]))
         ended = tokens[-1] in ends
@@ -100,6 +110,7 @@ class Loopback:
             "token_ids": tokens if body.get("return_token_ids") else None,
             "prompt_logprobs": given,
             "prompt_token_ids": prompt if body.get("return_token_ids") else None,
+            "routed_experts": None,
         }
 
     def logits(self, model, tokens):
@@ -129,6 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             fault = owner.faults.pop(0) if owner.faults else None
             owner.requests.append(body)
             owner.headers.append(dict(self.headers))
+            owner.times.append(time.monotonic())
             owner.busy += 1
             owner.most_busy = max(owner.most_busy, owner.busy)
         try:
@@ -155,7 +167,12 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "slow":
             time.sleep(0.5)
         if isinstance(fault, int):
-            return self.send(fault, {"error": {"message": "overloaded"}}, {"Retry-After": "0"})
+            fault = (fault, "0")
+        if isinstance(fault, tuple):  # a status, and what its Retry-After says
+            headers = {} if fault[1] is None else {"Retry-After": fault[1]}
+            return self.send(fault[0], {"error": {"message": "overloaded"}}, headers)
+        if fault == "zipped":
+            return self.send(200, b"no gzip", {"Content-Encoding": "gzip"})
         if fault == "garbled":
             return self.send(200, b"<html>")
         if fault == "nonsense":
@@ -171,5 +188,6 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
+        with suppress(BrokenPipeError, ConnectionResetError):  # whom it was for has gone
+            self.end_headers()
+            self.wfile.write(text)

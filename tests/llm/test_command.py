@@ -8,6 +8,7 @@ pytest.importorskip("typer", reason="needs tether[cli]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 pytest.importorskip("peft", reason="needs tether[llm]")
 import typer
+from tokenizers import processors
 from typer.testing import CliRunner
 
 from tests.llm import tiny
@@ -27,6 +28,9 @@ def folders(tmp_path_factory):
     tiny.llama(scale=0.3, seed=1).save_pretrained(folder / "other")
     tuned = tiny.with_adapters(model, "optimized")
     tuned.save_pretrained(str(folder / "lora"))
+    for name, layers, heads in (("deeper", 3, 2), ("shallower", 1, 2), ("wider", 2, 4)):
+        other = tiny.with_adapters(tiny.llama(layers=layers, heads=heads), "optimized")
+        other.save_pretrained(str(folder / name))
     (folder / "prompts.txt").write_text("cat\nwhat is it\n\nabc\n")
     return folder
 
@@ -44,7 +48,67 @@ def test_a_model_and_its_adapter(folders, tmp_path):
     done = asked(folders, folders / "lora" / "optimized", "--out", tmp_path / "found.json")
     assert done.exit_code == 0, done.output
     assert "preflight on 3 prompt(s), 6 draws" in done.output
-    assert json.loads((tmp_path / "found.json").read_text())["kind"] == "preflight"
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["kind"] == "preflight"
+    apart = {each["name"]: each["value"] for each in found["checks"] if "KL" in each["name"]}
+    assert len(apart) == 2
+    assert min(apart.values()) > 0.01  # without the adapter the two are one, and this is zero
+
+
+def test_the_seed_is_that_of_all_draws(folders):
+    def values(seed):
+        found = json.loads(asked(folders, folders / "other", "--json", "--seed", seed).stdout)
+        return [each["value"] for each in found["checks"]]
+
+    assert values(3) == values(3)
+    assert values(3) != values(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("deeper", "which has no place for 4 of its weights, such as base_model"),
+        ("shallower", "Found missing adapter keys"),
+        ("wider", "size mismatch"),
+    ],
+)
+def test_an_adapter_of_another_model_is_refused(folders, name, message):
+    done = asked(folders, folders / name / "optimized")
+    assert done.exit_code == 2
+    assert message in done.stderr.splitlines()[-1]
+
+
+def test_special_tokens_of_the_tokenizer(folders, tmp_path):
+    words = tiny.tokenizer()
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", 1)]
+    )
+    words.save_pretrained(tmp_path / "words")
+    (tmp_path / "prompts.txt").write_text("ab\n")
+    with Loopback({"base": tiny.llama(scale=0.3)}) as server:
+        done = run(
+            tmp_path / "prompts.txt", "--base-url", server.url, "--safe", "base",
+            "--optimized", "base", "--tokenizer", tmp_path / "words", "--max-new-tokens", 2,
+            "--draws", 3, "--add-special-tokens",
+        )  # fmt: skip
+    assert server.requests[0]["prompt"] == [1, 2, 3]
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("answered", [0, 9])
+def test_a_server_that_is_gone_is_one_line(folders, answered, monkeypatch):
+    """From the first request on, or after the draws of the safe policy, while it scores."""
+    monkeypatch.setattr("tether.llm.retrying.LONGEST_WAIT", 0.0)
+    with Loopback({"base": tiny.llama(scale=0.3)}) as server:
+        server.faults = [None] * answered + ["drop"] * 200
+        done = run(
+            folders / "prompts.txt", "--base-url", server.url, "--safe", "base",
+            "--optimized", "base", "--tokenizer", folders / "safe", "--max-new-tokens", 2,
+            "--draws", 3,
+        )  # fmt: skip
+    assert done.exit_code == 2
+    assert "/v1/completions failed 4 time(s), at last with" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_two_models_as_json(folders):
@@ -81,6 +145,14 @@ def test_models_on_a_server(folders, monkeypatch):
         (("nothing.txt",), "there is no file nothing.txt"),
         (("--safe", "nowhere"), "--safe must be a folder"),
         (("--base-url", "http://127.0.0.1:1/v1"), "--tokenizer is needed"),
+        (
+            ("--tokenizer", "nowhere"),
+            "--tokenizer must be a folder, and there is none at 'nowhere'",
+        ),
+        (
+            ("--base-url", "http://127.0.0.1:1/v1", "--tokenizer", "nowhere"),
+            "--tokenizer must be a folder, and there is none at 'nowhere'",
+        ),
         (("--temperature", "0"), "temperature must be above 0"),
     ],
 )

@@ -1,7 +1,5 @@
 """A policy over HTTP, against a real server on loopback: right numbers or an error, no third."""
 
-import logging
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ from tether.llm import CausalPolicy, OpenAIPolicy
 from tether.llm.server import ServerError
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
-KEY = "sk-very-secret-0123456789"
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +31,6 @@ def asking(server, model="base", **options):
     policy = OpenAIPolicy(server.url, model, **options)
     policy.server.first_wait = 0.01
     return policy
-
-
-@pytest.fixture
-def drawn(server):
-    return asking(server).sample(PROMPTS, np.random.default_rng(0))
 
 
 def test_scores_are_those_of_the_model(server, models):
@@ -65,8 +57,9 @@ def test_every_draw_has_a_seed_of_its_own(server):
 
 
 def test_defaults_of_the_server_are_overruled(models):
-    """A server that cuts to the best two, unless it is told not to."""
-    with Loopback(models, defaults={"top_k": 2, "temperature": 0.2}) as running:
+    """A server that cuts to the best two and marks its texts, unless it is told not to."""
+    defaults = {"top_k": 2, "temperature": 0.2, "watermarking": True}
+    with Loopback(models, defaults=defaults) as running:
         actions = asking(running).sample(np.tile([4, 5], (60, 1)), np.random.default_rng(0))
     assert len(np.unique(actions[:, 0])) > 10
 
@@ -78,43 +71,6 @@ def test_two_served_models_make_a_tether(server):
     assert actions.shape == (2, 5)
     assert info.draws >= 2
     assert {body["model"] for body in server.requests} == {"base", "tuned"}
-
-
-def test_so_many_requests_at_a_time(server):
-    server.faults = ["slow"] * 6
-    asking(server, concurrency=3).sample(np.tile([4, 5], (12, 1)), np.random.default_rng(0))
-    assert 2 <= server.most_busy <= 3
-
-
-@pytest.mark.parametrize("fault", ["drop", "half", "garbled", 500, 503, 429])
-def test_a_request_that_fails_is_sent_again_the_same(server, fault):
-    expected = asking(server).sample(PROMPTS, np.random.default_rng(0))
-    server.requests.clear()
-    server.faults = [fault, fault]
-    found = asking(server, concurrency=1).sample(PROMPTS, np.random.default_rng(0))
-    assert np.array_equal(found, expected)
-    assert len(server.requests) == 6
-    assert server.requests[0] == server.requests[1] == server.requests[2]
-
-
-def test_a_server_that_dies_in_the_middle_is_an_error(server, drawn):
-    policy = asking(server, concurrency=1, batch=1)
-    server.faults = [None, *["half"] * 20]
-    with pytest.raises(ServerError, match=r"completions failed 3 time\(s\), at last with"):
-        policy.log_prob(PROMPTS, drawn)
-
-
-def test_a_server_that_is_gone(models):
-    with Loopback(models) as running:
-        policy = asking(running)
-    with pytest.raises(ServerError, match="ConnectError"):
-        policy.sample(PROMPTS, np.random.default_rng(0))
-
-
-def test_a_slow_server_runs_out_of_time(server):
-    server.faults = ["slow"] * 9
-    with pytest.raises(ServerError, match="ReadTimeout"):
-        asking(server, timeout=0.05, retries=1).sample([[4]], np.random.default_rng(0))
 
 
 def without(field):
@@ -133,15 +89,34 @@ def other_ids(entries):
     return [None] + [{"55": next(iter(each.values()))} for each in entries[1:]]
 
 
+def numbered(place):
+    return lambda answer: answer["choices"][0].update(index=place)
+
+
+def scored(value):
+    return change(
+        "prompt_logprobs",
+        lambda each: [
+            None,
+            *({token: {"logprob": value} for token in entry} for entry in each[1:]),
+        ],
+    )
+
+
 SCORE_FAULTS = {
+    "returned 'x' as a choice, not an object": lambda answer: answer.update(choices=["x"]),
+    r"numbered its choices \[None\]": numbered(None),
+    r"numbered its choices \[1\]": numbered(1),
+    r"numbered its choices \[False\]": numbered(False),
+    "returned 7 as prompt_token_ids, not a list": change("prompt_token_ids", lambda each: 7),
+    "returned False as the log-prob": scored(False),
+    "returned '-1.0' as the log-prob": scored("-1.0"),
+    "returned 3.5 as the log-prob.*a logit": scored(3.5),
+    "returned nan as the log-prob": scored(float("nan")),
     "no log-probabilities": without("prompt_logprobs"),
     "8 log-probabilities for a text of": change("prompt_logprobs", lambda each: [None] * 8),
     "of other token ids than asked": change("prompt_logprobs", other_ids),
     "read other token ids than asked": change("prompt_token_ids", lambda each: [1, *each]),
-    "returned nan as the log-prob": change(
-        "prompt_logprobs",
-        lambda each: [None, *({k: {"logprob": float("nan")} for k in e} for e in each[1:])],
-    ),
     r"3 choice\(s\) for 1": lambda answer: answer["choices"].extend(answer["choices"] * 2),
     "answered list, no object": "nonsense",
 }
@@ -157,7 +132,64 @@ def test_a_wrong_score_is_never_a_number(server, message):
         policy.log_prob([[4, 5]], actions)
 
 
+def test_choices_in_any_order_and_likelier_tokens_beside(server, models):
+    """Scores go by the index of a choice, and by the token that was asked in an entry."""
+    policy, local = asking(server, batch=3), CausalPolicy(models["base"], None, max_new_tokens=5)
+    prompts, actions = [[4, 5], [6, 7], [8, 9]], np.array([[3, 4, 5, 6, 7]] * 3)
+
+    def shuffled(answer):
+        answer["choices"].reverse()
+        for choice in answer["choices"]:
+            del choice["prompt_token_ids"]
+            best = {"logprob": -0.01, "rank": 1, "decoded_token": "?"}
+            choice["prompt_logprobs"][1:] = [
+                {"51": best, **entry} for entry in choice["prompt_logprobs"][1:]
+            ]
+
+    server.faults = [shuffled]
+    assert np.allclose(policy.log_prob(prompts, actions), local.log_prob(prompts, actions), 0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected"),
+    [
+        (None, np.nan),
+        ({}, np.nan),
+        ({"token_logprobs": [-1.0] * 4}, np.nan),
+        ({"token_logprobs": [-1.0, None, -1.0, -1.0, -1.0]}, np.nan),
+        ({"token_logprobs": [-1.0, -2, 0.0005, -1.0, -1.0]}, -5.0),
+        ({"token_logprobs": [-1.0, -9999.0, -1.0, -1.0, -1.0]}, -np.inf),
+    ],
+)
+def test_what_is_stated_of_a_draw_is_all_or_nothing(server, logprobs, expected):
+    fault = change("logprobs", lambda each: logprobs)
+
+    def five(answer):
+        change("token_ids", lambda each: [7] * 5)(answer)
+        fault(answer)
+
+    server.faults = [five]
+    actions, stated = asking(server).sample_scored([[4, 5]], np.random.default_rng(0))
+    assert actions.tolist() == [[7] * 5]
+    assert np.array_equal(stated, [expected], equal_nan=True)
+
+
 SAMPLE_FAULTS = {
+    "returned 7.9 as a token id": change("token_ids", lambda each: [7.9, 8, 9, 3, 4]),
+    "returned '7' as a token id": change("token_ids", lambda each: ["7", 8, 9, 3, 4]),
+    "returned True as a token id": change("token_ids", lambda each: [True, 8, 9, 3, 4]),
+    "returned -1 as a token id": change("token_ids", lambda each: [-1, 8, 9, 3, 4]),
+    "returned 1180591620717411303424 as a token id": change("token_ids", lambda each: [2**70] * 5),
+    r"returned \[1\] as logprobs, not an object": change("logprobs", lambda each: [1]),
+    "returned 'a' as token_logprobs, not a list": change(
+        "logprobs", lambda each: {"token_logprobs": "a"}
+    ),
+    "returned 'a' as the log-probability of": change(
+        "logprobs", lambda each: {"token_logprobs": ["a"] * len(each["tokens"])}
+    ),
+    "returned 0.5 as the log-probability of": change(
+        "logprobs", lambda each: {"token_logprobs": [0.5] * len(each["tokens"])}
+    ),
     "returned no token ids": without("token_ids"),
     "stops at tokens or texts of its own": change("token_ids", lambda each: [7]),
     "read other token ids than asked": change("prompt_token_ids", lambda each: each[1:]),
@@ -183,18 +215,14 @@ def test_a_prompt_that_is_too_long(server):
         )
 
 
-def test_the_key_is_sent_and_never_told(models, caplog, capsys):
-    with Loopback(models, key=KEY) as running, caplog.at_level(logging.DEBUG):
-        policy = asking(running, api_key=KEY)
-        policy.sample(PROMPTS, np.random.default_rng(0))
-        assert running.headers[0]["Authorization"] == f"Bearer {KEY}"
-        running.key = "another"  # the server repeats what it was sent in its refusal
-        with pytest.raises(ValueError, match="status 401") as told:
-            policy.sample(PROMPTS, np.random.default_rng(0))
-    printed = capsys.readouterr()
-    everything = [str(told.value), repr(policy), repr(policy.server), caplog.text, *printed]
-    assert not any(KEY in text for text in everything)
-    assert "(key)" in str(told.value)
+def test_texts_as_completions():
+    options = {"base_url": "http://localhost/v1", "model": "base", "eos_token_id": 0}
+    policy = OpenAIPolicy(**options, tokenizer=tiny.tokenizer(), max_new_tokens=4)
+    assert policy.texts(policy.completions(["cat", ""])) == ["cat", ""]
+    assert policy.completions(["cat", ""])[:, -1].tolist() == [0, -1]
+    for ask in (lambda each: each.completions(["cat"]), lambda each: each.texts([[3, 4, 5, 0]])):
+        with pytest.raises(ValueError, match="there is no tokenizer"):
+            ask(OpenAIPolicy(**options, max_new_tokens=4))
 
 
 def test_bad_arguments():

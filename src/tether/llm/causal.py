@@ -109,10 +109,6 @@ class CausalPolicy(Completing):
             vocabulary=self.vocabulary,
         )
 
-    def completions(self, answers: Sequence[str]) -> Tokens:
-        """Texts as completions that ended; refuses one that the tokenizer does not give back."""
-        return completions.from_texts(answers, self.tokenizer, self.max_new_tokens, self.ends)
-
     def __repr__(self) -> str:
         return (
             f"CausalPolicy({self.model.config.model_type}, adapter={self.adapter!r}, "

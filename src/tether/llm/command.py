@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from tether._terminal import NOTHING_PASSES, show, told
+from tether.llm import folders
 from tether.llm.checking import preflight as run_preflight
 
 
@@ -33,6 +34,10 @@ def preflight(
         str, typer.Option(help="Environment variable with the server's key.")
     ] = "OPENAI_API_KEY",
     gguf_file: Annotated[str | None, typer.Option(help="GGUF file in the model's folder.")] = None,
+    add_special_tokens: Annotated[
+        bool,
+        typer.Option("--add-special-tokens", help="Let the tokenizer add its own to prompts."),
+    ] = False,
     max_new_tokens: Annotated[int, typer.Option(help="The longest completion.")] = 64,
     temperature: Annotated[float, typer.Option(help="The softmax temperature.")] = 1.0,
     draws: Annotated[int, typer.Option(help="Completions of each prompt.")] = 16,
@@ -42,14 +47,23 @@ def preflight(
 ) -> None:
     """Measure two language models before their numbers are trusted: pass, warn and fail."""
     asked = _lines(prompts)
-    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
+    options: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "add_special_tokens": add_special_tokens,
+    }
     if eos:
         options["eos_token_id"] = eos
-    if base_url is None:
-        policies = _local(safe, optimized, tokenizer, gguf_file, options)
-    else:
-        policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
-    found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)
+    if tokenizer is not None:
+        folders.checked("--tokenizer", tokenizer)
+    try:
+        if base_url is None:
+            policies = folders.policies(safe, optimized, tokenizer, gguf_file, options)
+        else:
+            policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
+        found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)
+    except RuntimeError as error:  # a server that is gone, weights that do not fit
+        raise ValueError(str(error)) from error
     show(found, as_json=as_json, out=out)
     if not found.passed:
         raise typer.Exit(NOTHING_PASSES)
@@ -62,32 +76,6 @@ def _lines(path: Path) -> list[str]:
     if not lines:
         raise ValueError(f"{path} has no prompts")
     return lines
-
-
-def _local(
-    safe: str, optimized: str, tokenizer: str | None, gguf: str | None, options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """Both models from their folders; an adapter shares the safe model's weights."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from tether.llm.causal import CausalPolicy
-
-    for name, folder in (("--safe", safe), ("--optimized", optimized)):
-        if not Path(folder).is_dir():
-            raise ValueError(f"{name} must be a folder without --base-url, got {folder!r}")
-    extra = {"gguf_file": gguf} if gguf else {}
-    words = AutoTokenizer.from_pretrained(tokenizer or safe, **(extra if not tokenizer else {}))
-    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
-    if (Path(optimized) / "adapter_config.json").is_file():
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, optimized, adapter_name="optimized")
-        return (
-            CausalPolicy(model, words, **options),
-            CausalPolicy(model, words, adapter="optimized", **options),
-        )
-    other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
-    return CausalPolicy(model, words, **options), CausalPolicy(other, words, **options)
 
 
 def _served(

@@ -10,14 +10,12 @@ import numpy as np
 from tether import _ask
 from tether._check import Floats
 from tether._contexts import settled
-from tether.llm import completions
+from tether.llm import answers, completions
 from tether.llm.completing import Completing
 from tether.llm.completions import Tokens, whole
 from tether.llm.prompts import Prompt, token_prompts
 from tether.llm.server import Server
 
-IMPOSSIBLE = -9999.0
-"""What vLLM writes for a log-probability of −inf, which JSON lacks."""
 PLAIN: dict[str, Any] = {
     "temperature": 1.0,
     "top_p": 1.0,
@@ -26,10 +24,13 @@ PLAIN: dict[str, Any] = {
     "repetition_penalty": 1.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
+    "watermarking": False,
 }
-"""Every setting with which a server would sample another distribution, stated in each request.
+"""Every setting with which a server would sample otherwise, stated in each request.
 
-vLLM takes those that a request leaves out from the model's `generation_config`.
+vLLM takes those that a request leaves out from the model's `generation_config`, and marks what it
+generates where it was started to: then tokens follow from its key and not from the seed, so that
+several draws of one prompt are one.
 """
 
 
@@ -92,13 +93,13 @@ class OpenAIPolicy(Completing):
             self.sample_request(prompt, int(seed))
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
-        answers = self.server.ask("completions", bodies)
-        choices = [_choices(answer, 1)[0] for answer in answers]
+        found = self.server.ask("completions", bodies)
+        choices = [answers.choices(each, 1)[0] for each in found]
         rows = [
             self._drawn(choice, prompt) for choice, prompt in zip(choices, prompts, strict=True)
         ]
-        stated = np.array([_stated(choice) for choice in choices])
-        return completions.filled(rows, self.max_new_tokens), stated
+        stated = [answers.stated(choice, row) for choice, row in zip(choices, rows, strict=True)]
+        return completions.filled(rows, self.max_new_tokens), np.array(stated)
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each completion: a sum over its tokens, its end included."""
@@ -112,11 +113,11 @@ class OpenAIPolicy(Completing):
         # The same row twice is scored once, and rows of like length go together.
         distinct = sorted({tuple(row) for row in rows}, key=len)
         parts = [distinct[k : k + self.batch] for k in range(0, len(distinct), self.batch)]
-        answers = self.server.ask("completions", [self.score_request(part) for part in parts])
+        found = self.server.ask("completions", [self.score_request(part) for part in parts])
         known: dict[tuple[int, ...], list[float]] = {}
-        for part, answer in zip(parts, answers, strict=True):
-            for row, choice in zip(part, _choices(answer, len(part)), strict=True):
-                known[row] = _given(choice, row)
+        for part, answer in zip(parts, found, strict=True):
+            for row, choice in zip(part, answers.choices(answer, len(part)), strict=True):
+                known[row] = answers.given(choice, row)
         return np.array(
             [
                 sum(known[tuple(row)][len(prompt) - 1 :])
@@ -169,13 +170,8 @@ class OpenAIPolicy(Completing):
 
     def _drawn(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
         """The tokens of one completion, after all that can be checked about them is."""
-        _same_prompt(choice, prompt)
-        tokens, reason = choice.get("token_ids"), choice.get("finish_reason")
-        if not isinstance(tokens, list) or not tokens:
-            raise ValueError(
-                f"the server returned no token ids for {self.model!r} (token_ids is {tokens!r}): "
-                f"it must support return_token_ids, since the same text can have other tokens"
-            )
+        answers.same_prompt(choice, prompt)
+        tokens, reason = answers.token_ids(choice, self.model), choice.get("finish_reason")
         if reason not in ("stop", "length"):
             raise ValueError(f"the server stopped for the reason {reason!r}, not at an end")
         if len(tokens) > self.max_new_tokens:
@@ -190,60 +186,3 @@ class OpenAIPolicy(Completing):
             )
         self._checked(completions.filled([tokens], self.max_new_tokens))
         return tokens
-
-
-def _choices(answer: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or len(choices) != count:
-        raise ValueError(
-            f"the server returned {len(choices) if isinstance(choices, list) else 'no'} choice(s) "
-            f"for {count} prompt(s)"
-        )
-    return sorted(choices, key=lambda choice: choice.get("index", 0))
-
-
-def _same_prompt(choice: dict[str, Any], asked: Sequence[int]) -> None:
-    seen = choice.get("prompt_token_ids")
-    if seen is not None and list(seen) != list(asked):
-        raise ValueError(
-            f"the server read other token ids than asked: {len(seen)} tokens {list(seen)[:8]}…, "
-            f"asked were {len(asked)} tokens {list(asked)[:8]}…"
-        )
-
-
-def _stated(choice: dict[str, Any]) -> float:
-    found = (choice.get("logprobs") or {}).get("token_logprobs")
-    if not found or len(found) != len(choice["token_ids"]) or None in found:
-        return float("nan")
-    return float(sum(found))
-
-
-def _given(choice: dict[str, Any], row: Sequence[int]) -> list[float]:
-    """The log-probability of each token of a text after its first."""
-    _same_prompt(choice, row)
-    found = choice.get("prompt_logprobs")
-    if not isinstance(found, list):
-        raise ValueError(
-            "the server returned no log-probabilities of the given text: it must support "
-            "prompt_logprobs on its completions"
-        )
-    if len(found) != len(row):
-        raise ValueError(
-            f"the server returned {len(found)} log-probabilities for a text of {len(row)} tokens"
-        )
-    scores = []
-    for place, (token, entry) in enumerate(zip(row, found, strict=True)):
-        if place == 0:
-            continue
-        if not isinstance(entry, dict) or str(token) not in entry:
-            raise ValueError(
-                f"the server returned a log-probability of other token ids than asked: at position "
-                f"{place} it is of {sorted(entry) if isinstance(entry, dict) else entry}, asked "
-                f"was {token}"
-            )
-        value = entry[str(token)]
-        score = value.get("logprob") if isinstance(value, dict) else value
-        if not isinstance(score, (int, float)) or not score <= 1e-3:  # NaN fails this too
-            raise ValueError(f"the server returned {score!r} as the log-probability of {token}")
-        scores.append(-np.inf if score <= IMPOSSIBLE else min(float(score), 0.0))
-    return scores
