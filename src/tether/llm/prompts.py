@@ -61,8 +61,6 @@ def _prompt(
 ) -> Prompt:
     name = f"contexts[{place}]"
     if isinstance(key, str):
-        if tokenizer is None:
-            raise ValueError(f"{name} is a text, and there is no tokenizer: pass token ids or one")
         prompt = tuple(encoded(tokenizer, key, name, special=special))
     else:
         prompt = key

@@ -1,0 +1,158 @@
+"""Adapters: with which of them a model speaks, and a model that is left as it was found.
+
+PEFT puts its layers into the model itself, and only a `PeftModel` switches them on and off. What
+is asked of them here are facts that PEFT keeps in the layers; the library itself is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+TAKE_APART = ("pissa", "corda", "olora", "loftq", "lora_ga")
+"""Starting values that are taken out of the model's weights: without the adapter they are gone."""
+
+
+def unwrapped(model: Any) -> Any:
+    """The model itself, where `torch.compile` stands around it."""
+    while (inner := model._modules.get("_orig_mod")) is not None:
+        model = inner
+    return model
+
+
+def is_peft(model: Any) -> bool:
+    """Whether a model switches its adapters, without asking for the library that makes them."""
+    return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+
+
+def base_model(model: Any) -> Any:
+    """The model of `transformers` inside of whatever stands around it."""
+    model = unwrapped(model)
+    return unwrapped(model.get_base_model()) if is_peft(model) else model
+
+
+def chosen(model: Any, adapter: str | None) -> str | None:
+    """An adapter that the model has, or None where the model without adapters can be had."""
+    if not is_peft(model):
+        if adapter is not None:
+            raise ValueError(
+                f"adapter is {adapter!r}, but the model has no adapters: wrap it (PEFT)"
+            )
+        ready(model, [None])
+        return None
+    if adapter is not None and adapter not in model.peft_config:
+        raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
+    for name, each in model.peft_config.items():
+        if getattr(each, "is_prompt_learning", False):
+            raise TypeError("adapters that put tokens before the prompt are not scored; use LoRA")
+        if adapter is None:
+            _leaves_the_model_alone(name, each)
+    return adapter
+
+
+def mixes(model: Any) -> bool:
+    """Whether PEFT takes rows of several adapters in one batch: plain LoRA."""
+    return all(
+        getattr(each.peft_type, "value", each.peft_type) == "LORA"
+        and not getattr(each, "use_dora", False)
+        and not getattr(each, "modules_to_save", None)
+        and not getattr(each, "target_parameters", None)
+        for each in model.peft_config.values()
+    )
+
+
+def owners(model: Any) -> dict[int, str]:
+    """The adapter of each parameter that belongs to one, by the parameter's id."""
+    found = {}
+    for layer in _layers(model):
+        for attribute in layer.adapter_layer_names:
+            held = getattr(layer, attribute, None)
+            for name, part in held.items() if hasattr(held, "items") else ():
+                for each in part.parameters() if hasattr(part, "parameters") else (part,):
+                    found[id(each)] = name
+    return found
+
+
+def ready(model: Any, adapters: Sequence[str | None]) -> None:
+    """Refuse a model whose layers would not speak with these adapters, whatever is switched."""
+    layers = _layers(model)
+    if layers and not is_peft(model):
+        raise ValueError(
+            f"the model ({type(model).__name__}) has adapters inside ({len(layers)} layers) that "
+            f"only a PeftModel switches on and off: pass what get_peft_model returned to both "
+            f"policies, with adapter=None to the safe one"
+        )
+    merged = sorted({name for layer in layers for name in layer.merged_adapters})
+    if merged:
+        raise ValueError(
+            f"the adapters {merged} are merged into the model's weights, so no adapter can be had "
+            f"on its own: call unmerge_adapter first"
+        )
+    if any(adapters) and any(layer.disable_adapters for layer in layers):
+        raise ValueError(
+            f"the model's adapters are disabled, and adapter is "
+            f"{next(each for each in adapters if each)!r}: call enable_adapter_layers first"
+        )
+
+
+@contextmanager
+def switched(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
+    """The model in evaluation, with this adapter or none; afterwards all is as it was.
+
+    With several adapters nothing is switched: each row of a batch names its own.
+    """
+    modes = [(part, part.training) for part in model.modules()]
+    learning = [(each, each.requires_grad) for each in model.parameters()]
+    active = [
+        (part, name, getattr(part, name))
+        for part in _layers(model)
+        for name in ("_active_adapter", "_disable_adapters")
+    ]
+    if is_peft(model):
+        active += [(part, "active_adapter", part.active_adapter) for part in _peft(model)]
+    model.eval()
+    try:
+        with _speaking(model, adapters):
+            yield
+    finally:
+        for part, name, value in active:
+            setattr(part, name, value)
+        for part, mode in modes:
+            part.training = mode
+        for each, learns in learning:
+            each.requires_grad_(learns)
+
+
+def _speaking(model: Any, adapters: Sequence[str | None]) -> Any:
+    if len(adapters) > 1 or not is_peft(model):
+        return nullcontext()
+    if adapters[0] is None:
+        return model.disable_adapter()
+    if any(layer.active_adapters != [adapters[0]] for layer in _layers(model)):
+        model.set_adapter(adapters[0])
+    return nullcontext()
+
+
+def _peft(model: Any) -> list[Any]:
+    """What PEFT puts around the model, and says the active adapter twice."""
+    return [model, model.base_model]
+
+
+def _layers(model: Any) -> list[Any]:
+    """The parts that PEFT has put in: they all say which of their layers are adapters."""
+    return [part for part in model.modules() if hasattr(type(part), "adapter_layer_names")]
+
+
+def _leaves_the_model_alone(name: str, config: Any) -> None:
+    bias, start = getattr(config, "bias", "none"), getattr(config, "init_lora_weights", True)
+    if bias != "none":
+        raise ValueError(
+            f"adapter=None is not the model before tuning: {name!r} trains biases of the model "
+            f"itself (bias={bias!r}). Tune with bias='none', or pass an untouched model"
+        )
+    if isinstance(start, str) and start.startswith(TAKE_APART):
+        raise ValueError(
+            f"adapter=None is not the model before tuning: {name!r} starts from a part of the "
+            f"model's weights (init_lora_weights={start!r}). Pass an untouched model"
+        )
