@@ -46,6 +46,8 @@ def chosen(model: Any, adapter: str | None) -> str | None:
     for name, each in model.peft_config.items():
         if getattr(each, "is_prompt_learning", False):
             raise TypeError("adapters that put tokens before the prompt are not scored; use LoRA")
+        if name == adapter and getattr(each, "alora_invocation_tokens", None):
+            raise TypeError(f"{name!r} looks for tokens to begin at (aLoRA), which a cache hides")
         if adapter is None:
             _leaves_the_model_alone(name, each)
     return adapter
@@ -67,7 +69,7 @@ def owners(model: Any) -> dict[int, str]:
     found = {}
     for layer in _layers(model):
         for attribute in layer.adapter_layer_names:
-            held = getattr(layer, attribute, None)
+            held: Any = getattr(layer, attribute, None)
             for name, part in held.items() if hasattr(held, "items") else ():
                 for each in part.parameters() if hasattr(part, "parameters") else (part,):
                     found[id(each)] = name

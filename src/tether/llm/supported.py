@@ -31,7 +31,8 @@ def causal(model: Any) -> int:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{what}, loaded (AutoModelForCausalLM.from_pretrained), got {model!r:.80}")
     inner = base_model(model)
-    kind, config = type(inner).__name__, getattr(inner, "config", None)
+    kind: str = type(inner).__name__
+    config: Any = getattr(inner, "config", None)
     if getattr(config, "is_encoder_decoder", False):
         raise TypeError(f"model must be a decoder, got an encoder-decoder: {config.model_type}")
     ask = getattr(inner, "get_output_embeddings", None)
