@@ -35,7 +35,9 @@ class CausalPolicy(Completing):
     Draws and scores are of one distribution: softmax at `temperature`, in single precision, over
     the whole vocabulary. Nothing of the model's `generation_config` but its end tokens is used: no
     top_k, no top_p, no penalty. `adapter` names a PEFT adapter of the model; None is the model
-    without any, so one set of weights makes a safe and an optimized policy.
+    without any, so one set of weights makes a safe and an optimized policy. A policy is its
+    weights: one whose weights changed since it was made is refused, as is a model whose scores
+    would depend on its batches.
     """
 
     def __init__(
