@@ -44,6 +44,8 @@ class TestStatesThatAreNotThePolicy:
             with pytest.raises(ValueError, match=r"the adapters \['long'\] are merged"):
                 each.log_prob(PROMPTS, expected[0])
         with pytest.raises(ValueError, match="are merged"):
+            policy(model, "short")
+        with pytest.raises(ValueError, match="are merged"):
             policies[0].log_prob_both(policies[1], PROMPTS, expected[0])
 
     def test_disabled(self, model, expected):

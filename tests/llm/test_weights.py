@@ -69,6 +69,13 @@ class TestAModelThatIsTunedUnderItsPolicy:
         assert tiny.trained(get_peft_model(base, lora())).unload() is base
         assert np.array_equal(safe.log_prob(PROMPTS, expected[0]), expected[1])
 
+    def test_an_adapter_that_is_gone(self):
+        model = tiny.trained(get_peft_model(tiny.llama(), lora()))
+        optimized = policy(model, "default")
+        model.unload()
+        with pytest.raises(ValueError, match="no weights of adapter 'default' in it"):
+            optimized.sample(PROMPTS, np.random.default_rng(0))
+
     def test_an_adapter_of_transformers_own(self):
         model = tiny.llama()
         safe = policy(model)

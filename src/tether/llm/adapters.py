@@ -1,4 +1,4 @@
-"""Adapters: with which of them a model speaks, and a model that is left as it was found.
+"""Adapters: which of them a model has, and whether it can speak with the one that is asked for.
 
 PEFT puts its layers into the model itself, and only a `PeftModel` switches them on and off. What
 is asked of them here are facts that PEFT keeps in the layers; the library itself is not imported.
@@ -6,8 +6,7 @@ is asked of them here are facts that PEFT keeps in the layers; the library itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from typing import Any
 
 TAKE_APART = ("pissa", "corda", "olora", "loftq", "lora_ga")
@@ -34,12 +33,12 @@ def base_model(model: Any) -> Any:
 
 def chosen(model: Any, adapter: str | None) -> str | None:
     """An adapter that the model has, or None where the model without adapters can be had."""
+    ready(model, [None])
     if not is_peft(model):
         if adapter is not None:
             raise ValueError(
                 f"adapter is {adapter!r}, but the model has no adapters: wrap it (PEFT)"
             )
-        ready(model, [None])
         return None
     if adapter is not None and adapter not in model.peft_config:
         raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
@@ -64,10 +63,15 @@ def mixes(model: Any) -> bool:
     )
 
 
+def layers(model: Any) -> list[Any]:
+    """The parts that PEFT has put in: they all say which of their layers are adapters."""
+    return [part for part in model.modules() if hasattr(type(part), "adapter_layer_names")]
+
+
 def owners(model: Any) -> dict[int, str]:
     """The adapter of each parameter that belongs to one, by the parameter's id."""
     found = {}
-    for layer in _layers(model):
+    for layer in layers(model):
         for attribute in layer.adapter_layer_names:
             held: Any = getattr(layer, attribute, None)
             for name, part in held.items() if hasattr(held, "items") else ():
@@ -78,72 +82,24 @@ def owners(model: Any) -> dict[int, str]:
 
 def ready(model: Any, adapters: Sequence[str | None]) -> None:
     """Refuse a model whose layers would not speak with these adapters, whatever is switched."""
-    layers = _layers(model)
-    if layers and not is_peft(model):
+    found = layers(model)
+    if found and not is_peft(model):
         raise ValueError(
-            f"the model ({type(model).__name__}) has adapters inside ({len(layers)} layers) that "
+            f"the model ({type(model).__name__}) has adapters inside ({len(found)} layers) that "
             f"only a PeftModel switches on and off: pass what get_peft_model returned to both "
             f"policies, with adapter=None to the safe one"
         )
-    merged = sorted({name for layer in layers for name in layer.merged_adapters})
+    merged = sorted({name for layer in found for name in getattr(layer, "merged_adapters", ())})
     if merged:
         raise ValueError(
             f"the adapters {merged} are merged into the model's weights, so no adapter can be had "
             f"on its own: call unmerge_adapter first"
         )
-    if any(adapters) and any(layer.disable_adapters for layer in layers):
+    if any(adapters) and any(layer.disable_adapters for layer in found):
         raise ValueError(
             f"the model's adapters are disabled, and adapter is "
             f"{next(each for each in adapters if each)!r}: call enable_adapter_layers first"
         )
-
-
-@contextmanager
-def switched(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
-    """The model in evaluation, with this adapter or none; afterwards all is as it was.
-
-    With several adapters nothing is switched: each row of a batch names its own.
-    """
-    modes = [(part, part.training) for part in model.modules()]
-    learning = [(each, each.requires_grad) for each in model.parameters()]
-    active = [
-        (part, name, getattr(part, name))
-        for part in _layers(model)
-        for name in ("_active_adapter", "_disable_adapters")
-    ]
-    if is_peft(model):
-        active += [(part, "active_adapter", part.active_adapter) for part in _peft(model)]
-    model.eval()
-    try:
-        with _speaking(model, adapters):
-            yield
-    finally:
-        for part, name, value in active:
-            setattr(part, name, value)
-        for part, mode in modes:
-            part.training = mode
-        for each, learns in learning:
-            each.requires_grad_(learns)
-
-
-def _speaking(model: Any, adapters: Sequence[str | None]) -> Any:
-    if len(adapters) > 1 or not is_peft(model):
-        return nullcontext()
-    if adapters[0] is None:
-        return model.disable_adapter()
-    if any(layer.active_adapters != [adapters[0]] for layer in _layers(model)):
-        model.set_adapter(adapters[0])
-    return nullcontext()
-
-
-def _peft(model: Any) -> list[Any]:
-    """What PEFT puts around the model, and says the active adapter twice."""
-    return [model, model.base_model]
-
-
-def _layers(model: Any) -> list[Any]:
-    """The parts that PEFT has put in: they all say which of their layers are adapters."""
-    return [part for part in model.modules() if hasattr(type(part), "adapter_layer_names")]
 
 
 def _leaves_the_model_alone(name: str, config: Any) -> None:

@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 
 from tether.llm import supported
-from tether.llm.adapters import base_model, ready, switched, unwrapped
+from tether.llm.adapters import base_model, ready, unwrapped
 from tether.llm.completions import FILL, Tokens, filled
 from tether.llm.prompts import Prompt
+from tether.llm.switching import switched
 from tether.llm.weights import Weights, unchanged
 
 _turns: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

@@ -61,6 +61,9 @@ def _sums(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
         owner = owned.get(id(parameter))
         if owner in groups:
             groups[owner].append(parameter.data)
+    gone = [name for name, group in groups.items() if not group]
+    if gone:
+        raise ValueError(f"the model has no weights of adapter {gone[0]!r} in it (unloaded?)")
     return {name: _checksum(group) for name, group in groups.items()}
 
 
