@@ -73,6 +73,26 @@ def test_a_model_without_an_end():
         CausalPolicy(model, None, eos_token_id=57)
 
 
+def test_texts_that_are_no_completions(policy):
+    with pytest.raises(TypeError, match="answers must be texts, one for each completion, got 'ca"):
+        policy.completions("cat")
+    with pytest.raises(ValueError, match=r"answers\[1\] has an end-of-sequence token \(0\) in it"):
+        policy.completions(["a", "a<end>"])
+    mute = CausalPolicy(policy.model, None, max_new_tokens=4)
+    with pytest.raises(ValueError, match=r"answers\[0\] is a text, and there is no tokenizer"):
+        mute.completions(["cat"])
+    with pytest.raises(ValueError, match="there is no tokenizer"):
+        mute.texts([[3, 4, 0, -1]])
+    with pytest.raises(ValueError, match="there is no tokenizer"):
+        mute.prompts(["cat"])
+
+
+def test_a_policy_is_not_lengthened(policy):
+    assert policy.shortened(4).max_new_tokens == 4
+    with pytest.raises(ValueError, match=r"max_new_tokens must be at most 4 to shorten .* got 5"):
+        policy.shortened(5)
+
+
 def test_prompts_longer_than_the_context(policy):
     longest = "a" * 60
     assert policy.sample([longest], rng()).shape == (1, 4)
@@ -106,6 +126,29 @@ def test_special_tokens_are_added_only_if_asked_for():
     plain = CausalPolicy(tiny.llama(), words, max_new_tokens=4)
     assert plain.prompts(["<bos>ab"]) == [(1, 2, 3)]
     assert plain.prompts(["ab"]) == plain.prompts(np.array([[2, 3, -1]])) == [(2, 3)]
+
+
+def test_special_tokens_that_are_there_already_or_change_the_text():
+    def asked(**options):
+        words = tiny.tokenizer(special="<bos> $A", **options)
+        return CausalPolicy(tiny.llama(), words, max_new_tokens=4, add_special_tokens=True)
+
+    assert asked().prompts(["ab", "a<bos>"]) == [(1, 2, 3), (1, 2, 1)]
+    with pytest.raises(ValueError, match=r"contexts\[1\] begins with '<bos>', and add_special"):
+        asked().prompts(["ab", "<bos>ab"])
+    with pytest.raises(ValueError, match=r"contexts\[1\] back: 'Cat' became '<bos>\?at'"):
+        asked(lossy=True).prompts(["cat", "Cat"])
+    words = tiny.tokenizer(special="$A")  # adds nothing, so there is nothing twice
+    quiet = CausalPolicy(tiny.llama(), words, max_new_tokens=4, add_special_tokens=True)
+    assert quiet.prompts(["<bos><bos>a"]) == [(1, 1, 2)]
+
+
+def test_temperatures_that_leave_no_numbers():
+    frozen = CausalPolicy(tiny.llama(), tiny.tokenizer(), max_new_tokens=4, temperature=1e-40)
+    with pytest.raises(ValueError, match="over the temperature of 1e-40 hold NaN or inf"):
+        frozen.sample(["a"], rng())
+    with pytest.raises(ValueError, match="over the temperature of 1e-40 hold NaN or inf"):
+        frozen.log_prob(["a"], np.array([[3, 4, 0, -1]]))
 
 
 def test_weights_that_are_not_numbers():

@@ -106,14 +106,20 @@ def test_batches_change_nothing(policy, drawn, batch_tokens):
     )
 
 
-def test_one_row_is_drawn_alone_as_it_is_scored(policy):
+def test_one_row_is_drawn_alone_as_it_is_in_company(policy):
     """A row on its own, with neither filling nor company."""
-    rng = np.random.default_rng(5)
-    actions = np.concatenate([policy.sample(["cat"], rng) for _ in range(40)])
-    together = policy.sample(["cat"] * 40, np.random.default_rng(5))
-    assert actions.shape == together.shape
-    one = tiny.one_by_one(policy.model, policy.prompts(["cat"])[0], actions[0])
-    assert policy.log_prob(["cat"], actions[:1])[0] == pytest.approx(one, abs=1e-5)
+    prompts = np.array(sorted(PROMPTS, key=len)).repeat(6)
+    first, rng = policy.shortened(1), np.random.default_rng(5)
+    alone = np.concatenate([first.sample([prompt], rng) for prompt in prompts])
+    together = first.sample(prompts, np.random.default_rng(5))
+    assert np.array_equal(alone, together), "the same numbers draw the same tokens"
+    longer = [policy.sample_scored([prompt], rng) for prompt in prompts]
+    actions, stated = (np.concatenate(each) for each in zip(*longer, strict=True))
+    scores = policy.log_prob(prompts, actions)
+    assert np.allclose(scores, stated, atol=1e-5)
+    one = tiny.one_by_one(policy.model, policy.prompts(prompts[2:3])[0], actions[2])
+    assert policy.log_prob(prompts[2:3], actions[2:3])[0] == pytest.approx(one, abs=1e-5)
+    assert scores[2] == pytest.approx(one, abs=1e-5)
 
 
 def test_the_generator_decides_and_is_used_up(policy):

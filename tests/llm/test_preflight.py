@@ -166,6 +166,7 @@ def test_a_policy_that_cannot_do_what_the_other_does():
         safe.model.lm_head.weight[7] = 0
         safe.model.lm_head.bias = torch.nn.Parameter(torch.zeros(tiny.SIZE))
         safe.model.lm_head.bias[7:30] = -torch.inf
+    safe = CausalPolicy(safe.model, safe.tokenizer, max_new_tokens=5)
     result = preflight(safe, optimized, PROMPTS, np.random.default_rng(0), draws=24)
     assert status(result, "absolute continuity") == "fail"
 

@@ -4,7 +4,7 @@ import itertools
 import string
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -20,13 +20,19 @@ LETTERS = ["<end>", "<bos>", *string.ascii_lowercase, *string.ascii_uppercase, "
 SIZE = len(LETTERS)
 
 
-def tokenizer(*, lossy=False):
-    """One token a letter; a lossy one has no capitals and writes them as `?`."""
+def tokenizer(*, lossy=False, special="$A"):
+    """One token a letter; a lossy one has no capitals and writes them as `?`.
+
+    `special` is what becomes of a text where special tokens are asked for.
+    """
     letters = [each for each in LETTERS if not (lossy and each.isupper())]
     words = {letter: place for place, letter in enumerate(letters)}
     made = Tokenizer(models.WordLevel(words, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     made.decoder = decoders.Fuse()
+    made.post_processor = processors.TemplateProcessing(
+        single=special, special_tokens=[("<end>", 0), ("<bos>", 1)]
+    )
     return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", bos_token="<bos>")
 
 
@@ -94,6 +100,16 @@ def with_adapters(model, *names, dropout=0.0, **options):
         if "lora_B" in name:
             parameter.data = torch.randn(parameter.shape, generator=generator)
     return wrapped
+
+
+@torch.no_grad()
+def trained(model):
+    """Every weight that can be trained, moved."""
+    generator = torch.Generator().manual_seed(1)
+    for each in model.parameters():
+        if each.requires_grad:
+            each.add_(torch.randn(each.shape, generator=generator))
+    return model
 
 
 def every_completion(vocabulary, width, ends):

@@ -10,13 +10,16 @@ import numpy as np
 from tether import _ask, _check
 from tether._check import Floats
 from tether._contexts import settled
-from tether.llm import completions
+from tether.llm import completions, supported
+from tether.llm.adapters import base_model, chosen, mixes, unwrapped
 from tether.llm.completing import Completing
 from tether.llm.completions import Tokens, whole
+from tether.llm.context_length import context_length
 from tether.llm.prompts import Prompt, token_prompts
-from tether.llm.runner import Runner, is_peft
+from tether.llm.runner import Runner
 from tether.llm.sampler import sample
 from tether.llm.scorer import score
+from tether.llm.weights import Weights, weights_of
 
 MOST_TOKENS = 4096
 """Tokens that go through the model at once, unless said otherwise."""
@@ -32,7 +35,9 @@ class CausalPolicy(Completing):
     Draws and scores are of one distribution: softmax at `temperature`, in single precision, over
     the whole vocabulary. Nothing of the model's `generation_config` but its end tokens is used: no
     top_k, no top_p, no penalty. `adapter` names a PEFT adapter of the model; None is the model
-    without any, so one set of weights makes a safe and an optimized policy.
+    without any, so one set of weights makes a safe and an optimized policy. A policy is its
+    weights: one whose weights changed since it was made is refused, as is a model whose scores
+    would depend on its batches.
     """
 
     def __init__(
@@ -51,13 +56,11 @@ class CausalPolicy(Completing):
         self.temperature = _check.number("temperature", temperature, above=0, below=np.inf)
         self.max_new_tokens = whole("max_new_tokens", max_new_tokens)
         self.add_special_tokens = bool(add_special_tokens)
-        self.adapter = _adapter(model, adapter)
-        config = model.config
-        if getattr(config, "is_encoder_decoder", False):
-            raise TypeError(f"model must be a decoder, got an encoder-decoder: {config.model_type}")
-        self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
+        self.vocabulary: int = supported.causal(model)
+        self.adapter = chosen(unwrapped(model), adapter)
         self.ends = _ends(model, tokenizer, eos_token_id, self.vocabulary)
-        self.context_length: int | None = getattr(config, "max_position_embeddings", None)
+        self.context_length = context_length(base_model(model).config)
+        self._weights = weights_of(unwrapped(model), self.adapter)
         self._runner = Runner(model, self.temperature, whole("batch_tokens", batch_tokens))
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
@@ -71,17 +74,17 @@ class CausalPolicy(Completing):
         """
         _ask.generator(rng)
         prompts = self.prompts(contexts)
-        return sample(self._runner, prompts, self.max_new_tokens, self.ends, rng, self.adapter)
+        return sample(self._runner, prompts, self.max_new_tokens, self.ends, rng, self._weights)
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each completion: a sum over its tokens, never an average."""
-        return self._scores(contexts, actions, [self.adapter])[:, 0]
+        return self._scores(contexts, actions, [self._weights])[:, 0]
 
     def log_prob_both(self, other: Any, contexts: Any, actions: Any) -> tuple[Floats, Floats]:
         """Scores under this policy and another; in the same passes where they share weights."""
         if not self.shares_weights(other):
             return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
-        scores = self._scores(contexts, actions, [self.adapter, other.adapter])
+        scores = self._scores(contexts, actions, [self._weights, other._weights])
         return scores[:, 0], scores[:, 1]
 
     def shares_weights(self, other: Any) -> bool:
@@ -95,7 +98,7 @@ class CausalPolicy(Completing):
             and other.max_new_tokens == self.max_new_tokens
             and np.array_equal(other.ends, self.ends)
             and other.add_special_tokens == self.add_special_tokens
-            and _mixes(self.model)
+            and mixes(unwrapped(self.model))
         )
 
     def prompts(self, contexts: Any) -> list[Prompt]:
@@ -115,35 +118,10 @@ class CausalPolicy(Completing):
             f"temperature={self.temperature:g}, max_new_tokens={self.max_new_tokens})"
         )
 
-    def _scores(self, contexts: Any, actions: Any, adapters: list[str | None]) -> Floats:
+    def _scores(self, contexts: Any, actions: Any, weights: list[Weights]) -> Floats:
         actions = self._checked(actions)
         prompts = self.prompts(settled(contexts, actions))
-        return score(self._runner, prompts, actions, completions.lengths(actions), adapters)
-
-
-def _adapter(model: Any, adapter: str | None) -> str | None:
-    if not is_peft(model):
-        if adapter is not None:
-            raise ValueError(
-                f"adapter is {adapter!r}, but the model has no adapters: wrap it (PEFT)"
-            )
-        return None
-    if adapter is not None and adapter not in model.peft_config:
-        raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
-    if any(getattr(each, "is_prompt_learning", False) for each in model.peft_config.values()):
-        raise TypeError("adapters that put tokens before the prompt are not scored; use LoRA")
-    return adapter
-
-
-def _mixes(model: Any) -> bool:
-    """Whether PEFT takes rows of several adapters in one batch: plain LoRA, and none merged."""
-    plain = all(
-        getattr(each.peft_type, "value", each.peft_type) == "LORA"
-        and not getattr(each, "use_dora", False)
-        and not getattr(each, "modules_to_save", None)
-        for each in model.peft_config.values()
-    )
-    return plain and not any(getattr(part, "merged", False) for part in model.modules())
+        return score(self._runner, prompts, actions, completions.lengths(actions), weights)
 
 
 def _ends(model: Any, tokenizer: Any, given: Any, vocabulary: int) -> Tokens:

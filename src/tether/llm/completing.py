@@ -32,9 +32,14 @@ class Completing:
         return completions.cut_off(self._checked(actions), self.ends)
 
     def shortened(self, max_new_tokens: int) -> Self:
-        """The same policy with another width."""
+        """The same policy, cut off sooner."""
         other = copy(self)
         other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
+        if other.max_new_tokens > self.max_new_tokens:
+            raise ValueError(
+                f"max_new_tokens must be at most {self.max_new_tokens} to shorten this policy, "
+                f"got {max_new_tokens}"
+            )
         return other
 
     def _words(self) -> Any:

@@ -73,6 +73,8 @@ def cut_off(actions: Tokens, ends: Tokens) -> NDArray[np.bool_]:
 
 def texts(actions: Tokens, tokenizer: Any, ends: Tokens) -> list[str]:
     """What people read: the tokens decoded, without the end."""
+    if tokenizer is None:
+        raise ValueError("there is no tokenizer, and only it knows the texts of token ids")
     kept = [[int(token) for token in row if token != FILL and token not in ends] for row in actions]
     return [decoded(tokenizer, row) for row in kept]
 
@@ -81,11 +83,19 @@ def from_texts(answers: Sequence[str], tokenizer: Any, width: int, ends: Tokens)
     """Texts from elsewhere as finished completions, each with the first end after it.
 
     Assumes that who wrote them generated these very tokens; where the same text has other tokens,
-    they are another action. A text that comes back changed from the tokenizer is refused.
+    they are another action. A text that comes back changed from the tokenizer is refused, and so is
+    one with an end in it.
     """
+    if isinstance(answers, (str, bytes)):
+        raise TypeError(f"answers must be texts, one for each completion, got {answers!r:.80}")
     rows = []
     for place, answer in enumerate(answers):
         row = [*encoded(tokenizer, answer, f"answers[{place}]"), int(ends[0])]
+        if np.isin(row[:-1], ends).any():
+            raise ValueError(
+                f"answers[{place}] has an end-of-sequence token ({_shown(ends)}) in it, and one is "
+                f"added: {_short(answer)}"
+            )
         if len(row) > width:
             raise ValueError(
                 f"answers[{place}] has {len(row)} tokens with its end, more than "
@@ -97,12 +107,20 @@ def from_texts(answers: Sequence[str], tokenizer: Any, width: int, ends: Tokens)
 
 def encoded(tokenizer: Any, text: str, name: str, *, special: bool = False) -> list[int]:
     """A text's token ids, which must give the same text back."""
+    if tokenizer is None:
+        raise ValueError(f"{name} is a text, and there is no tokenizer: pass token ids or one")
     found = [int(token) for token in tokenizer.encode(text, add_special_tokens=special)]
     back = decoded(tokenizer, found)
     if back != text and not (special and back.endswith(text)):
         raise ValueError(
             f"the tokenizer does not give {name} back: {_short(text)} became {_short(back)}. Its "
             f"score would be that of another text; pass token ids, or a text that it keeps"
+        )
+    start = getattr(tokenizer, "bos_token_id", None)
+    if back != text and found[:2] == [start, start]:
+        raise ValueError(
+            f"{name} begins with {tokenizer.bos_token!r}, and add_special_tokens adds another: "
+            f"leave it to one of them"
         )
     return found
 

@@ -60,12 +60,8 @@ def _prompt(
     vocabulary: int | None,
 ) -> Prompt:
     name = f"contexts[{place}]"
-    if isinstance(key, str):
-        if tokenizer is None:
-            raise ValueError(f"{name} is a text, and there is no tokenizer: pass token ids or one")
-        prompt = tuple(encoded(tokenizer, key, name, special=special))
-    else:
-        prompt = key
+    text = isinstance(key, str)
+    prompt: Prompt = tuple(encoded(tokenizer, key, name, special=special)) if text else key
     if not prompt:
         raise ValueError(f"{name} has no tokens: a model that sees none predicts nothing")
     if min(prompt) < 0 or (vocabulary is not None and max(prompt) >= vocabulary):
@@ -73,6 +69,6 @@ def _prompt(
     if most is not None and len(prompt) > most:
         raise ValueError(
             f"{name} has {len(prompt)} tokens, and at most {most} leave room for max_new_tokens in "
-            f"the model's context"
+            f"the model's context, as far as its rotary embeddings stay the same"
         )
     return prompt

@@ -6,19 +6,27 @@ the same column. One function turns logits into log-probabilities, for sampler a
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tether.llm import supported
+from tether.llm.adapters import base_model, ready, unwrapped
 from tether.llm.completions import FILL, Tokens, filled
 from tether.llm.prompts import Prompt
+from tether.llm.switching import switched
+from tether.llm.weights import Weights, unchanged
+
+_turns: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_making = Lock()
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Runner:
         keep_cache: bool = False,
     ) -> Any:
         """One pass; logits of the last so many columns. Positions do not count what is masked."""
-        accepted = self._accepted()
+        accepted = supported.accepted(self.model)
         options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
         if "position_ids" in accepted:
             positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
@@ -87,31 +95,25 @@ class Runner:
         return found
 
     @contextmanager
-    def acting(self, adapters: Sequence[str | None]) -> Iterator[None]:
-        """The model as it acts: no gradients, no dropout, this adapter or none; then as it was."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                if len(adapters) > 1 or not is_peft(self.model):
-                    yield
-                elif adapters[0] is None:
-                    with self.model.disable_adapter():
-                        yield
-                else:
-                    with _switched(self.model, adapters[0]):
-                        yield
-        finally:
-            self.model.train(training)
+    def acting(self, weights: Sequence[Weights], prompt: Prompt) -> Iterator[None]:
+        """The model as it acts: no gradients, no dropout, this adapter or none; then as it was.
 
-    def _accepted(self) -> Any:
-        inner = self.model.get_base_model() if is_peft(self.model) else self.model
-        return inspect.signature(inner.forward).parameters
+        One at a time: a model can speak with one adapter only, whoever asks. Refuses a model whose
+        weights changed, and one that cannot be asked in batches, on the tokens of a `prompt`.
+        """
+        model, adapters = unwrapped(self.model), [each.adapter for each in weights]
+        with _turn(base_model(model)):
+            ready(model, adapters)
+            unchanged(model, weights)
+            with switched(model, adapters), torch.inference_mode():
+                supported.check(self, prompt)
+                yield
 
 
-def is_peft(model: Any) -> bool:
-    """Whether a model carries adapters, without asking for the library that makes them."""
-    return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+def _turn(model: Any) -> Any:
+    """The lock of a model."""
+    with _making:
+        return _turns.setdefault(model, RLock())
 
 
 def distinct(prompts: Sequence[Prompt]) -> tuple[list[Prompt], NDArray[np.int64]]:
@@ -127,20 +129,3 @@ def selected(cache: Any, place: Any) -> Any:
     chosen.layers = [copy(layer) for layer in cache.layers]
     chosen.batch_select_indices(place)
     return chosen
-
-
-@contextmanager
-def _switched(model: Any, adapter: str) -> Iterator[None]:
-    """The model with one of its adapters, and afterwards with what it had, trainable as it was."""
-    before = model.active_adapters
-    if before == [adapter]:
-        yield
-        return
-    learning = [(each, each.requires_grad) for each in model.parameters()]
-    model.set_adapter(adapter)
-    try:
-        yield
-    finally:
-        model.base_model.set_adapter(before)
-        for parameter, learns in learning:
-            parameter.requires_grad_(learns)

@@ -14,6 +14,7 @@ from tether.llm.completions import FILL, Tokens
 from tether.llm.packing import packed
 from tether.llm.prompts import Prompt
 from tether.llm.runner import Runner, distinct
+from tether.llm.weights import Weights
 
 
 def sample(
@@ -22,7 +23,7 @@ def sample(
     width: int,
     ends: Tokens,
     rng: np.random.Generator,
-    adapter: str | None,
+    weights: Weights,
 ) -> tuple[Tokens, Floats]:
     """A completion of each prompt, until an end or the full width, and its log-probability.
 
@@ -32,7 +33,7 @@ def sample(
     before = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
     drawn = np.full((len(prompts), width), FILL, dtype=np.int64)
     scores = np.empty(len(prompts))
-    with runner.acting([adapter]):
+    with runner.acting([weights], asked[0]):
         for rows in packed(before, np.full_like(before, width), runner.batch_tokens):
             drawn[rows], scores[rows] = _batch(runner, asked, group[rows], width, ends, rng)
     return drawn, scores
@@ -57,7 +58,7 @@ def _batch(
     active = torch.arange(len(group), device=runner.device)
     for step in range(width):
         log_probabilities = runner.log_softmax(logits).double()
-        chosen = _draw(log_probabilities, rng)
+        chosen = _draw(log_probabilities, rng, runner.temperature)
         tokens[active, step] = chosen
         scores[active] += log_probabilities.gather(1, chosen[:, None])[:, 0]
         going = ~torch.isin(chosen, stops)
@@ -72,7 +73,7 @@ def _batch(
     return np.asarray(tokens.cpu().numpy()), np.asarray(scores.cpu().numpy())
 
 
-def _draw(log_probabilities: Any, rng: np.random.Generator) -> Any:
+def _draw(log_probabilities: Any, rng: np.random.Generator, temperature: float) -> Any:
     """A token from each row, against the running sums of its probabilities.
 
     The uniform numbers are numpy's, so no global state is touched, and both they and the sums are
@@ -80,7 +81,10 @@ def _draw(log_probabilities: Any, rng: np.random.Generator) -> Any:
     """
     running = log_probabilities.exp().cumsum(dim=1)
     if not torch.isfinite(running[:, -1]).all():
-        raise ValueError("the model's logits hold NaN or inf: there is nothing to draw from")
+        raise ValueError(
+            f"there is nothing to draw from: the model's logits over the temperature of "
+            f"{temperature:g} hold NaN or inf"
+        )
     uniform = torch.as_tensor(rng.random(len(running)), device=running.device)
     aim = uniform[:, None] * running[:, -1:]
     return torch.searchsorted(running, aim, right=True)[:, 0]

@@ -15,6 +15,7 @@ from tether.llm.completions import Tokens
 from tether.llm.packing import chunks, packed
 from tether.llm.prompts import Prompt
 from tether.llm.runner import Runner, distinct, selected
+from tether.llm.weights import Weights
 
 BASE = "__base__"
 """What PEFT calls the model without an adapter in a batch of several."""
@@ -47,25 +48,25 @@ def score(
     prompts: Sequence[Prompt],
     actions: Tokens,
     size: Tokens,
-    adapters: Sequence[str | None],
+    weights: Sequence[Weights],
 ) -> Floats:
-    """The log-probability of each completion under each adapter, a column for each.
+    """The log-probability of each completion under each policy's weights, a column for each.
 
     Several adapters of the same weights go through the model in the same batches. A prompt that
     several completions continue is read once, and they go on from its cache.
     """
     asked, group = distinct(prompts)
-    several = len(adapters)
+    several = len(weights)
     rows = _Rows(
         prompts=asked * several,
         group=np.concatenate([group + k * len(asked) for k in range(several)]),
         actions=np.tile(actions, (several, 1)),
         size=np.tile(size, several),
-        names=None if several == 1 else [each or BASE for each in adapters for _ in asked],
+        names=None if several == 1 else [each.adapter or BASE for each in weights for _ in asked],
     )
     scores = np.empty(len(rows.group))
     alone = np.bincount(rows.group)[rows.group] == 1
-    with runner.acting(adapters):
+    with runner.acting(weights, asked[0]):
         for some, found in _whole(runner, rows, np.flatnonzero(alone)):
             scores[some] = found
         for some, found in _shared(runner, rows, np.flatnonzero(~alone)):
@@ -73,7 +74,8 @@ def score(
     if np.isnan(scores).any():
         raise ValueError(
             f"the model's scores are not numbers for {int(np.isnan(scores).sum())} of "
-            f"{len(scores)} completions: its logits hold NaN (weights of {runner.model.dtype})"
+            f"{len(scores)} completions: its logits over the temperature of "
+            f"{runner.temperature:g} hold NaN or inf (weights of {runner.model.dtype})"
         )
     return scores.reshape(several, len(prompts)).T
 

@@ -1,0 +1,179 @@
+"""Adapters: a policy speaks with its own and no other, or it is refused."""
+
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="needs tether[llm]")
+pytest.importorskip("peft", reason="needs tether[llm]")
+from peft import LoraConfig, get_peft_model
+
+from tests.llm import tiny
+from tether.llm import CausalPolicy
+
+PROMPTS = np.array(["cat", "what", "abc", "cat"])
+WORDS = tiny.tokenizer()
+
+
+def policy(model, adapter=None, **options):
+    return CausalPolicy(model, WORDS, adapter=adapter, **{"max_new_tokens": 4, **options})
+
+
+def lora(**options):
+    return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], **options)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """Completions, and the untouched model's scores of them."""
+    plain = policy(tiny.llama())
+    actions = plain.sample(PROMPTS, np.random.default_rng(0))
+    return actions, plain.log_prob(PROMPTS, actions)
+
+
+class TestStatesThatAreNotThePolicy:
+    @pytest.fixture
+    def model(self):
+        return tiny.with_adapters(tiny.llama(), "short", "long")
+
+    def test_merged(self, model, expected):
+        policies = [policy(model, each) for each in (None, "short", "long")]
+        model.merge_adapter(["long"])
+        for each in policies:
+            with pytest.raises(ValueError, match=r"the adapters \['long'\] are merged"):
+                each.log_prob(PROMPTS, expected[0])
+        with pytest.raises(ValueError, match="are merged"):
+            policy(model, "short")
+        with pytest.raises(ValueError, match="are merged"):
+            policies[0].log_prob_both(policies[1], PROMPTS, expected[0])
+
+    def test_disabled(self, model, expected):
+        safe, short = policy(model), policy(model, "short")
+        before = short.log_prob(PROMPTS, expected[0])
+        model.base_model.disable_adapter_layers()
+        with pytest.raises(ValueError, match="adapters are disabled, and adapter is 'short'"):
+            short.log_prob(PROMPTS, expected[0])
+        with pytest.raises(ValueError, match="adapters are disabled"):
+            safe.log_prob_both(short, PROMPTS, expected[0])
+        assert np.allclose(safe.log_prob(PROMPTS, expected[0]), expected[1], atol=1e-5)
+        with pytest.raises(ValueError, match="adapters are disabled"):  # and they stay so
+            short.log_prob(PROMPTS, expected[0])
+        model.base_model.enable_adapter_layers()
+        assert np.array_equal(short.log_prob(PROMPTS, expected[0]), before)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [({"bias": "all"}, "bias='all'"), ({"init_lora_weights": "pissa"}, "weights='pissa'")],
+    )
+    def test_adapters_that_change_the_model_itself(self, options, message):
+        model = get_peft_model(tiny.llama(), lora(**options))
+        with pytest.raises(ValueError, match=f"adapter=None is not the model .*{message}"):
+            policy(model)
+        assert policy(model, "default").sample(PROMPTS, np.random.default_rng(0)).shape == (4, 4)
+
+    def test_adapters_that_begin_at_a_token(self):
+        model = get_peft_model(
+            tiny.llama(), lora(alora_invocation_tokens=[3], task_type="CAUSAL_LM")
+        )
+        with pytest.raises(TypeError, match="looks for tokens to begin at"):
+            policy(model, "default")
+
+
+class TestAfterwardsTheModelIsAsItWas:
+    @pytest.mark.parametrize("adapters", [(None,), ("long",), ("short",), (None, "long")])
+    def test_to_the_last_flag(self, expected, adapters):
+        options = {"modules_to_save": ["lm_head"]} if adapters[1:] == () else {}
+        model = tiny.with_adapters(tiny.llama(), "short", "long", dropout=0.5, **options)
+        for each in model.parameters():
+            each.requires_grad_(False)
+        next(model.parameters()).requires_grad_(True)
+        model.train()
+        model.base_model.model.model.layers[0].eval()
+        policies = [policy(model, each) for each in adapters]
+
+        def state():
+            return (
+                [each.training for each in model.modules()],
+                [each.requires_grad for each in model.parameters()],
+                [vars(each).get("_active_adapter") for each in model.modules()],
+                [vars(each).get("_disable_adapters") for each in model.modules()],
+                (model.active_adapter, model.active_adapters, model.base_model.active_adapter),
+            )
+
+        before = state()
+        if len(policies) == 2:
+            policies[0].log_prob_both(policies[1], PROMPTS, expected[0])
+        else:
+            policies[0].sample(PROMPTS, np.random.default_rng(0))
+        assert state() == before
+        hook = model.register_forward_pre_hook(lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            policies[-1].sample(PROMPTS, np.random.default_rng(0))
+        hook.remove()
+        assert state() == before
+
+
+def test_several_threads_may_ask_one_model(expected):
+    model = tiny.with_adapters(tiny.llama(), "tuned")
+    policies = [policy(model), policy(model, "tuned")]
+    right = [each.log_prob(PROMPTS, expected[0]) for each in policies]
+    wrong = []
+
+    def ask(which):
+        for _ in range(40):
+            scores = policies[which].log_prob(PROMPTS, expected[0])
+            if not np.allclose(scores, right[which], atol=1e-4):
+                wrong.append(which)
+
+    threads = [threading.Thread(target=ask, args=(which,)) for which in (0, 1, 0, 1)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+    assert np.abs(right[0] - right[1]).max() > 0.1
+
+
+class TestSharing:
+    """Both policies in one pass only where they are asked alike."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"temperature": 0.5},
+            {"eos_token_id": [0, 5]},
+            {"add_special_tokens": True},
+            {"max_new_tokens": 5},
+        ],
+    )
+    def test_policies_that_are_asked_differently(self, options):
+        model = tiny.with_adapters(tiny.llama(), "tuned")
+        words = tiny.tokenizer(special="<bos> $A")
+        safe = CausalPolicy(model, words, max_new_tokens=4)
+        settings = {"max_new_tokens": 4, **options}
+        other = CausalPolicy(model, words, adapter="tuned", **settings)
+        assert safe.shares_weights(CausalPolicy(model, words, adapter="tuned", max_new_tokens=4))
+        assert not safe.shares_weights(other)
+        if "max_new_tokens" in options:
+            return
+        actions = np.array([[7, 8, 0, -1], [9, 7, 8, 9], [0, -1, -1, -1], [9, 0, -1, -1]])
+        both = safe.log_prob_both(other, PROMPTS, actions)
+        assert np.array_equal(both[0], safe.log_prob(PROMPTS, actions))
+        assert np.array_equal(both[1], other.log_prob(PROMPTS, actions))
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"modules_to_save": ["norm"]},
+            {"target_parameters": ["mlp.gate_proj.weight"], "target_modules": []},
+        ],
+    )
+    def test_adapters_that_peft_does_not_mix(self, expected, options):
+        config = LoraConfig(r=2, **{"target_modules": ["q_proj"], **options})
+        model = tiny.trained(get_peft_model(tiny.llama(), config))
+        safe, other = policy(model), policy(model, "default")
+        assert not safe.shares_weights(other)
+        both = safe.log_prob_both(other, PROMPTS, expected[0])
+        assert np.allclose(both[0], expected[1], atol=1e-5)
+        assert np.array_equal(both[1], other.log_prob(PROMPTS, expected[0]))
