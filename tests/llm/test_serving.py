@@ -156,6 +156,20 @@ def test_answers_that_make_it_fail_are_not_drawn_anew_until_they_pass():
     assert abs((actions[:, 0] % 2 == 0).mean() - even) < 4 * 0.5 / np.sqrt(len(actions))
 
 
+def test_what_fails_after_the_refused_are_out_is_not_sifted_again():
+    """All three fail, two of them (and one of these) alone, the other two together, then one."""
+    outcomes = iter([False, True, False, False, True, False, False, True, True])
+
+    def scores(contexts, actions, found):
+        if next(outcomes):
+            return found
+        raise ValueError("not this one")
+
+    policy = tether.Tethered(local(), Beside(local(), scores=scores), 1.0)
+    assert serve(policy, PROMPTS[:3], rng()).from_safe.all()
+    assert len(list(outcomes)) == 3
+
+
 def test_a_refusal_that_no_context_explains_is_not_asked_again():
     once = [ValueError("a hiccup")]
 
