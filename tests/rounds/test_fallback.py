@@ -145,6 +145,18 @@ def test_a_safe_policy_that_is_gone_too_is_an_error():
     assert len(rows_of(run)) == 400
 
 
+def test_a_run_that_is_opened_again_in_an_outage_serves_safely(sqlite_url):
+    run, _, optimized, rng = start(sqlite_url)
+    run.begin(optimized, name="again").act(10, rng)
+    run.close()
+    optimized.error = ConnectionError("gone")
+    with Controller(SAFE, alpha=0.1, store=sqlite_url, policies=lambda _: optimized) as run:
+        with pytest.raises(RuntimeError, match="the optimized policy's log_prob failed"):
+            _ = run.round
+        run.begin().act(5, rng)
+        assert (rows_of(run).served[-5:] == 0).all()
+
+
 def test_losses_of_fallback_rows_raise_no_alarm():
     run, round_, optimized, rng = start(delta=0.01)
     optimized.error = RuntimeError("gone")
