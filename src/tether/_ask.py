@@ -132,14 +132,30 @@ def _ours(policy: Any) -> bool:
     return type(policy).__module__.startswith("tether.policies.")
 
 
+_WRONG = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    NameError,
+)
+"""What code raises about what it was given; a lost connection or a lack of memory is not of these.
+"""
+
+
 @contextmanager
 def _blamed(what: str) -> Iterator[None]:
-    """Whatever a policy raises is passed on with its name before it."""
+    """Whatever a policy raises is passed on with its name before it.
+
+    As a ValueError where it cannot do what it was asked, as a RuntimeError where it is gone.
+    """
     try:
         yield
     except Exception as error:
         known = isinstance(error, (ValueError, RuntimeError))
-        kind = RuntimeError if isinstance(error, RuntimeError) else ValueError
+        kind = ValueError if isinstance(error, _WRONG) else RuntimeError
         raise kind(f"{what}: {error if known else repr(error)}") from error
 
 

@@ -237,15 +237,23 @@ def test_tables_that_do_not_sum_to_one(which, family):
 
 
 @pytest.mark.parametrize("which", ["safe", "optimized"])
-@pytest.mark.parametrize("error", [KeyError("x"), ZeroDivisionError("y"), RuntimeError("z")])
-def test_whatever_a_policy_raises_names_it(which, error):
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KeyError("x"), ValueError),  # it cannot do what it was asked
+        (ZeroDivisionError("y"), ValueError),
+        (RuntimeError("z"), RuntimeError),
+        (ConnectionError("x"), RuntimeError),  # it is gone
+        (type("OtherError", (Exception,), {})("y"), RuntimeError),
+    ],
+)
+def test_whatever_a_policy_raises_names_it(which, error, kind):
     def fail(*_):
         raise error
 
     for bad, method in ((broken(sample=fail), "sample"), (broken(log_prob=fail), "log_prob")):
         pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
         policy = tether.Tethered(*pair, 0.5 if which == "safe" else 2.0)
-        kind = RuntimeError if isinstance(error, RuntimeError) else ValueError
         with pytest.raises(kind, match=f"the {which} policy's {method} failed on .*[xyz]"):
             policy.sample(3, RNG)
 

@@ -123,8 +123,11 @@ def test_numbers_are_the_runs_own(shape):
         assert [row[2] for row in curve] == [number(e.calibration.risk) for e in calibrated]
     (section,) = page.all("section", id="rounds")
     table = next(section.all("table")).rows()
-    assert [[int(cell.replace(",", "")) for cell in row[8:14]] for row in table] == [
-        [e.rows, e.safe_rows, e.calibration_rows, e.observed, e.pending, e.withdrawn]
+    assert [[int(cell.replace(",", "")) for cell in row[8:15]] for row in table] == [
+        [
+            *(e.rows, e.safe_rows, e.fallback_rows, e.calibration_rows),
+            *(e.observed, e.pending, e.withdrawn),
+        ]
         for e in reversed(history.rounds)
     ]
 

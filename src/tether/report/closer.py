@@ -70,9 +70,11 @@ def _card(each: RoundRecord, chosen: bool) -> Markup:
             "Realized risk",
             f"{number(each.loss.mean)} ({interval(each.loss)})" if each.loss else "–",
         ),
-        ("Actions", f"{each.rows:,}, {each.safe_rows:,} of them by the safe policy"),
+        ("Actions", _actions(each)),
         ("Losses", f"{each.observed:,} arrived, {each.pending:,} awaited"),
     ]
+    if each.failure:
+        facts.append(("Last failure", each.failure))
     warnings = [element("li", sentence(warning)) for warning in (found.warnings if found else ())]
     return element(
         "div",
@@ -87,6 +89,11 @@ def _card(each: RoundRecord, chosen: bool) -> Markup:
         data_round=each.number,
         hidden=not chosen,
     )
+
+
+def _actions(each: RoundRecord) -> str:
+    text = f"{each.rows:,}, {each.safe_rows:,} of them by the safe policy"
+    return f"{text}, {each.fallback_rows:,} after a failure" if each.fallback_rows else text
 
 
 def pair(term: str, *described: Any) -> Markup:

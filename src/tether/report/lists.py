@@ -56,11 +56,20 @@ def alarms(history: History) -> Markup:
 def rounds(history: History) -> Markup:
     """All that is recorded of every round."""
     columns = ["Round", "Policy", "Begun", "Beta", "Promise", "Realized risk", "Limits", "Reward"]
-    columns += ["Actions", "By safe", "For calibration", "Arrived", "Awaited", "Withdrawn", "Note"]
+    columns += [
+        "Actions",
+        "By safe",
+        "After a failure",
+        "For calibration",
+        "Arrived",
+        "Awaited",
+        "Withdrawn",
+        "Note",
+    ]
     rows: list[list[Any]] = []
     for each in reversed(history.rounds):
         found, loss = each.calibration, each.loss
-        counts = [each.rows, each.safe_rows, each.calibration_rows]
+        counts = [each.rows, each.safe_rows, each.fallback_rows, each.calibration_rows]
         counts += [each.observed, each.pending, each.withdrawn]
         rows.append(
             [

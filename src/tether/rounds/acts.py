@@ -29,10 +29,12 @@ def write_actions(
     actions: NDArray[Any],
     calibration: NDArray[np.bool_],
     scores: Mapping[str, Floats | None],
+    failure: str = "",
 ) -> NDArray[np.int64] | None:
     """Actions with their scores, in one transaction; their ids.
 
-    None, and nothing is written, where the alarm that stands is not the one the caller knew of.
+    A failure is why the safe policy took them, and is written with them. None, and nothing is
+    written, where the alarm that stands is not the one the caller knew of.
     """
     rows: list[dict[str, Any]] = [{"round": number, "served": served} for _ in actions]
     columns: dict[str, list[Any]] = {
@@ -57,12 +59,29 @@ def write_actions(
                 for row, value in zip(rows, values, strict=True):
                     row[name] = value
             connection.execute(schema.actions.insert(), rows)
+            if failure:
+                _write_failure(connection, number, first, len(rows), failure)
             if watch.of_contexts:
                 watch.look(connection)
     except BaseException:
         watch.forget()
         raise
     return np.arange(first, first + len(rows))
+
+
+def _write_failure(
+    connection: sql.Connection, number: int, first: int, count: int, message: str
+) -> None:
+    table = schema.failures
+    row = {
+        "number": 1 + last(connection, table.c.number),
+        "round": number,
+        "first_action": first,
+        "last_action": first + count - 1,
+        "message": message,
+        "failed": alarms.now(),
+    }
+    connection.execute(table.insert().values(**row))
 
 
 def _codecs(connection: sql.Connection, contexts: Any, actions: Any) -> tuple[Codec, Codec]:

@@ -158,6 +158,11 @@ def _progress(each: RoundRecord) -> list[RenderableType]:
         parts.append(bar)
     if each.note:
         parts.append(Text(each.note, "yellow"))
+    if each.fallback_rows:
+        line = (
+            f"the safe policy took {each.fallback_rows:,} of {each.rows:,} actions after a failure"
+        )
+        parts.append(Text(f"{line}, at last: {each.failure}", "yellow"))
     return parts
 
 

@@ -47,6 +47,8 @@ class Controller:
     chance. `against="last"` measures beta from what was deployed last instead of the safe policy:
     the policy can go further over the rounds, and what is promised rests on each round before.
 
+    Where the optimized policy is gone the safe policy acts, and its rows count as its own.
+
     An alarm, when the mean loss of a round shows to be above `watched` (half more than alpha unless
     given) or a score of contexts shifts, sends everything to the safe policy until `resume`.
 
@@ -307,6 +309,7 @@ class Controller:
         contexts: Any,
         actions: NDArray[Any],
         scores: dict[str, Floats | None],
+        failure: str,
         rng: np.random.Generator,
     ) -> NDArray[np.int64] | None:
         return write_actions(
@@ -319,4 +322,5 @@ class Controller:
             actions=actions,
             calibration=rng.random(len(actions)) < self.terms.calibration_share,
             scores=scores,
+            failure=failure,
         )

@@ -1,8 +1,8 @@
 """A whole run as one table in one Parquet file, and back.
 
 A row is an action, with its scores under every round's policy in columns of their own, or a draw
-that a calibration used. Terms, rounds and alarms are in the file's metadata under "tether". What a
-round calibrated can be computed again from this file alone.
+that a calibration used. Terms, rounds, alarms and failures are in the file's metadata under
+"tether". What a round calibrated can be computed again from this file alone.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def _table(connection: sql.Connection) -> pa.Table:
         "terms": read_terms(connection),
         "rounds": read_all(connection, schema.rounds),
         "alarms": read_all(connection, schema.alarms),
+        "failures": read_all(connection, schema.failures),
     }
     rows = Rows()
     rows.refresh(connection)
@@ -163,13 +164,12 @@ def _draws(connection: sql.Connection, number: int) -> pa.Table:
 
 def _fill(connection: sql.Connection, table: pa.Table, about: dict[str, Any]) -> None:
     write_terms(connection, about["terms"])
-    for name, target in (("rounds", schema.rounds), ("alarms", schema.alarms)):
-        for row in about[name]:
-            decoded = row | {key: _record.decode(row[key]) for key in ("log_beta",) if key in row}
-            connection.execute(target.insert().values(**decoded))
+    _fill_table(connection, schema.rounds, about["rounds"])
+    _fill_table(connection, schema.alarms, about["alarms"])
     done = table.filter(pa.compute.equal(table["kind"], ACTION))
     if len(done):
         _fill_actions(connection, done)
+    _fill_table(connection, schema.failures, about["failures"])
     for row in about["rounds"]:
         mine = pa.compute.and_(
             pa.compute.equal(table["kind"], DRAW), pa.compute.equal(table["round"], row["number"])
@@ -177,6 +177,12 @@ def _fill(connection: sql.Connection, table: pa.Table, about: dict[str, Any]) ->
         drawn = table.filter(mine)
         if len(drawn):
             _fill_draws(connection, drawn, row["number"])
+
+
+def _fill_table(connection: sql.Connection, table: sql.Table, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        decoded = row | {key: _record.decode(row[key]) for key in ("log_beta",) if key in row}
+        connection.execute(table.insert().values(**decoded))
 
 
 def _fill_actions(connection: sql.Connection, done: pa.Table) -> None:

@@ -52,7 +52,7 @@ class RoundRecord:
     rows: int
     """Actions taken in the round, by either policy and for either share."""
     safe_rows: int
-    """Those of them that the safe policy took: all, or those after an alarm."""
+    """Those of them that the safe policy took: all, or those after an alarm or a failure."""
     calibration_rows: int
     observed: int
     """Rows whose loss has arrived."""
@@ -61,6 +61,10 @@ class RoundRecord:
     loss: Estimate | None
     """The realized risk of the policy that the round was begun with, both shares together."""
     reward: Estimate | None
+    fallback_rows: int = 0
+    """Those of the safe policy's rows that it took since the round's policy failed."""
+    failure: str = ""
+    """What went wrong when it last did."""
 
     @property
     def pending(self) -> int:

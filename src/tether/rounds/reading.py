@@ -34,6 +34,7 @@ def read_history(store: str | Path | Store) -> History:
         terms = Terms.from_dict(stored)
         rounds = read_all(connection, schema.rounds)
         alarms = read_all(connection, schema.alarms)
+        failures = read_all(connection, schema.failures)
         rows = _read_rows(connection)
     own = rows["served"] == rows["round"]
     begun_safe = {row["number"] for row in rounds if row["log_beta"] == -np.inf}
@@ -52,7 +53,7 @@ def read_history(store: str | Path | Store) -> History:
         missing=terms.missing,
         calibration_share=terms.calibration_share,
         watched=terms.watched,
-        rounds=tuple(_round(row, rows, own, terms) for row in rounds),
+        rounds=tuple(_round(row, rows, own, terms, failures) for row in rounds),
         alarms=tuple(Alarm(**{name: row[name] for name in listed}) for row in alarms),
         safe_loss=_risk(rows["loss"][safe], terms),
         safe_reward=_mean(rows["reward"][safe]),
@@ -83,7 +84,14 @@ def _read_rows(connection: sql.Connection) -> dict[str, Any]:
     }
 
 
-def _round(row: dict[str, Any], rows: dict[str, Any], own: Any, terms: Terms) -> RoundRecord:
+def _round(
+    row: dict[str, Any],
+    rows: dict[str, Any],
+    own: Any,
+    terms: Terms,
+    failures: list[dict[str, Any]],
+) -> RoundRecord:
+    failed = [each for each in failures if each["round"] == row["number"]]
     here = rows["round"] == row["number"]
     reported = here & ~np.isnan(rows["report"])
     observed = here & ~np.isnan(rows["loss"])
@@ -100,6 +108,8 @@ def _round(row: dict[str, Any], rows: dict[str, Any], own: Any, terms: Terms) ->
         withdrawn=int((reported & ~observed).sum()),
         loss=_risk(rows["loss"][here & own], terms),
         reward=_mean(rows["reward"][here & own]),
+        fallback_rows=sum(each["last_action"] - each["first_action"] + 1 for each in failed),
+        failure=failed[-1]["message"] if failed else "",
     )
 
 

@@ -13,6 +13,7 @@ from tether import _ask
 from tether._check import Floats
 from tether._contexts import settled
 from tether.control.calibration import Calibration
+from tether.policies.fallback import attempt, gave_up
 from tether.policies.tethered import Tethered
 from tether.rounds.evidence import SAFE, Deployed
 from tether.rounds.fingerprint import check_scores
@@ -32,6 +33,8 @@ class Taken:
     actions: NDArray[Any]
     contexts: Any
     """What they answer; their number where there are no contexts."""
+    failure: str = ""
+    """What went wrong, where the safe policy took them since the round's policy failed."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -44,6 +47,18 @@ class Taken:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Actions and their scores, by what is deployed or, where that is None, by the safe policy."""
+
+    actions: NDArray[Any]
+    deployed: Deployed | None
+    log_safe: Floats
+    log_optimized: Floats | None
+    log_prob: Floats
+    failure: str = ""
 
 
 class Round:
@@ -77,18 +92,18 @@ class Round:
     def act(self, contexts: Any, rng: np.random.Generator) -> Taken:
         """One action in each context, durable before it is returned; a number asks for so many.
 
-        While an alarm stands the safe policy acts. Each row is assigned to training or to
-        calibration here, by chance and for good.
+        While an alarm stands the safe policy acts, and so it does in a call in which another policy
+        is gone (a RuntimeError, a lost connection, no memory): its rows count as its own, which is
+        right as long as that has nothing to do with contexts or answers. A policy that refuses what
+        it is asked, returns what is no number, or gives up at its cap, is an error. Each row is
+        assigned to training or to calibration here, by chance and for good.
         """
         _ask.generator(rng)
         contexts = settled(contexts)
         while True:
             alarm = self._run._alarm()
-            deployed = self._deployed if alarm is None else None
-            policy = self._run.safe if deployed is None else deployed.policy
-            kind = "safe" if deployed is None else "tethered"
-            actions = _ask.draw(kind, policy, contexts, rng)
-            taken = self._keep(contexts, actions, deployed, alarm, rng)
+            drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
+            taken = self._keep(contexts, drawn, alarm, rng)
             if taken is not None:
                 return taken
 
@@ -105,8 +120,9 @@ class Round:
                 f"round {self.number} is not a round of the safe policy: begin one with "
                 f"`run.begin()` to record what the safe policy did"
             )
+        drawn = self._by_safe(contexts, actions)
         while True:
-            taken = self._keep(contexts, actions, None, self._run._alarm(), rng)
+            taken = self._keep(contexts, drawn, self._run._alarm(), rng)
             if taken is not None:
                 return taken
 
@@ -118,31 +134,50 @@ class Round:
         note = f", note={self.note!r}" if self.note else ""
         return f"Round({self.number}, beta={self.beta:.6g}{note})"
 
-    def _keep(
-        self,
-        contexts: Any,
-        actions: NDArray[Any],
-        deployed: Deployed | None,
-        alarm: int | None,
-        rng: np.random.Generator,
-    ) -> Taken | None:
-        """Score and store; None where an alarm came in between, and nothing was stored."""
-        log_safe = _ask.score("safe", self._run.safe, contexts, actions, drew=deployed is None)
-        log_optimized, log_prob = None, log_safe
+    def _draw(self, contexts: Any, deployed: Deployed | None, rng: np.random.Generator) -> _Drawn:
+        """Draw and score; all of it by the safe policy if what is deployed fails in any of it.
+
+        Every policy is asked in every call, whatever is drawn: failing says nothing of the draw.
+        """
+        failure = ""
         if deployed is not None:
-            self._check_unchanged(deployed)
-            log_optimized = _ask.score("optimized", deployed.optimized, contexts, actions)
-            log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
+            try:
+                return self._by_deployed(contexts, deployed, rng)
+            except RuntimeError as error:
+                if gave_up(error):
+                    raise
+                failure = str(error)
+        actions = _ask.draw("safe", self._run.safe, contexts, rng)
+        return self._by_safe(contexts, actions, failure)
+
+    def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> _Drawn:
+        log_safe = _ask.score("safe", self._run.safe, contexts, actions, drew=True)
+        return _Drawn(actions, None, log_safe, None, log_safe, failure)
+
+    def _by_deployed(self, contexts: Any, deployed: Deployed, rng: np.random.Generator) -> _Drawn:
+        actions = attempt(deployed.policy, contexts, rng)
+        log_safe = _ask.score("safe", self._run.safe, contexts, actions)
+        self._check_unchanged(deployed)
+        log_optimized = _ask.score("optimized", deployed.optimized, contexts, actions)
+        log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
+        return _Drawn(actions, deployed, log_safe, log_optimized, log_prob)
+
+    def _keep(
+        self, contexts: Any, drawn: _Drawn, alarm: int | None, rng: np.random.Generator
+    ) -> Taken | None:
+        """Store; None where an alarm came in between, and nothing was stored."""
+        names = ("log_safe", "log_optimized", "log_prob")
         ids = self._run._write_actions(
             number=self.number,
-            served=SAFE if deployed is None else self.number,
+            served=SAFE if drawn.deployed is None else self.number,
             alarm=alarm,
             contexts=contexts,
-            actions=actions,
-            scores={"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob},
+            actions=drawn.actions,
+            scores={name: getattr(drawn, name) for name in names},
+            failure=drawn.failure,
             rng=rng,
         )
-        return None if ids is None else Taken(ids, actions, contexts)
+        return None if ids is None else Taken(ids, drawn.actions, contexts, drawn.failure)
 
     def _check_unchanged(self, deployed: Deployed) -> None:
         """What was calibrated is what acts: a model may have been trained further meanwhile."""

@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary
 
 from tether.rounds.errors import StoreError
 
-VERSION = 1
+VERSION = 2
 """The version of the tables below. A change raises it and adds a step to `MIGRATIONS`."""
 
 tables = sql.MetaData()
@@ -82,6 +82,18 @@ alarms = sql.Table(
     Column("last_report", Identity),
 )
 
+failures = sql.Table(
+    "tether_failures",
+    tables,
+    Column("number", Identity, primary_key=True, autoincrement=False),
+    Column("round", Integer, ForeignKey(rounds.c.number), nullable=False),
+    Column("first_action", Identity, ForeignKey(actions.c.id), nullable=False),
+    Column("last_action", Identity, ForeignKey(actions.c.id), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("failed", Text, nullable=False),  # when
+)
+"""Actions that the safe policy took since the round's policy failed, a row for each call."""
+
 columns = sql.Table(
     "tether_columns",
     tables,
@@ -93,7 +105,7 @@ columns = sql.Table(
 )
 """Scores of calibration rows, and of proposals, under the policy of a round; in parts."""
 
-MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {}
+MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {1: failures.create}
 """From each older version to the next: what to do to the tables."""
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tether import _ask
 from tether._contexts import length, take
+from tether.sampling.errors import CapError
 from tether.sampling.info import Info
 from tether.sampling.pair import Batch, Pair
 from tether.sampling.proposal import SLACK, Proposal
@@ -132,7 +133,7 @@ def _stream(
         pieces.append(batch.actions[place])
         found += len(place)
         if found < count and sum(tally.drawn) > cap * (found + 1):
-            raise RuntimeError(_gave_up(sum(tally.drawn), found, cap, f"{count} action(s)"))
+            raise CapError(_gave_up(sum(tally.drawn), found, cap, f"{count} action(s)"))
         proposal = proposal.after(tally.drawn, tally.kept)
     return _ask.joined(pieces), proposal
 
@@ -175,7 +176,8 @@ class _Rounds:
                 break
         if len(missing) and budget is None:
             seen = f"{len(missing)} of {count} context(s), context {missing[0]} first"
-            raise RuntimeError(_gave_up(sum(self.tally.drawn), count - len(missing), cap, seen))
+            said = _gave_up(sum(self.tally.drawn), count - len(missing), cap, seen)
+            raise CapError(said, missing)
         if len(missing):
             self.fallbacks = len(missing)
             for chunk in self._chunks(missing, 1):

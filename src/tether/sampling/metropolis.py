@@ -20,6 +20,7 @@ from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, part, take
 from tether.sampling.accept_reject import BATCH, CAP
+from tether.sampling.errors import CapError
 from tether.sampling.info import Chain, Info
 from tether.sampling.pair import Batch, Pair
 from tether.sampling.proposal import Proposal
@@ -65,7 +66,7 @@ class Chains:
         while len(missing):
             found = self.count - len(missing)
             if tries >= cap or self.scored > cap * (found + 1):
-                raise RuntimeError(self._gave_up(len(missing), cap))
+                raise CapError(self._gave_up(len(missing), cap), missing)
             times = min(max(1, batch // len(missing)), cap - tries)
             new, log_weight, spent = self._propose(missing, times)
             exact = spent + log_weight >= self.proposal.log_envelope
@@ -150,7 +151,12 @@ def metropolis(
         chains = Chains(pair, part(contexts, start, start + batch), rng, proposal)
         chains.advance(min(burn_in, cap), batch)
         unsettled += int(np.count_nonzero(~chains.settled))
-        chains.settle(cap, batch)
+        try:
+            chains.settle(cap, batch)
+        except CapError as error:
+            if error.missing is not None:
+                error.missing += start
+            raise
         pieces.append(chains.actions)
         moved.append(chains.moved())
         parts.append(chains)
@@ -170,7 +176,7 @@ def _thinned(
     thinning = _forgetting(autocorrelation(late, len(late) // 2))
     while count > chains.count and thinning is None:  # watch for as long again
         if chains.steps >= cap:
-            raise RuntimeError(_correlated(late, cap))
+            raise CapError(_correlated(late, cap))
         chains.advance(min(chains.steps, cap - chains.steps), batch)
         late = chains.moved()
         thinning = _forgetting(autocorrelation(late, len(late) // 2))
