@@ -61,10 +61,14 @@ def test_a_request_that_fails_is_sent_again_the_same(server, fault):
     assert server.requests[0] == server.requests[1] == server.requests[2]
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 501, 505])
-def test_a_refusal_is_not_asked_for_twice(server, status):
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(status, ValueError) for status in (400, 413, 422)]
+    + [(status, ServerError) for status in (401, 403, 404, 409, 501, 505)],
+)
+def test_a_refusal_is_not_asked_for_twice(server, status, error):
     server.faults = [status]
-    with pytest.raises(ValueError, match=f"refused the request with status {status}: overloaded"):
+    with pytest.raises(error, match=f"refused the request with status {status}: overloaded"):
         asking(server).sample([[4]], np.random.default_rng(0))
     assert len(server.requests) == 1
 
@@ -168,7 +172,7 @@ def test_the_key_is_sent_and_never_told(models, caplog, capsys):
         policy.sample(PROMPTS, np.random.default_rng(0))
         assert running.headers[0]["Authorization"] == f"Bearer {KEY}"
         running.key = "another"  # the server repeats what it was sent in its refusal
-        with pytest.raises(ValueError, match="status 401") as told:
+        with pytest.raises(ServerError, match="status 401") as told:
             policy.sample(PROMPTS, np.random.default_rng(0))
     printed = capsys.readouterr()
     everything = [str(told.value), repr(policy), repr(policy.server), caplog.text, *printed]

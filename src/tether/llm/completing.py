@@ -21,11 +21,11 @@ class Completing:
 
     def texts(self, actions: Any) -> list[str]:
         """Completions as people read them; what is scored are their tokens."""
-        return completions.texts(self._checked(actions), self._words(), self.ends)
+        return completions.texts(self._checked(actions), self.tokenizer, self.ends)
 
     def completions(self, answers: Sequence[str]) -> Tokens:
         """Texts as completions that ended; refuses one that the tokenizer does not give back."""
-        return completions.from_texts(answers, self._words(), self.max_new_tokens, self.ends)
+        return completions.from_texts(answers, self.tokenizer, self.max_new_tokens, self.ends)
 
     def cut_off(self, actions: Any) -> Any:
         """Which completions reached `max_new_tokens` without an end."""
@@ -41,11 +41,6 @@ class Completing:
                 f"got {max_new_tokens}"
             )
         return other
-
-    def _words(self) -> Any:
-        if self.tokenizer is None:
-            raise ValueError("there is no tokenizer: pass one to the policy, or keep to token ids")
-        return self.tokenizer
 
     def _checked(self, actions: Any) -> Tokens:
         return completions.checked(actions, self.max_new_tokens, self.ends, self.vocabulary)

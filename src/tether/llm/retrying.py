@@ -10,6 +10,8 @@ AGAIN = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 
 What a server does not implement (501, 505) it will not implement a second later.
 """
+OF_THE_REQUEST = frozenset({400, 413, 422})
+"""Refusals of what was asked, such as a prompt too long; any other is of whoever asks."""
 LONGEST_WAIT = 30.0
 """The most seconds between two requests, whatever a server asks for."""
 

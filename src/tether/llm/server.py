@@ -85,7 +85,9 @@ class Server:
                 raise ServerError(self._told(path, f"answered {type(answer).__name__}, no object"))
             trouble = f"status {response.status_code}: {self._message(response)}"
             if response.status_code not in retrying.AGAIN:
-                raise ValueError(self._told(path, f"refused the request with {trouble}"))
+                of_request = response.status_code in retrying.OF_THE_REQUEST
+                refused = ValueError if of_request else ServerError
+                raise refused(self._told(path, f"refused the request with {trouble}"))
             asked = retrying.wait_asked(response.headers.get("Retry-After"), datetime.now(UTC))
         raise ServerError(
             self._told(path, f"failed {self.retries + 1} time(s), at last with {trouble}")
