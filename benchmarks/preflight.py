@@ -2,7 +2,7 @@
 
 python -m benchmarks.preflight
 
-Next-token distributions are power laws over 50,000 tokens. `known` is a model whose scores of all
+Next-token distributions are power laws over 20,000 tokens. `known` is a model whose scores of all
 tokens are to be had, `drawn` a server that scores only what it is asked about.
 """
 
@@ -21,9 +21,9 @@ from tether.llm.measures import first_tokens
 
 Shares = NDArray[np.float64]
 
-VOCABULARY = 50_000
-TIMES = 60
-RIGHT = 300
+VOCABULARY = 20_000
+TIMES = 40
+RIGHT = 150
 """Preflights of right policies, of each size."""
 
 

@@ -67,12 +67,13 @@ def on_repeats(numbers: NDArray[np.int64], scores: Floats) -> Floats:
     """Log gains of bets that a row repeats one of its completions, a number for each of them."""
     chances, again = [], []
     for row, likely in zip(numbers.tolist(), scores.tolist(), strict=True):
-        known: dict[int, float] = {}
-        for number, score in zip(row, likely, strict=True):
-            if known:
-                chances.append(np.logaddexp.reduce(list(known.values())))
-                again.append(number in known)
-            known[number] = score
+        known, log_chance = {row[0]}, likely[0]
+        for number, score in zip(row[1:], likely[1:], strict=True):
+            chances.append(log_chance)
+            again.append(number in known)
+            if number not in known:
+                known.add(number)
+                log_chance = np.logaddexp(log_chance, score)
     return _repeated(np.array(again), np.array(chances))
 
 
@@ -94,18 +95,16 @@ def _odds(log_known: Floats, unknown: float) -> Floats:
     order = np.argsort(-log_known, kind="stable")
     below = np.empty(len(order))
     below[order] = np.exp(log_known[order])[::-1].cumsum()[::-1] + unknown
-    rows = []
-    for tail in TAILS:
-        inside = np.append(below <= max(tail, unknown), True)
-        rows += [np.where(inside, np.log(factor), 0.0) for factor in FACTORS]
-    with np.errstate(divide="ignore"):
-        log_all = np.append(log_known, np.log(unknown))
+    inside = np.append(below, 0.0) <= np.maximum(TAILS, unknown)[:, None]
+    tails = np.where(inside[:, None], np.log(FACTORS)[:, None], 0.0).reshape(-1, len(below) + 1)
     possible = log_known[log_known > -np.inf]
     level = np.append(log_known, possible.min() if len(possible) else 0.0)
     level[np.isneginf(level)] = 0.0  # never drawn, so any odds will do
-    rows += [(power - 1) * level for power in POWERS]
-    log_odds = np.array(rows)
-    return np.asarray(log_odds - np.logaddexp.reduce(log_odds + log_all, axis=1)[:, None])
+    log_odds = np.concatenate([tails, (np.array(POWERS) - 1)[:, None] * level])
+    with np.errstate(divide="ignore"):
+        paid = log_odds + np.append(log_known, np.log(unknown))
+    top = paid.max(axis=1, keepdims=True)
+    return np.asarray(log_odds - top - np.log(np.exp(paid - top).sum(axis=1, keepdims=True)))
 
 
 def _repeated(again: NDArray[np.bool_], log_chance: Floats) -> Floats:
