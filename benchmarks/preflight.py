@@ -22,8 +22,8 @@ from tether.llm.measures import first_tokens
 Shares = NDArray[np.float64]
 
 VOCABULARY = 20_000
-TIMES = 40
-RIGHT = 150
+TIMES = 30
+RIGHT = 100
 """Preflights of right policies, of each size."""
 
 

@@ -13,7 +13,7 @@ from tests.llm import tiny
 from tests.llm.loopback import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy, Preflight, PromptMixture, preflight
 from tether.llm.checking import _first_tokens
-from tether.llm.measures import endings, round_trip, sampler_against_scorer
+from tether.llm.measures import distinct_draws, endings, round_trip, sampler_against_scorer
 
 PROMPTS = np.array(["cat", "What is it?", "abc"])
 
@@ -103,6 +103,13 @@ class Warm(CausalPolicy):
 
 class Hot(Warm):
     drawn_at = 1.6
+
+
+class Raised(CausalPolicy):
+    """Scores everything as likelier than it is."""
+
+    def log_prob(self, contexts, actions):
+        return super().log_prob(contexts, actions) + 1.0
 
 
 def pair(kind=CausalPolicy, scale=0.15):
@@ -195,6 +202,27 @@ def test_what_is_wrong_is_found(kind, scale, name):
     assert status(result, name) == "fail", str(result)
     assert not result.passed
     assert "→" in str(result)
+
+
+def test_scores_that_are_too_high_show_in_what_the_other_policy_draws():
+    one, two = pair()
+    raised = [Raised(each.model, each.tokenizer, max_new_tokens=5) for each in (one, two)]
+    for policies, name in (((one, raised[1]), "safe"), ((raised[0], two), "optimized")):
+        result = preflight(*policies, PROMPTS, np.random.default_rng(0), draws=12)
+        assert status(result, f"mean ratio under the {name} policy") == "fail", str(result)
+
+
+def test_repeats_within_a_call_and_from_call_to_call():
+    rng = np.random.default_rng(0)
+    actions, scores = rng.integers(3, 50_000, (64, 40)), np.full(64, -120.0)
+    assert distinct_draws(actions, scores, 16, 8).status == "pass"
+    actions[1], actions[17] = actions[0], actions[16]
+    assert distinct_draws(actions, scores, 16, 8).status == "fail"
+    likely = np.full(64, np.log(0.5))  # two completions: all are soon repeats
+    actions = rng.integers(2, size=(4, 16))
+    assert distinct_draws(actions.reshape(-1, 1), likely, 16, 8).status == "pass"
+    actions[:, 8:] = actions[:, :8]
+    assert distinct_draws(actions.reshape(-1, 1), likely, 16, 8).status == "fail"
 
 
 def test_an_end_that_adds_nothing_is_told():
