@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tether.llm import bets
+from tether.llm.measures import first_tokens
 
 PROBABILITIES = np.array([0.55, 0.3, 0.1, 0.05])
 
@@ -54,6 +55,15 @@ def test_other_temperatures_are_found_on_either_side(known, power):
     tokens = np.random.default_rng(0).choice(2000, size=1024, p=drawn / drawn.sum())
     gain = bets.shared(bets.on_tokens(tokens, table[tokens], table if known else None))
     assert bets.verdict(gain) == "fail"
+
+
+def test_every_prompt_has_its_own_table():
+    table = np.log(PROBABILITIES)
+    tables, rng = [table, table[::-1]], np.random.default_rng(0)
+    tokens = np.concatenate([rng.choice(4, size=100, p=np.exp(each)) for each in tables])
+    scores = np.concatenate([tables[0][tokens[:100]], tables[1][tokens[100:]]])
+    assert first_tokens(tokens, scores, 100, tables).status == "pass"
+    assert first_tokens(tokens, scores, 100, tables[::-1]).status == "fail"
 
 
 def test_two_equal_long_completions_are_enough():

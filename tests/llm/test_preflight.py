@@ -132,6 +132,7 @@ def test_nothing_is_wrong_with_exact_policies(found):
     assert found.passed
     assert not [check for check in found.checks if check.status != "pass"], str(found)
     assert len(found.checks) == 19
+    assert "384 draws, all scores" in str(found)
 
 
 def test_costs_are_those_of_the_policies():
@@ -240,6 +241,7 @@ def test_policies_that_end_elsewhere_are_a_row_of_the_table(tmp_path):
         assert len(result.checks) == 13
         assert "the safe policy ends at" in str(result)
         assert result.costs == ()
+        assert "draws an answer" not in str(result)
         result.save(tmp_path / "found.json")
         assert Preflight.load(tmp_path / "found.json") == result
 
