@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tether.llm import CausalPolicy, preflight
-from tether.llm.checking import FEW_PROMPTS, FIRST_TOKENS, MORE_FIRST_TOKENS
+from tether.llm.first_tokens import FEW_PROMPTS, FIRST_TOKENS, MORE_FIRST_TOKENS
 from tether.llm.measures import first_tokens
 
 Shares = NDArray[np.float64]

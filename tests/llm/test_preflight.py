@@ -12,7 +12,7 @@ import torch
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy, Preflight, PromptMixture, preflight
-from tether.llm.checking import _first_tokens
+from tether.llm.first_tokens import as_scored
 from tether.llm.measures import distinct_draws, endings, round_trip, sampler_against_scorer
 
 PROMPTS = np.array(["cat", "What is it?", "abc"])
@@ -266,7 +266,7 @@ def test_a_sampler_that_is_cut_is_found_from_the_scores_of_its_draws_alone():
     for kind, expected in ((CausalPolicy, "pass"), (Cut, "fail"), (Hot, "fail")):
         policy = pair(kind, 0.3)[0]
         policy.vocabulary = None
-        check = _first_tokens(policy.shortened(1), PROMPTS, np.random.default_rng(0))
+        check = as_scored(policy.shortened(1), PROMPTS, np.random.default_rng(0))
         assert check.status == expected, check
         assert "768 draws, the scores of what was drawn" in check.measured
 
@@ -278,7 +278,7 @@ def test_a_server_that_does_not_listen_is_found():
 
     with Stubborn({"base": tiny.llama(scale=0.3)}) as server:
         policy = OpenAIPolicy(server.url, "base", eos_token_id=0, max_new_tokens=1)
-        check = _first_tokens(policy, np.array([[5, 7, 9]]), np.random.default_rng(0))
+        check = as_scored(policy, np.array([[5, 7, 9]]), np.random.default_rng(0))
     assert check.status == "fail", check
 
 

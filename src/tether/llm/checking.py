@@ -10,14 +10,11 @@ import numpy as np
 from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, settled, take
-from tether.llm import comparing, costs, measures
+from tether.llm import comparing, costs, first_tokens, measures
 from tether.llm.completions import Tokens, whole
 from tether.llm.report import Check, Preflight
 
 BETAS = (0.1, 1.0, 10.0)
-FIRST_TOKENS, MORE_FIRST_TOKENS = 128, 256
-"""Draws of the first token alone at a prompt; more where the scores of the others are unknown."""
-FEW_PROMPTS = 8
 ASKED = ("sample_scored", "log_prob", "shortened", "cut_off", "ends", "max_new_tokens")
 """What a policy must have, as every policy over completions does."""
 
@@ -130,32 +127,12 @@ def _alone(drawn: _Drawn, asked: _Asked, rng: np.random.Generator) -> list[Check
     found = [
         measures.sampler_against_scorer(drawn.stated, drawn.own),
         measures.noise_floor(drawn.own[some], np.concatenate(again)),
-        _first_tokens(policy.shortened(1), asked.prompts, rng),
+        first_tokens.as_scored(policy.shortened(1), asked.prompts, rng),
         measures.distinct_draws(drawn.actions, drawn.own, asked.draws, asked.call),
         measures.endings(policy, rows, drawn.actions, drawn.own),
         measures.round_trip(policy, drawn.actions),
     ]
     return [measures.named(f"{drawn.name}: {each.name}", each) for each in found]
-
-
-def _first_tokens(first: Any, prompts: Any, rng: np.random.Generator) -> Check:
-    """What a policy over one token draws at a few prompts, against what it scores there."""
-    few = take(prompts, np.arange(min(FEW_PROMPTS, length(prompts))))
-    vocabulary, tables = getattr(first, "vocabulary", None), None
-    if vocabulary is not None:
-        every = np.arange(vocabulary)[:, None]
-        tables = [first.log_prob(_repeated(few, k, vocabulary), every) for k in range(length(few))]
-    draws = FIRST_TOKENS if tables is not None else MORE_FIRST_TOKENS
-    here = take(few, np.repeat(np.arange(length(few)), draws))
-    tokens = first.sample(here, rng)
-    return measures.first_tokens(tokens[:, 0], first.log_prob(here, tokens), draws, tables)
-
-
-def _repeated(prompts: Any, place: int, times: int) -> Any:
-    """One prompt many times, without a copy of it for each: a vocabulary is large."""
-    one = np.asarray(take(prompts, np.array([place])))
-    one = one.astype(object) if one.dtype.kind == "U" else one
-    return np.broadcast_to(one, (times, *one.shape[1:]))
 
 
 def _together(
