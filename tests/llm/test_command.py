@@ -128,9 +128,10 @@ def test_a_check_that_fails_has_its_exit_code(folders, monkeypatch):
 
 def test_models_on_a_server(folders, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-0123")
+    (folders / "one.txt").write_text("cat\n")
     with Loopback({"base": tiny.llama(scale=0.3), "lora": tiny.llama(scale=0.3)}) as server:
         done = run(
-            folders / "prompts.txt", "--base-url", server.url, "--safe", "base",
+            folders / "one.txt", "--base-url", server.url, "--safe", "base",
             "--optimized", "lora", "--tokenizer", folders / "safe", "--max-new-tokens", 2,
             "--draws", 3, "--key-variable", "MY_KEY",
         )  # fmt: skip

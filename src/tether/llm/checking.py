@@ -6,37 +6,50 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether import _ask
 from tether._check import Floats
 from tether._contexts import length, settled, take
-from tether.control.families import Clip
-from tether.llm import measures
+from tether.llm import comparing, costs, first_tokens, measures
 from tether.llm.completions import Tokens, whole
-from tether.llm.report import Check, Cost, Preflight
+from tether.llm.report import Check, Preflight
 
 BETAS = (0.1, 1.0, 10.0)
-FIRST_TOKENS = 64
-"""Draws of the first token alone at each prompt, to see what its sampler is."""
-FEW_PROMPTS = 8
+ASKED = ("sample_scored", "log_prob", "shortened", "cut_off", "ends", "max_new_tokens")
+"""What a policy must have, as every policy over completions does."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The prompts, and how many completions of each are drawn: most of them in two like calls."""
+
+    prompts: Any
+    draws: int
+
+    @property
+    def call(self) -> int:
+        """Draws of a prompt in each of the first two calls."""
+        return self.draws // 2
+
+    def times(self, size: int) -> Any:
+        """Every prompt so many times, one after the other."""
+        return take(self.prompts, np.repeat(np.arange(length(self.prompts)), size))
+
+    @property
+    def rows(self) -> Any:
+        """The prompt of every completion."""
+        return self.times(self.draws)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What one policy drew, what it said of it while sampling, and both policies' scores."""
+    """What one policy drew, and what it said of it while sampling and while scoring."""
 
     name: str
     policy: Any
     actions: Tokens
     stated: Floats
-    log_safe: Floats
-    log_optimized: Floats
-
-    @property
-    def own(self) -> Floats:
-        """The scores under the policy that drew."""
-        return self.log_safe if self.name == "safe" else self.log_optimized
+    own: Floats
 
 
 def preflight(
@@ -52,92 +65,87 @@ def preflight(
 
     Both draw `draws` completions of each prompt, which both then score. Says of each policy how
     far sampler and scorer are apart, whether anything else than its own distribution is sampled,
-    and of the two how far they are apart and what a tether between them costs.
+    and of the two how far they are apart and what a tether between them costs. Policies that end
+    differently have no actions in common: then there is nothing to say of the two.
     """
     _ask.generator(rng)
-    draws = whole("draws", draws, 3)
+    betas = costs.checked(betas)
     prompts = settled(prompts)
     if isinstance(prompts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
-    count = length(prompts)
-    asked = take(prompts, np.repeat(np.arange(count), draws))
-    checks: list[Check] = []
-    drawn = []
-    for name, policy in (("safe", safe), ("optimized", optimized)):
-        actions, stated = _drawn_by(policy, asked, rng)
-        scores = [
-            _ask.score(who, each, asked, actions)
-            for who, each in (("safe", safe), ("optimized", optimized))
-        ]
-        drawn.append(_Drawn(name, policy, actions, stated, scores[0], scores[1]))
-    for each in drawn:
-        checks += _alone(each, asked, prompts, draws, rng)
-    checks += _together(drawn[0], drawn[1])
-    costs = _costs(drawn[0], drawn[1], count, draws, betas)
-    return Preflight(tuple(checks), tuple(costs), count, draws)
+    asked = _Asked(prompts, whole("draws", draws, 3))
+    both = (("safe", safe), ("optimized", optimized))
+    for name, policy in both:
+        for each in ASKED:
+            if not hasattr(policy, each):
+                raise TypeError(
+                    f"{name} must be a policy over completions of prompts, such as CausalPolicy "
+                    f"or OpenAIPolicy: {type(policy).__name__} has no {each}"
+                )
+    drawn = [_draw(name, policy, asked, rng) for name, policy in both]
+    checks = [check for each in drawn for check in _alone(each, asked, rng)]
+    ends = comparing.same_ends(safe, optimized)
+    checks.append(ends)
+    if ends.status == "fail":
+        return Preflight(tuple(checks), (), length(prompts), asked.draws)
+    # What the safe policy drew and what the optimized one drew, under the other policy each.
+    others = (
+        _ask.score("optimized", optimized, asked.rows, drawn[0].actions),
+        _ask.score("safe", safe, asked.rows, drawn[1].actions),
+    )
+    floor = max(each.value for each in checks if "noise floor" in each.name)
+    checks += _together(drawn[0].own, drawn[1].own, others[0], others[1], floor)
+    log_safe, log_optimized = (
+        np.concatenate([one.reshape(-1, asked.draws), two.reshape(-1, asked.draws)], axis=1)
+        for one, two in ((drawn[0].own, others[1]), (others[0], drawn[1].own))
+    )
+    found = costs.of_betas(log_safe, log_optimized, betas)
+    return Preflight(tuple(checks), tuple(found), length(prompts), asked.draws)
 
 
-def _drawn_by(policy: Any, asked: Any, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-    if hasattr(policy, "sample_scored"):
-        actions, stated = policy.sample_scored(asked, rng)
-        return actions, stated
-    actions = np.asarray(policy.sample(asked, rng))
-    return actions, np.full(len(actions), np.nan)
+def _draw(name: str, policy: Any, asked: _Asked, rng: np.random.Generator) -> _Drawn:
+    """Two calls of the same size, and a third for what is left: a seed in the call then shows."""
+    actions, stated = [], []
+    for size in (asked.call, asked.call, asked.draws - 2 * asked.call):
+        if size:
+            some, said = policy.sample_scored(asked.times(size), rng)
+            actions.append(some.reshape(length(asked.prompts), size, -1))
+            stated.append(said.reshape(-1, size))
+    every = np.concatenate(actions, axis=1)
+    every = every.reshape(-1, every.shape[2])
+    own = _ask.score(name, policy, asked.rows, every)
+    return _Drawn(name, policy, every, np.concatenate(stated, axis=1).ravel(), own)
 
 
-def _alone(
-    drawn: _Drawn, asked: Any, prompts: Any, draws: int, rng: np.random.Generator
-) -> list[Check]:
+def _alone(drawn: _Drawn, asked: _Asked, rng: np.random.Generator) -> list[Check]:
     """What concerns one policy."""
+    policy, rows = drawn.policy, asked.rows
     some = np.linspace(0, len(drawn.actions) - 1, min(8, len(drawn.actions))).astype(np.int64)
-    again = np.concatenate(
-        [drawn.policy.log_prob(take(asked, some[k : k + 1]), drawn.actions[some[k : k + 1]])
-         for k in range(len(some))]
-    )  # fmt: skip
-    few = take(prompts, np.arange(min(FEW_PROMPTS, length(prompts))))
-    first = drawn.policy.shortened(1)
-    here = take(few, np.repeat(np.arange(length(few)), FIRST_TOKENS))
-    tokens = first.sample(here, rng)
-    likely = first.log_prob(here, tokens)
+    again = [
+        policy.log_prob(take(rows, some[[k]]), drawn.actions[some[[k]]]) for k in range(len(some))
+    ]
     found = [
         measures.sampler_against_scorer(drawn.stated, drawn.own),
-        measures.noise_floor(drawn.own[some], again),
-        measures.first_tokens(tokens[:, 0], likely, FIRST_TOKENS),
-        measures.distinct_draws(drawn.actions, drawn.own, draws),
-        measures.endings(drawn.policy, asked, drawn.actions, drawn.own),
-        measures.round_trip(drawn.policy, drawn.actions),
+        measures.noise_floor(drawn.own[some], np.concatenate(again)),
+        first_tokens.as_scored(policy.shortened(1), asked.prompts, rng),
+        measures.distinct_draws(drawn.actions, drawn.own, asked.draws, asked.call),
+        measures.endings(policy, rows, drawn.actions, drawn.own),
+        measures.round_trip(policy, drawn.actions),
     ]
     return [measures.named(f"{drawn.name}: {each.name}", each) for each in found]
 
 
-def _together(safe: _Drawn, optimized: _Drawn) -> list[Check]:
-    """What concerns the two policies together."""
+def _together(
+    safe: Floats, optimized: Floats, safe_other: Floats, optimized_other: Floats, floor: float
+) -> list[Check]:
+    """What concerns both: scores of each policy's draws under itself, then under the other."""
+    with np.errstate(invalid="ignore"):
+        from_safe, from_optimized = safe_other - safe, optimized_other - optimized
     return [
-        measures.same_ends(safe.policy, optimized.policy),
-        measures.reached(optimized.log_safe, safe.log_optimized),
-        measures.mean_ratio("safe", safe.log_optimized - safe.log_safe),
-        measures.mean_ratio("optimized", optimized.log_safe - optimized.log_optimized),
-        measures.divergence("KL(optimized ‖ safe)", optimized.log_optimized - optimized.log_safe),
-        measures.divergence("KL(safe ‖ optimized)", safe.log_safe - safe.log_optimized),
+        comparing.alike(np.concatenate([from_safe, from_optimized]), floor),
+        comparing.reached(optimized_other, safe_other),
+        comparing.mean_ratio("safe", from_safe),
+        comparing.mean_ratio("optimized", from_optimized),
+        comparing.divergence("KL(optimized ‖ safe)", -from_optimized),
+        comparing.divergence("KL(safe ‖ optimized)", -from_safe),
     ]
-
-
-def _costs(
-    safe: _Drawn, optimized: _Drawn, count: int, draws: int, betas: tuple[float, ...]
-) -> list[Cost]:
-    """Acceptance of clip from ψ at each prompt, estimated from both policies' draws; mix is one."""
-
-    def rows(one: Floats, two: Floats) -> NDArray[np.float64]:
-        return np.concatenate([one.reshape(count, draws), two.reshape(count, draws)], axis=1)
-
-    log_safe = rows(safe.log_safe, optimized.log_safe)
-    log_optimized = rows(safe.log_optimized, optimized.log_optimized)
-    log_mass = np.logaddexp(log_safe, log_optimized) + np.log(draws)
-    clip, costs = Clip(), []
-    for beta in betas:
-        log_beta = float(np.log(beta))
-        kernel = clip.log_kernel(log_safe, log_optimized, log_beta)
-        log_psi = np.logaddexp.reduce(kernel - log_mass, axis=1)
-        kept = np.exp(np.asarray(clip.log_acceptance(log_beta, log_psi)))
-        costs.append(Cost("clip", float(beta), float(kept.mean()), float((1 / kept).mean())))
-    return costs + [Cost("mix", float(beta), 1.0, 1.0) for beta in betas]

@@ -1,7 +1,8 @@
-"""The measures of a preflight: each takes numbers and returns a check."""
+"""The measures of a preflight on one policy: each takes numbers and returns a check."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,16 +11,14 @@ import numpy as np
 
 from tether._check import Floats
 from tether._contexts import take
+from tether.llm import bets
 from tether.llm.completions import FILL, Tokens, encoded, lengths
 from tether.llm.report import Check
 
 CLOSE, FAR = 0.05, 1.0
 """Nats a sequence: differences up to the first pass, beyond the second they fail."""
-SIGMAS, MANY_SIGMAS = 3.0, 4.5
 NOTHING = 1e-3
 """Nats below which the end of a completion counts as certain."""
-FAR_APART = 10.0
-"""Nats of divergence beyond which clip keeps hardly any draw."""
 
 
 def named(name: str, check: Check) -> Check:
@@ -44,38 +43,50 @@ def noise_floor(scored: Floats, again: Floats) -> Check:
     return _apart("noise floor of the dtype", scored, again, advice)
 
 
-def first_tokens(tokens: Tokens, log_likely: Floats, draws: int) -> Check:
-    """Whether first tokens are drawn with the probabilities that they are scored with.
+def first_tokens(
+    tokens: Tokens, scores: Floats, draws: int, tables: Sequence[Floats] | None = None
+) -> Check:
+    """Whether first tokens, so many a prompt, are drawn with the probabilities of their scores.
 
-    Two draws are equal with probability Σq², if q is what is drawn from; a draw's score has the
-    mean Σq·p. They are the same number if q = p. Cut to the best tokens, or cooled, q repeats
-    itself more often than p says.
+    `tables` holds the scores of all tokens at each prompt, where they are to be had.
     """
-    gap, error = _collisions(tokens.reshape(-1, draws), np.exp(log_likely).reshape(-1, draws))
-    sigmas = gap / error
-    told = f"first tokens repeat {gap:+.4f} ± {error:.4f} more often than their scores say"
+    rows, likely = tokens.reshape(-1, draws), scores.reshape(-1, draws)
+    gains = np.sum(
+        [
+            bets.on_tokens(row, score, None if tables is None else tables[place])
+            for place, (row, score) in enumerate(zip(rows, likely, strict=True))
+        ],
+        axis=0,
+    )
+    gain = bets.shared(gains)
+    known = "all scores" if tables is not None else "the scores of what was drawn"
     return Check(
         "sampling settings",
-        _by_sigmas(abs(sigmas)),
-        float(sigmas),
-        told,
-        "something cuts, cools or penalizes what is sampled (top_k, top_p, temperature, "
+        bets.verdict(gain),
+        gain,
+        f"bets on cut or cooled first tokens make {_times(gain)} of 1 ({rows.size} draws, {known})",
+        "something cuts, cools or heats what is sampled (top_k, top_p, min_p, temperature, "
         "generation_config): switch it off, or score it too",
     )
 
 
-def distinct_draws(actions: Tokens, scored: Floats, draws: int) -> Check:
-    """Whether completions repeat more often than their probabilities say: a seed used again."""
+def distinct_draws(actions: Tokens, scores: Floats, draws: int, call: int) -> Check:
+    """Whether completions repeat more often than their probabilities say: a seed used again.
+
+    Of the `draws` of a prompt the first `call` are of one call and the next `call` of another.
+    """
     _, numbers = np.unique(actions, axis=0, return_inverse=True)
-    rows = numbers.reshape(-1, draws)
-    gap, error = _collisions(rows, np.exp(scored).reshape(-1, draws))
+    rows, likely = numbers.reshape(-1, draws), scores.reshape(-1, draws)
+    equal = rows[:, :call] == rows[:, call : 2 * call]
+    calls = bets.on_calls(equal, likely[:, call : 2 * call])
+    gain = bets.shared(np.concatenate([bets.on_repeats(rows, likely), calls]))
     distinct = sum(len(np.unique(row)) for row in rows)
     return Check(
         "distinct seeds",
-        _by_sigmas(gap / error),
-        float(gap / error),
-        f"{distinct} of {rows.size} completions are different, pairs are equal {gap:+.4f} ± "
-        f"{error:.4f} more often than their scores say",
+        bets.verdict(gain),
+        gain,
+        f"{distinct} of {rows.size} completions are different, {equal.sum()} of {equal.size} come "
+        f"again in a second call; bets on repeats make {_times(gain)} of 1",
         "the same seed is used again, or completions come from a cache: one generator, passed on",
     )
 
@@ -123,66 +134,6 @@ def round_trip(policy: Any, actions: Tokens) -> Check:
     )
 
 
-def same_ends(safe: Any, optimized: Any) -> Check:
-    """Whether both policies end at the same tokens and are cut off at the same length."""
-    one, two = ((sorted(each.ends.tolist()), each.max_new_tokens) for each in (safe, optimized))
-    told = f"ends {one[0]} after at most {one[1]} tokens, in both"
-    if one != two:
-        told = f"the safe policy ends at {one[0]} ({one[1]} tokens), the optimized at {two[0]} "
-        told += f"({two[1]} tokens)"
-    advice = "give both policies the same eos_token_id and max_new_tokens"
-    return Check("same ends", "pass" if one == two else "fail", float(one == two), told, advice)
-
-
-def reached(log_safe: Floats, log_optimized: Floats) -> Check:
-    """Absolute continuity: completions of one policy that the other cannot produce."""
-    outside, unused = int(np.isneginf(log_safe).sum()), int(np.isneginf(log_optimized).sum())
-    told = (
-        f"the safe policy cannot produce {outside} of {len(log_safe)} optimized completions, the "
-        f"optimized one {unused} of {len(log_optimized)} safe ones"
-    )
-    advice = "no log of the safe policy says what these cost: sample without top_k or top_p"
-    status = "fail" if outside else "warn" if unused else "pass"
-    return Check("absolute continuity", status, float(outside), told, advice)
-
-
-def mean_ratio(name: str, log_ratio: Floats) -> Check:
-    """The mean of the other policy's probability over this one's, which is 1."""
-    count = len(log_ratio)
-    with np.errstate(over="ignore"):
-        ratio = np.exp(log_ratio)
-        mean, error = float(ratio.mean()), float(ratio.std(ddof=1) / np.sqrt(count))
-    top = log_ratio.max()
-    share = np.exp(log_ratio - top) if top > -np.inf else np.zeros(count)
-    effective = float(share.sum() ** 2 / max((share**2).sum(), 1e-300))
-    told = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
-    # Rare draws carry the mean: without them it is too low and its error too small.
-    if not mean <= 1 + SIGMAS * max(error, 1 / np.sqrt(count)):
-        status = "fail"
-        advice = "a mean clearly above 1 is impossible: another distribution is scored than sampled"
-    elif effective < 10 or mean < 1 - SIGMAS * error:
-        status = "warn"
-        advice = "few draws carry the mean: the policies are far apart, or more draws are needed"
-    else:
-        status, advice = "pass", ""
-    return Check(f"mean ratio under the {name} policy", status, mean, told, advice)
-
-
-def divergence(name: str, log_ratio: Floats) -> Check:
-    """A Kullback–Leibler divergence in nats a sequence, which is never negative."""
-    mean = float(log_ratio.mean())
-    with np.errstate(invalid="ignore"):
-        error = float(log_ratio.std(ddof=1) / np.sqrt(len(log_ratio)))
-    told = f"{mean:.3g} ± {error:.2g} nats a sequence"
-    if mean < -SIGMAS * error:
-        advice = "a divergence is not negative: another distribution is scored than sampled"
-        return Check(name, "fail", mean, told, advice)
-    if not mean <= FAR_APART:
-        advice = "clip keeps hardly any draw: use family 'mix', shorter answers or less tuning"
-        return Check(name, "warn", mean, told, advice)
-    return Check(name, "pass", mean, told)
-
-
 def _apart(name: str, one: Floats, two: Floats, advice: str) -> Check:
     with np.errstate(invalid="ignore"):
         gap = np.abs(one - two)
@@ -192,25 +143,7 @@ def _apart(name: str, one: Floats, two: Floats, advice: str) -> Check:
     return Check(name, status, worst, f"at most {worst:.2g} nats a sequence", advice)
 
 
-def _by_sigmas(sigmas: float) -> str:
-    return "pass" if sigmas <= SIGMAS else "warn" if sigmas <= MANY_SIGMAS else "fail"
-
-
-def _collisions(numbers: Any, likely: Floats) -> tuple[float, float]:
-    """How much oftener two draws of a row are equal than their probabilities say, on average.
-
-    With its standard error, from leaving each draw out, and never taken as below half a pair.
-    """
-    rows, draws = numbers.shape
-    equal = (numbers[:, :, None] == numbers[:, None, :]).sum(axis=2) - 1
-    pairs = equal.sum(axis=1)
-    whole = pairs / (draws * (draws - 1)) - likely.mean(axis=1)
-    without = (pairs[:, None] - 2 * equal) / ((draws - 1) * (draws - 2)) - (
-        likely.sum(axis=1, keepdims=True) - likely
-    ) / (draws - 1)
-    spread = (
-        (draws - 1) / draws * ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    )
-    least = (0.5 / (draws * (draws - 1) / 2)) ** 2
-    error = np.sqrt(np.maximum(spread, least).sum()) / rows
-    return float(whole.mean()), float(error)
+def _times(log_gain: float) -> str:
+    """A gain as people read it: 0.31, or 10^12."""
+    decades = log_gain / np.log(10)
+    return f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"

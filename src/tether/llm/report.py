@@ -86,7 +86,8 @@ class Preflight:
             lines.append(f"  {check.status:<4}  {check.name:<{wide}}  {check.measured}")
             if check.advice and check.status != "pass":
                 lines.append(f"  {'':<4}  {'':<{wide}}  → {check.advice}")
-        lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws an answer':>16}")
+        if self.costs:
+            lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws an answer':>16}")
         lines += [
             f"  {each.family:<6} {each.beta:>8g} {each.acceptance:>11.3g} {each.draws:>16.3g}"
             for each in self.costs

@@ -69,22 +69,23 @@ def estimated_normalizer(
     flat = Draws(safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every)
     check_normalizer(flat)
     if isinstance(family, (Clip, BudgetedClip)):
-        return _clipped(safe, optimized, log_mass, log_beta, draws)
+        return clipped_normalizer(safe, optimized, log_beta)
     log_psi = flat.log_psi(family, log_beta)
     share = np.exp(family.log_kernel(safe, optimized, log_beta) - log_mass - log_psi[:, None])
     error = np.where(_counting(share) < ENOUGH, np.inf, _spread(share, draws))
     return Normalizer(log_psi, error)
 
 
-def _clipped(
-    safe: Floats, optimized: Floats, log_mass: Floats, log_beta: float, draws: int
-) -> Normalizer:
+def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
     """The normalizer of clip, in two ways, of which each context takes the less uncertain one.
 
-    Clip cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1)
-    is the integral of what is kept of it, and one less that of what is cut off. A draw counts with
-    its part of either over n·safe + n·optimized, so with at most 1/n.
+    A row a context: scores of n draws of the safe policy, then of n of the optimized one. Clip cuts
+    a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1) is the
+    integral of what is kept of it, and one less that of what is cut off. A draw counts with its
+    part of either over n·safe + n·optimized, so with at most 1/n.
     """
+    draws = safe.shape[1] // 2
+    log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     beyond = optimized - safe - log_beta
     main, over = (optimized, -beyond) if log_beta >= 0 else (safe, beyond)
     over = np.minimum(over, 0.0)

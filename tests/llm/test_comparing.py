@@ -1,0 +1,60 @@
+"""What a preflight says of two policies together, from their scores, and what a tether costs."""
+
+import numpy as np
+import pytest
+
+from tether.llm import costs
+from tether.llm.comparing import alike, divergence, mean_ratio, reached
+
+
+def test_a_mean_ratio_above_one_is_impossible():
+    rng = np.random.default_rng(0)
+    shift = rng.normal(size=4000)
+    assert mean_ratio("safe", shift - 0.5).status == "pass"
+    assert mean_ratio("safe", shift).status == "fail"
+    assert mean_ratio("safe", 5 * rng.normal(size=4000) - 12.5).status == "warn"
+    assert mean_ratio("safe", np.array([0.0, np.inf, 0.0])).status == "fail"
+    assert mean_ratio("safe", np.array([0.0, np.nan, 0.0])).status == "fail"
+
+
+def test_a_divergence_is_not_negative():
+    noise = 0.1 * np.random.default_rng(0).normal(size=200)
+    assert divergence("KL", noise + 0.005).status == "pass"
+    assert divergence("KL", noise - 0.3).status == "fail"
+    assert divergence("KL", noise + 20).status == "warn"
+    assert divergence("KL", np.array([0.0, 0.1, np.inf])).status == "warn"
+
+
+def test_a_few_draws_of_near_policies_never_fail():
+    """Also where all draws agree, because what makes up for it is rare."""
+    rng = np.random.default_rng(1)
+    for count in (3, 8, 48):
+        for _ in range(300):
+            assert divergence("KL", 0.1 * rng.normal(size=count) + 0.005).status == "pass"
+    assert divergence("KL", np.full(48, np.log(0.99))).status == "pass"
+
+
+def test_policies_that_cannot_do_what_the_other_does():
+    some, all_of_them = np.array([-1.0, -np.inf]), np.array([-1.0, -2.0])
+    assert reached(all_of_them, all_of_them).status == "pass"
+    assert reached(all_of_them, some).status == "warn"
+    assert reached(some, all_of_them).status == "fail"
+
+
+def test_policies_that_score_alike():
+    zero, one = np.zeros(6), 0.02 * np.eye(6)[3]
+    assert alike(zero, 0.0).status == "warn"
+    assert "one model object in both" in alike(zero, 0.0).advice
+    assert alike(zero + 1e-5, 0.0).status == "warn"
+    assert alike(one, 0.0).status == "pass"
+    assert alike(one, 0.03).status == "warn"
+    assert alike(zero + 1, np.inf).status == "pass"
+
+
+def test_a_prompt_without_common_draws_is_never_answered():
+    safe, optimized = np.full((2, 6), -1.0), np.full((2, 6), -1.0)
+    safe[0, 3:] = optimized[0, :3] = -np.inf
+    found = costs.of_betas(safe, optimized, (0.0, 1.0, np.inf))
+    clip = [each for each in found if each.family == "clip"]
+    assert [each.acceptance for each in clip] == [1.0, pytest.approx(0.5), 1.0]
+    assert [each.draws for each in clip] == [1.0, np.inf, 1.0]
