@@ -218,8 +218,8 @@ def test_what_is_scored_is_what_is_sampled(model):
     plain = {"length": 2, "allowed": ["11", "11"], "motifs": [[0, 1]], "spacings": [[1]]}
     tiny = Language(Ehrlich.from_dict("tiny", plain | {"quantization": 2, "start": [0, 1]}))
     small = make_model(Shape(tiny.vocabulary, width=32, layers=2), 0, "cpu")
+    generator = torch.Generator().manual_seed(0)
     for parameter in small.parameters():
-        generator = torch.Generator().manual_seed(parameter.numel())
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
     policy = Prompted(small.eval(), np.array([[0, 1], [1, 1]]), tiny)
     one, two = (Prompted(small, policy.seeds[[place]], tiny) for place in (0, 1))
@@ -322,7 +322,7 @@ def test_acceptance_is_that_of_the_tethered_policy():
 
 
 def test_the_mixture_counts_each_past_policy_with_its_own_normalizer(policy):
-    stocked = Stocked(policy, policy.sample(1, np.random.default_rng(0)), np.zeros(1))
+    stocked = Stocked(policy, np.empty((0, 17), dtype=np.int64), np.empty(0))
     seeds = np.random.default_rng(5).integers(16, size=(2, 16))
     optimized = Prompted(policy.model, seeds, policy.language)
     served = [Served(None, "clip", -np.inf, 0.0), Served(optimized, "clip", -1.0, -1.3)]
