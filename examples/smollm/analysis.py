@@ -47,7 +47,7 @@ def tables(draws: Draws, rng: np.random.Generator) -> tuple[Any, Any, Any]:
 
 
 def deployed(draws: Draws, seen: Any, family: str, log_beta: float) -> tuple[float, float, float]:
-    """Violation rate, words and acceptance of a tethered policy, from draws of both policies.
+    """Violation rate, words and draws an answer of a tethered policy, from both policies' draws.
 
     In each context a draw of either policy counts with the tethered density over what drew it.
     """
@@ -68,9 +68,9 @@ def deployed(draws: Draws, seen: Any, family: str, log_beta: float) -> tuple[flo
         log_psi = np.log(weight.sum())
         kept = 1.0 if family == "mix" else np.exp(chosen.log_acceptance(log_beta, log_psi))
         weight /= weight.sum()
-        found.append((weight @ draws["loss"][mine], weight @ draws["words"][mine], kept))
-    rate, said, acceptance = np.mean(found, axis=0)
-    return float(rate), float(said), float(acceptance)
+        found.append((weight @ draws["loss"][mine], weight @ draws["words"][mine], 1 / kept))
+    rate, said, drawn = np.mean(found, axis=0)
+    return float(rate), float(said), float(drawn)
 
 
 def study(draws: Draws, rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -113,8 +113,8 @@ def _splits(draws: Draws, rng: np.random.Generator, count: int) -> np.ndarray:
         log, proposals, seen = tables(draws, rng)
         for place, (family, alpha) in enumerate(itertools.product(FAMILIES, ALPHAS)):
             result = tether.calibrate(log, proposals, alpha=alpha, family=family)
-            rate, said, acceptance = deployed(draws, seen, family, result.log_beta)
-            found[place, split] = rate, said, result.beta, not result.exists, 1 / acceptance
+            rate, said, drawn = deployed(draws, seen, family, result.log_beta)
+            found[place, split] = rate, said, result.beta, not result.exists, drawn
     return found
 
 

@@ -7,15 +7,21 @@ figures again from `rounds.csv`.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from experiments import harness
 from experiments.ehrlich import pool, report
 from experiments.ehrlich.jobs import prepare, run
+
+WHICH = ("seeds", "alphas", "mix_alphas", "rounds", "workers", "seconds", "device")
+"""Settings that say which runs are made, and how far and where, but not what they are."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,12 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run_all(task: harness.Task, *, resume: bool) -> None:
-    """Every seed's safe policy, then every run, each in a process of its own."""
+    """Every seed's safe policy, then every run, in as many processes as there are workers."""
     folder = task.out / "checkpoints"
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     settings = dict(task.settings)
+    _same(settings, folder / "settings.json")
     until = task.started + settings["seconds"] if settings["seconds"] else float("inf")
     seeds, workers = settings["seeds"], settings["workers"]
     safe = list(pool.each(workers, prepare, [(settings, folder, seed) for seed in seeds]))
@@ -62,6 +69,17 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
     rows = report.merged(old, rows, ("family", "alpha", "seed", "round"))
     if rows:
         task.table("rounds", rows)
+
+
+def _same(settings: dict[str, Any], path: Path) -> None:
+    """Refuse to go on with runs that were begun with other settings."""
+    kept = {key: value for key, value in settings.items() if key not in WHICH}
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        other = sorted(key for key in kept if before.get(key) != kept[key])
+        if other:
+            sys.exit(f"{path.parent} has runs with other settings: {', '.join(other)}")
+    path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -123,7 +123,11 @@ class Run:
         return float((self.current.log_prob(None, actions) - log_safe).mean())
 
     def _calibrate(self, row: dict[str, Any]) -> Floats:
-        """Find beta and its normalizer; returns the log's scores under the optimized policy."""
+        """Find beta and its normalizer; returns the log's scores under the optimized policy.
+
+        `allowed`, `risk` and `effective` are of the beta that calibration allows, `log_beta` and
+        `log_psi` of what is served, which accept-reject may hold further back.
+        """
         assert self.rows is not None
         count = self.settings["proposals"]
         drawn = [policy.sample(count, self.rng) for policy in (self.safe, self.current)]

@@ -18,7 +18,7 @@ COLUMNS = (
     *("risk", "effective", "draws", "infeasible", "optimized_infeasible", "drift", "unread"),
     *("objective", "best", "distinct", "dpo_loss", "seconds"),
 )
-MEANS = ("infeasible", "objective", "best", "draws", "optimized_infeasible", "drift")
+MEANS = (*("infeasible", "unread", "objective", "best", "draws", "optimized_infeasible", "drift"),)
 SHOWN = ("family", "alpha", "seed", "round", "infeasible", "objective", "best", "draws", "log_beta")
 
 
@@ -72,14 +72,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         for number, of_seeds in rounds.items():
             line: dict[str, Any] = {"family": family, "alpha": alpha, "round": number}
             line["seeds"] = len(of_seeds)
-            for key in (
-                "infeasible",
-                "objective",
-                "best",
-                "draws",
-                "optimized_infeasible",
-                "drift",
-            ):
+            for key in MEANS:
                 line[key], line[f"{key}_error"] = mean_and_error(
                     float(row[key]) for row in of_seeds
                 )
@@ -112,6 +105,7 @@ def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
         last = later[-1]
         runs = [row for row in rows if (row["family"], row["alpha"]) == (family, alpha)]
         infeasible, objective = _late(runs, "infeasible"), _late(runs, "objective")
+        last_quarter = [row for row in later if row["round"] > 0.75 * last["round"]]
         found.append(
             {
                 "family": family,
@@ -123,6 +117,7 @@ def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
                 "infeasible_worst_error": worst["infeasible_error"],
                 "infeasible_late": infeasible[0],
                 "infeasible_late_error": infeasible[1],
+                "unread_late": _late(runs, "unread")[0],
                 "objective_late": objective[0],
                 "objective_late_error": objective[1],
                 "best_last": last["best"],
@@ -130,7 +125,10 @@ def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
                 "draws_mean": float(np.mean([row["draws"] for row in later])),
                 "draws_most": max(row["draws"] for row in later),
                 "safe_served": sum(row["safe_served"] for row in later),
+                "draws_most_of_a_run": max(row["draws"] for row in runs),
+                "held_back": sum(row["log_beta"] < 0 for row in runs if row["round"] > 0),
                 "limited": sum(row["limited"] for row in later),
+                "limited_late": sum(row["limited"] for row in last_quarter),
             }
         )
     return found

@@ -96,6 +96,12 @@ def test_resuming_finished_runs_repeats_nothing(quick):
     assert (quick / "rounds.csv").read_bytes() == before
 
 
+def test_runs_with_other_settings_are_not_gone_on_with(quick):
+    changed = ["--set", "sample=9", "--set", "dpo_rate=1.0"]
+    with pytest.raises(SystemExit, match="has runs with other settings: dpo_rate, sample"):
+        main(["--quick", "--resume", "--out", str(quick), *changed])
+
+
 @pytest.fixture
 def small(quick):
     """Settings of few actions, and the quick run's safe policy."""
