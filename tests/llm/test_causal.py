@@ -246,10 +246,14 @@ class TestAdapters:
             CausalPolicy, "log_prob_both", lambda *a: both.append(1) or together(*a)
         )
         rng = np.random.default_rng(0)
-        tether.Tethered(safe, optimized, 1.0).sample(PROMPTS, rng)
+        tethered = tether.Tethered(safe, optimized, 1.0, normalizer_draws=4)
+        actions = tethered.sample(PROMPTS, rng)
         tether.make_proposals(safe, optimized, PROMPTS, 2, rng)
-        assert not apart
         assert len(both) >= 3
+        tether.make_log(safe, optimized, PROMPTS, actions, np.zeros(len(actions)))
+        tethered.log_prob(PROMPTS, actions)
+        assert len(both) >= 7  # one of the log, one of the actions, two of the normalizer
+        assert not apart
 
     def test_policies_of_other_weights_are_scored_one_after_the_other(self, model):
         one = self.policies(model, "short")[0]

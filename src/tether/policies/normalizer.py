@@ -54,12 +54,15 @@ def estimated_normalizer(
     scores = []
     for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
         actions = _ask.draw(name, policy, asked, rng)
-        scores.append(
-            [
-                _ask.score(who, each, asked, actions, drew=who == name).reshape(rows, draws)
-                for who, each in (("safe", pair.safe), ("optimized", pair.optimized))
-            ]
+        both = _ask.score_both(
+            pair.safe,
+            pair.optimized,
+            asked,
+            actions,
+            drew_safe=policy is pair.safe,
+            drew_optimized=policy is pair.optimized,
         )
+        scores.append([each.reshape(rows, draws) for each in both])
     # A row a context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
     if pair.strict:

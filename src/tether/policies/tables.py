@@ -54,8 +54,11 @@ def make_log(
     known = shared_actions(tuple(names.values()))
     columns: dict[str, Any] = {}
     if known is None or isinstance(contexts, int):
-        for name, policy in names.items():
-            columns[_column(name)] = _ask.score(name, policy, contexts, actions)
+        both = _ask.score_both(safe, optimized, contexts, actions)
+        columns = {_column("safe"): both[0], _column("optimized"): both[1]}
+        if logged_by is not None:
+            scores = _ask.score("logged_by", names["logged_by"], contexts, actions)
+            columns[_column("logged_by")] = scores
     else:
         place = positions(known, actions)
         for name, policy in names.items():

@@ -253,8 +253,7 @@ class Tethered:
             start += length(each)
 
     def _estimated(self, contexts: Any, actions: NDArray[Any]) -> tuple[Floats, Floats]:
-        log_safe = _ask.score("safe", self.safe, contexts, actions)
-        log_optimized = _ask.score("optimized", self.optimized, contexts, actions)
+        log_safe, log_optimized = _ask.score_both(self.safe, self.optimized, contexts, actions)
         if self._pair.strict:
             _ask.reached(log_safe, log_optimized)
         found = self.normalizer(contexts)
