@@ -191,3 +191,13 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(BrokenPipeError, ConnectionResetError):  # whom it was for has gone
             self.end_headers()
             self.wfile.write(text)
+
+
+def asking(server, model="base", **options):
+    """A policy of five tokens that asks this server, and asks again soon."""
+    from tether.llm import OpenAIPolicy
+
+    options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
+    policy = OpenAIPolicy(server.url, model, **options)
+    policy.server.first_wait = 0.01
+    return policy

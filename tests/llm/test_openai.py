@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 import tether
 from tests.llm import tiny
-from tests.llm.loopback import Loopback
+from tests.llm.loopback import Loopback, asking
 from tether.llm import CausalPolicy, OpenAIPolicy
 from tether.llm.server import ServerError
 
@@ -24,13 +24,6 @@ def models():
 def server(models):
     with Loopback(models) as running:
         yield running
-
-
-def asking(server, model="base", **options):
-    options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
-    policy = OpenAIPolicy(server.url, model, **options)
-    policy.server.first_wait = 0.01
-    return policy
 
 
 def test_scores_are_those_of_the_model(server, models):

@@ -15,7 +15,7 @@ pytest.importorskip("httpx2", reason="needs tether[llm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm import tiny
-from tests.llm.loopback import Loopback
+from tests.llm.loopback import Loopback, asking
 from tether.llm import OpenAIPolicy, keys, retrying
 from tether.llm.server import ServerError
 
@@ -32,13 +32,6 @@ def models():
 def server(models):
     with Loopback(models) as running:
         yield running
-
-
-def asking(server, model="base", **options):
-    options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
-    policy = OpenAIPolicy(server.url, model, **options)
-    policy.server.first_wait = 0.01
-    return policy
 
 
 def test_so_many_requests_at_a_time(server):

@@ -9,29 +9,17 @@ import pytest
 pytest.importorskip("transformers", reason="needs tether[llm]")
 pytest.importorskip("peft", reason="needs tether[llm]")
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import get_peft_model
 
 from tests.llm import tiny
-from tether.llm import CausalPolicy
+from tests.llm.tiny import lora, policy
 
 PROMPTS = np.array(["cat", "what", "abc", "cat"])
-WORDS = tiny.tokenizer()
-
-
-def policy(model, adapter=None, **options):
-    return CausalPolicy(model, WORDS, adapter=adapter, **{"max_new_tokens": 4, **options})
-
-
-def lora(**options):
-    return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], **options)
 
 
 @pytest.fixture(scope="module")
 def expected():
-    """Completions, and the untouched model's scores of them."""
-    plain = policy(tiny.llama())
-    actions = plain.sample(PROMPTS, np.random.default_rng(0))
-    return actions, plain.log_prob(PROMPTS, actions)
+    return tiny.scored(PROMPTS)
 
 
 class TestAModelThatIsTunedUnderItsPolicy:

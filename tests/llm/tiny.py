@@ -1,8 +1,10 @@
 """Tiny models with random weights and tokenizers built in code: real ones, in milliseconds."""
 
+import functools
 import itertools
 import string
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
@@ -87,14 +89,12 @@ def gpt2(vocabulary=SIZE, *, seed=0):
 
 def with_adapters(model, *names, dropout=0.0, **options):
     """The model with LoRA adapters that really change what it says."""
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
 
-    def config():
-        return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=dropout, **options)
-
-    wrapped = get_peft_model(model, config(), adapter_name=names[0])
+    options |= {"lora_dropout": dropout}
+    wrapped = get_peft_model(model, lora(**options), adapter_name=names[0])
     for name in names[1:]:
-        wrapped.add_adapter(name, config())
+        wrapped.add_adapter(name, lora(**options))
     generator = torch.Generator().manual_seed(7)
     for name, parameter in wrapped.named_parameters():
         if "lora_B" in name:
@@ -136,3 +136,31 @@ def one_by_one(model, prompt, action, temperature=1.0):
         total += float(torch.log_softmax(logits.double() / temperature, dim=-1)[token])
         seen.append(int(token))
     return total
+
+
+def policy(model, adapter=None, **options):
+    """A policy of four tokens."""
+    from tether.llm import CausalPolicy
+
+    options = {"max_new_tokens": 4, **options}
+    return CausalPolicy(model, words(), adapter=adapter, **options)
+
+
+@functools.cache
+def words():
+    """One tokenizer, so that policies can share a pass."""
+    return tokenizer()
+
+
+def lora(**options):
+    """A small adapter, as PEFT describes it."""
+    from peft import LoraConfig
+
+    return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], **options)
+
+
+def scored(prompts):
+    """Completions of the untouched model, and its scores of them."""
+    plain = policy(llama())
+    actions = plain.sample(prompts, np.random.default_rng(0))
+    return actions, plain.log_prob(prompts, actions)
