@@ -32,6 +32,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity
+	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done
