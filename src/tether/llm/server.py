@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any
@@ -14,6 +14,8 @@ import httpx2
 from tether import _check
 from tether.llm import keys, retrying
 
+GLANCE = 1.0
+"""Seconds after which a caller that waits looks up: an interrupt may have come unseen."""
 LONGEST_MESSAGE = 500
 """How many characters of what a server says are told."""
 
@@ -49,10 +51,10 @@ class Server:
         Then, or when the caller is interrupted, nothing is sent any more, and what is under way is
         not waited for.
         """
-        pool, abandoned = ThreadPoolExecutor(max_workers=self.concurrency), Event()
+        pool, abandoned = futures.ThreadPoolExecutor(max_workers=self.concurrency), Event()
         try:
             waiting = [pool.submit(self._ask_once, path, body, abandoned) for body in bodies]
-            return [each.result() for each in waiting]
+            return [_awaited(each) for each in waiting]
         finally:
             abandoned.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -108,6 +110,12 @@ class Server:
         except (ValueError, RecursionError, AttributeError):
             text = str(response.text)
         return keys.hidden(text, self._key)[:LONGEST_MESSAGE]
+
+
+def _awaited(answer: futures.Future[dict[str, Any]]) -> dict[str, Any]:
+    while not futures.wait([answer], timeout=GLANCE).done:
+        pass
+    return answer.result()
 
 
 def _address(base_url: Any) -> str:
