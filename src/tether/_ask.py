@@ -140,6 +140,8 @@ _WRONG = (
     AssertionError,
     AttributeError,
     NameError,
+    NotImplementedError,
+    RecursionError,
 )
 """What code raises about what it was given; a lost connection or a lack of memory is not of these.
 """

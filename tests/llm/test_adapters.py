@@ -7,8 +7,10 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs tether[llm]")
 pytest.importorskip("peft", reason="needs tether[llm]")
+import torch
 from peft import LoraConfig, get_peft_model
 
+import tether
 from tests.llm import tiny
 from tests.llm.tiny import lora, policy
 from tether.llm import CausalPolicy
@@ -166,3 +168,57 @@ class TestSharing:
         both = safe.log_prob_both(other, PROMPTS, expected[0])
         assert np.allclose(both[0], expected[1], atol=1e-5)
         assert np.array_equal(both[1], other.log_prob(PROMPTS, expected[0]))
+
+
+class TestAfterAFailure:
+    """What was left on the model by a pass that failed has no say in the next."""
+
+    @pytest.mark.parametrize("error", [torch.OutOfMemoryError("none left"), KeyboardInterrupt()])
+    def test_a_shared_pass_that_failed(self, expected, error):
+        model = tiny.with_adapters(tiny.llama(), "long")
+        safe, tuned = policy(model), policy(model, "long")
+        before = [each.log_prob(PROMPTS, expected[0]) for each in (safe, tuned)]
+        part = model.get_base_model().model.layers[-1].mlp
+
+        def fail(*_):
+            raise error
+
+        part.forward = fail
+        with pytest.raises(type(error)):
+            safe.log_prob_both(tuned, PROMPTS[:2], expected[0][:2])
+        del part.forward
+        for each, right in zip((safe, tuned), before, strict=True):
+            assert np.allclose(each.log_prob(PROMPTS, expected[0]), right, atol=1e-6)
+        served = tether.Tethered(safe, tuned, 1.0).sample(PROMPTS, np.random.default_rng(0))
+        assert len(served) == len(PROMPTS)
+
+
+class TestLowPrecisionOfATrainer:
+    """A trainer's autocast changes no score, whether it is around the call or left on the model."""
+
+    def test_a_model_that_accelerate_prepared(self, expected):
+        accelerate = pytest.importorskip("accelerate", reason="needs tether[smollm]")
+        model = tiny.llama()
+        plain = policy(model)
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+        accelerator = accelerate.Accelerator(mixed_precision="bf16", cpu=True)
+        prepared = accelerator.prepare(model)
+        forward = prepared.forward
+        assert "_original_forward" in vars(model)
+        assert np.array_equal(plain.log_prob(PROMPTS, expected[0]), expected[1])
+        assert prepared.forward is forward
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+
+    def test_autocast_around_the_call(self, expected):
+        plain = policy(tiny.llama())
+        with torch.autocast("cpu", torch.bfloat16):
+            assert np.array_equal(plain.log_prob(PROMPTS, expected[0]), expected[1])
+
+
+def test_tokens_that_are_trained_do_not_share_a_pass(expected):
+    model = tiny.with_adapters(tiny.llama(), "plain")
+    model.add_adapter("tokens", lora(trainable_token_indices=[3, 4]))
+    safe, tuned = policy(model), policy(model, "plain")
+    assert not safe.shares_weights(tuned)
+    both = safe.log_prob_both(tuned, PROMPTS, expected[0])
+    assert np.allclose(both[0], expected[1], atol=1e-5)

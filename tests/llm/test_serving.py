@@ -10,6 +10,7 @@ import tether
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy, serve
+from tether.sampling.errors import CapError
 
 PROMPTS = np.array([[5, 7, 9], [4, -1, -1], [6, 6, 6], [5, 7, -1]])
 
@@ -234,3 +235,25 @@ def test_a_safe_policy_that_fails_is_an_error():
     with pytest.raises(TypeError, match="safe must be the safe policy"):
         serve(local(), PROMPTS, rng())
     assert not serve(local(), PROMPTS, rng(), safe=local()).from_safe.any()
+
+
+class GivesUp:
+    """A sampler that reaches its cap in one context."""
+
+    def sample(self, contexts, rng):
+        missing = np.flatnonzero(np.asarray(contexts) == 7)
+        if len(missing):
+            raise CapError("gave up", missing)
+        return rng.normal(size=len(contexts))
+
+    def log_prob(self, contexts, actions):
+        return -0.5 * np.asarray(actions) ** 2
+
+
+def test_a_leg_of_mix_that_gives_up_in_a_context_does_so_whatever_the_coin_says():
+    contexts = np.array([1, 2, 7, 5])
+    policy = tether.Tethered(GivesUp(), tether.Gaussian(1.0), 1.0, family="mix")
+    generator = rng()
+    for _ in range(20):
+        found = serve(policy, contexts, generator, safe=tether.Gaussian(0.0))
+        assert found.from_safe.tolist() == [False, False, True, False]

@@ -76,9 +76,11 @@ def test_windows_and_positions_of_many_kinds(name, options):
     [
         ("FalconH1", {**SHARED, "mamba_d_ssm": 16, "mamba_n_heads": 2, "mamba_d_head": 8,
                       "mamba_d_state": 4, "mamba_n_groups": 1},
-         r"FalconH1ForCausalLM \(falcon_h1\) returns a cache of LinearAttentionAndFull"),
+         r"FalconH1ForCausalLM \(falcon_h1\) returns a DynamicCache of LinearAttentionAndFull"),
         ("Lfm2", {**SHARED, "layer_types": ["conv", "full_attention"]},
-         "returns a cache of LinearAttentionLayer"),
+         "returns a DynamicCache of .*LinearAttentionLayer"),
+        ("MiniMax", {**SHARED, "layer_types": ["full_attention", "linear_attention"],
+                     "num_local_experts": 2, "block_size": 4}, "returns a MiniMaxCache of"),
         ("Mamba", {"vocab_size": tiny.SIZE, "hidden_size": 16, "num_hidden_layers": 2,
                    "state_size": 4}, r"MambaForCausalLM \(mamba\) returns no cache"),
         ("OpenAIGPT", {"vocab_size": tiny.SIZE, "n_embd": 16, "n_layer": 2, "n_head": 2,

@@ -135,3 +135,21 @@ class TestTraining:
         tiny.trained(model)
         assert np.allclose(one.log_prob(PROMPTS, expected[0]), before, atol=1e-5)
         assert np.allclose(safe.log_prob(PROMPTS, expected[0]), expected[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("what", ["rows", "layers"])
+def test_another_order_is_another_model(expected, what):
+    model = tiny.llama()
+    plain = policy(model)
+    actions = plain.sample(PROMPTS, np.random.default_rng(0))
+    with torch.no_grad():
+        if what == "rows":
+            table = model.get_input_embeddings().weight
+            table.copy_(table.flip(0))
+        else:
+            one, two = (each.self_attn.q_proj.weight for each in model.model.layers[:2])
+            kept = one.clone()
+            one.copy_(two)
+            two.copy_(kept)
+    with pytest.raises(ValueError, match="weights changed since this policy was made"):
+        plain.log_prob(PROMPTS, actions)

@@ -1,8 +1,11 @@
 """When the optimized policy is gone the safe one acts, and later calibrations know it."""
 
+import json
+
 import numpy as np
 import pytest
 import sqlalchemy as sql
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 import tether
@@ -204,13 +207,53 @@ def test_a_person_sees_it(tmp_path):
     assert "the safe policy took 7 of 7 actions after a failure" in " ".join(said.split())
 
 
-def test_a_store_from_before_learns_to_write_failures(store_url):
-    run, *_ = start(store_url)
-    run.close()
+def made_older(store_url):
+    """The store as version 1 left it."""
     engine = sql.create_engine(store_url)
     with engine.begin() as connection:
         connection.execute(sql.text("DROP TABLE tether_failures"))
         connection.execute(sql.text("UPDATE tether_terms SET value = '1' WHERE name = 'version'"))
+    return engine
+
+
+def test_a_store_from_before_is_read_as_it_is(store_url, tmp_path):
+    run, *_ = start(store_url)
+    run.close()
+    engine = made_older(store_url)
+    assert read_history(store_url).rounds[1].fallback_rows == 0
+    export_run(store_url, tmp_path / "run.parquet")
+    with engine.connect() as connection:
+        assert schema.read_version(connection) == 1
+    engine.dispose()
+    table = parquet.read_table(tmp_path / "run.parquet")
+    about = json.loads(table.schema.metadata[b"tether"]) | {"version": 1}
+    del about["failures"]
+    table = table.replace_schema_metadata({"tether": json.dumps(about)})
+    parquet.write_table(table, tmp_path / "old.parquet")
+    import_run(tmp_path / "old.parquet", tmp_path / "new.db")
+    assert read_history(tmp_path / "new.db").rounds[1].fallback_rows == 0
+
+
+def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
+    run, round_, optimized, rng = start(tmp_path / "run.db")
+    optimized.error = RuntimeError("gone \udcff")
+    assert len(round_.act(3, rng)) == 3
+    assert run.history().rounds[1].failure.endswith("gone \\udcff")
+    run.close()
+
+
+def test_a_policy_that_is_not_written_is_no_outage(tmp_path):
+    run, round_, optimized, rng = start(tmp_path / "run.db")
+    optimized.error = NotImplementedError("later")
+    with pytest.raises(ValueError, match="later"):
+        round_.act(3, rng)
+    run.close()
+
+
+def test_a_store_from_before_learns_to_write_failures(store_url):
+    run, *_ = start(store_url)
+    run.close()
+    engine = made_older(store_url)
     optimized = Outage(tether.Gaussian(1.0))
     with Controller(SAFE, alpha=0.1, store=store_url, policies=lambda _: optimized) as run:
         round_ = run.round

@@ -59,6 +59,7 @@ def mixes(model: Any) -> bool:
         and not getattr(each, "use_dora", False)
         and not getattr(each, "modules_to_save", None)
         and not getattr(each, "target_parameters", None)
+        and not getattr(each, "trainable_token_indices", None)
         for each in model.peft_config.values()
     )
 

@@ -34,8 +34,9 @@ def hidden(text: str, key: str | None) -> str:
     """A text without the key: neither as it is nor as addresses, JSON or Python write it."""
     if key is None:
         return text
-    forms = {key, quote(key), quote(key, safe=""), quote_plus(key)}
-    forms |= {repr(key)[1:-1], json.dumps(key)[1:-1]}
+    encoded = {quote(key), quote(key, safe=""), quote_plus(key)}
+    encoded |= {re.sub(r"%..", lambda found: found[0].lower(), each) for each in encoded}
+    forms = {key, repr(key)[1:-1], json.dumps(key)[1:-1], *encoded}
     # The longest first, or an inner one would leave the rest of an outer one behind.
     pattern = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-    return re.sub(pattern, HIDDEN, text, flags=re.IGNORECASE)
+    return re.sub(pattern, HIDDEN, text)

@@ -31,6 +31,10 @@ def token_prompts(
         )
     rows = settled(contexts)
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
+    if len(rows) > 1 and rows.strides[0] == 0:  # one row, many times over
+        return token_prompts(
+            rows[:1], tokenizer, special=special, most=most, vocabulary=vocabulary
+        ) * len(rows)
     known: dict[Any, Prompt] = {}
     prompts = []
     for place, row in enumerate(rows.tolist() if rows.dtype.kind in "US" else rows):

@@ -105,7 +105,8 @@ class Runner:
         with _turn(base_model(model)):
             ready(model, adapters)
             unchanged(model, weights)
-            with switched(model, adapters), torch.inference_mode():
+            plain = torch.autocast(self.device.type, enabled=False)
+            with switched(model, adapters), torch.inference_mode(), plain:
                 supported.check(self, prompt)
                 yield
 

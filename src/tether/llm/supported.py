@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import torch
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from tether.llm.adapters import base_model
 from tether.llm.prompts import Prompt
@@ -60,12 +60,11 @@ def check(runner: Runner, prompt: Prompt) -> None:
     name = f"{type(model).__name__} ({model.config.model_type})"
     tokens, mask = runner.left([prompt[:FEW]])
     found = runner.forward(tokens, mask, tokens.shape[1], keep_cache=True)
-    layers = getattr(getattr(found, "past_key_values", None), "layers", None) or [None]
-    other = {type(each).__name__ for each in layers} - {
-        each.__name__ for each in (DynamicLayer, DynamicSlidingWindowLayer)
-    }
-    if other:
-        kept = "no cache" if layers == [None] else f"a cache of {', '.join(sorted(other))}"
+    cache = getattr(found, "past_key_values", None)
+    kinds = {type(each) for each in getattr(cache, "layers", None) or ()}
+    if type(cache) is not DynamicCache or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
+        names = ", ".join(sorted(each.__name__ for each in kinds))
+        kept = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
         raise TypeError(
             f"{name} returns {kept}: only models whose every layer keeps keys and values, all of "
             f"them or those of a sliding window, are supported, and no recurrent ones"

@@ -15,8 +15,8 @@ import torch
 
 from tether.llm.adapters import owners
 
-WORD = 8
-"""Bytes that are added up at once."""
+WORD, BLOCK = 8, 32
+"""Bytes that are added up as one number, and such numbers of a block."""
 
 
 @dataclass
@@ -68,19 +68,23 @@ def _sums(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
 
 
 def _checksum(tensors: Iterable[Any]) -> int:
-    """The sum of all bits, taken as whole numbers; the same on every device."""
+    """A sum of all bits, taken as whole numbers, in which places count; alike on every device.
+
+    Tensors and the blocks in them are weighed by odd numbers in their order, so that another order
+    is another sum; within a block the order is not seen.
+    """
     totals: dict[Any, Any] = {}
-    for tensor in tensors:
+    for place, tensor in enumerate(tensors):
         # What has no memory of its own, or a layout of its own, cannot be read as plain bytes.
         if tensor.is_meta or type(tensor) is not torch.Tensor or not tensor.numel():
             continue
         held = tensor.contiguous().view(-1).view(torch.uint8)
         if held.storage_offset() % WORD:
             held = held.clone()
-        even = len(held) - len(held) % WORD
-        total = held[:even].view(torch.int64).sum()
-        if even < len(held):
-            total = total + held[even:].sum()
+        even = len(held) - len(held) % (BLOCK * WORD)
+        blocks = held[:even].view(torch.int64).view(-1, BLOCK).sum(dim=1)
+        weight = torch.arange(1, 2 * len(blocks) + 1, 2, device=held.device)
+        total = (2 * place + 1) * ((blocks * weight).sum() + held[even:].sum())
         known = totals.get(total.device)
         totals[total.device] = total if known is None else known + total
     return sum(int(total) for total in totals.values()) % 2**64

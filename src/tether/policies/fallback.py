@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether import _ask
-from tether._contexts import length, take
+from tether._contexts import length
 from tether.control.families import Mix
 from tether.policies.tethered import Tethered
 from tether.sampling.errors import CapError
@@ -22,24 +22,18 @@ def attempt(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any
     """One action in each context, from a call that goes through or fails whatever chance says.
 
     Accept-reject scores each proposal under both policies, and what it keeps is independent of how
-    many it took; finite actions are drawn from both tables. Mix asks the optimized policy only
-    where its coin falls so: here it is asked in every context, and the coin is tossed afterwards.
+    many it took; finite actions are drawn from both tables. Mix asks one of its policies, as its
+    coin falls: here both are asked in every context, and the coin is tossed afterwards.
     """
     if not _tosses(policy):
         return _ask.draw("tethered", policy, contexts, rng)
+    legs = [
+        _leg("optimized", policy.optimized, contexts, rng),
+        _leg("safe", policy.safe, contexts, rng),
+    ]
     count = length(contexts)
-    optimized = _leg("optimized", policy.optimized, contexts, rng)
-    inner = attempt(policy.safe, contexts, rng) if _tosses(policy.safe) else None
-    where = np.flatnonzero(rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta)))
-    if not len(where):
-        return optimized
-    if inner is not None:
-        safe = inner[where]
-    else:
-        safe = _ask.draw("safe", policy.safe, take(contexts, where), rng)
-    place = np.arange(count)
-    place[where] = count + np.arange(len(where))
-    return np.asarray(_ask.joined([optimized, safe])[place])
+    safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
+    return np.asarray(_ask.joined(legs)[np.arange(count) + count * safe])
 
 
 def _leg(name: str, policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:

@@ -78,7 +78,7 @@ def _write_failure(
         "round": number,
         "first_action": first,
         "last_action": first + count - 1,
-        "message": message,
+        "message": message.encode("utf-8", "backslashreplace").decode("utf-8"),
         "failed": alarms.now(),
     }
     connection.execute(table.insert().values(**row))

@@ -56,7 +56,7 @@ def import_run(path: str | Path, store: str | Path) -> None:
     if kept is None:
         raise ValueError(f"{path} was not written by tether export: it lacks the run's terms")
     about = json.loads(kept)
-    if about["version"] != schema.VERSION:
+    if not schema.readable(about["version"]):
         raise ValueError(
             f"{path} has version {about['version']} and this tether reads {schema.VERSION}: import "
             f"it with the tether that wrote it, and open that store with this one"
@@ -169,7 +169,7 @@ def _fill(connection: sql.Connection, table: pa.Table, about: dict[str, Any]) ->
     done = table.filter(pa.compute.equal(table["kind"], ACTION))
     if len(done):
         _fill_actions(connection, done)
-    _fill_table(connection, schema.failures, about["failures"])
+    _fill_table(connection, schema.failures, about.get("failures", []))
     for row in about["rounds"]:
         mine = pa.compute.and_(
             pa.compute.equal(table["kind"], DRAW), pa.compute.equal(table["round"], row["number"])

@@ -107,6 +107,8 @@ columns = sql.Table(
 
 MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {1: failures.create}
 """From each older version to the next: what to do to the tables."""
+ADDING = frozenset({1})
+"""Versions whose next only adds a table: what is there can be read as it is."""
 
 
 def prepare(connection: sql.Connection, version: int | None) -> None:
@@ -125,6 +127,11 @@ def prepare(connection: sql.Connection, version: int | None) -> None:
         connection.execute(
             terms.update().where(terms.c.name == "version").values(value=str(version))
         )
+
+
+def readable(version: int) -> bool:
+    """Whether a store of this version can be read without a change to it."""
+    return version <= VERSION and all(step in ADDING for step in range(version, VERSION))
 
 
 def find_version(connection: sql.Connection) -> int | None:

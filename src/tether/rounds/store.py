@@ -41,12 +41,14 @@ _engines: WeakSet[sql.Engine] = WeakSet()
 class Store:
     """A database behind a URL, such as "sqlite:///run.db" or "postgresql+psycopg://host/name".
 
-    A path alone means SQLite. With `create=False` a store that is not there is an error.
+    A path alone means SQLite. With `create=False` a store that is not there is an error, and one of
+    an older version stays as it is until something is written: another process may serve from it.
     """
 
     def __init__(self, url: str | Path, *, create: bool = True) -> None:
         self._engine = _engine(url, create)
         self.name = _shown(self._engine.url)
+        self._version = schema.VERSION
         try:
             self._open(create)
         except BaseException:
@@ -67,6 +69,9 @@ class Store:
                     f"{self.name} was brought to version {version} while this process had it open "
                     f"at version {self._version}: restart it with the tether that did that"
                 )
+            if version != schema.VERSION:
+                schema.prepare(connection, version)
+                self._version = schema.VERSION
             yield connection
 
     @contextmanager
@@ -80,10 +85,12 @@ class Store:
             version = schema.find_version(connection)
         if version is None and not create:
             raise StoreError(f"{self.name} holds no run of tether")
+        if version is not None and not create and schema.readable(version):
+            self._version = version
+            return
         if version != schema.VERSION:  # someone else may do it first: look again
             with self._told("open"), self._transaction(writes=True) as connection:
                 schema.prepare(connection, schema.find_version(connection))
-        self._version = schema.VERSION
 
     @contextmanager
     def _transaction(self, writes: bool = False) -> Iterator[sql.Connection]:
@@ -143,7 +150,9 @@ def write_terms(connection: sql.Connection, terms: dict[str, Any]) -> None:
 
 
 def read_all(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
-    """A small table, in the order of its key."""
+    """A small table, in the order of its key; nothing of one that an older store lacks."""
+    if not sql.inspect(connection).has_table(table.name):
+        return []
     query = sql.select(table).order_by(*table.primary_key)
     return [dict(row) for row in connection.execute(query).mappings()]
 
