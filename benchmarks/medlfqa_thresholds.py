@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from experiments.medical_qa.claims import false_share_and_recall
 
 import tether
 
@@ -26,17 +27,6 @@ METHODS = {
     "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
     "LTT": lambda swept, alpha: tether.ltt(swept, alpha=alpha),
 }
-
-
-def false_share_and_recall(claims: tether.Claims, threshold: float) -> tuple[float, float]:
-    """Both measures on the test questions (each of which has claims)."""
-    kept, start = claims.scores >= threshold, claims.offsets[:-1]
-    count = np.add.reduceat(kept.astype(float), start)
-    true = np.add.reduceat((kept & claims.supported).astype(float), start)
-    every = np.add.reduceat(claims.supported.astype(float), start)
-    some = every > 0
-    share = (count - true) / np.maximum(count, 1)
-    return float(share.mean()), float((true[some] / every[some]).mean())
 
 
 def splits(

@@ -6,35 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from experiments import style
 from experiments.harness import Task
 
 Row = Mapping[str, Any]
-INK = "#222222"
-UNCONTROLLED = "#b3261e"
-STYLE = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#888888",
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "font.size": 9.5,
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "figure.constrained_layout.use": True,
-}
 
 
 def _color(alpha: float) -> Any:
     if alpha >= 1:
-        return UNCONTROLLED
+        return style.RED
     return mpl.colormaps["viridis"](0.92 - 0.95 * min(alpha, 0.9))
 
 
@@ -47,8 +30,8 @@ def _line(axes: Axes, rows: Sequence[Row], key: str, alpha: float, *, dashed: bo
     number = [row["round"] for row in rows]
     mean = np.array([row[key] for row in rows], dtype=float)
     error = np.nan_to_num([row[f"{key}_error"] for row in rows])
-    style = {"color": _color(alpha), "lw": 2.2 if alpha >= 1 else 1.6}
-    axes.plot(number, mean, ls="--" if dashed else "-", label=_label(alpha), **style)
+    look = {"color": _color(alpha), "lw": 2.2 if alpha >= 1 else 1.6}
+    axes.plot(number, mean, ls="--" if dashed else "-", label=_label(alpha), **look)
     axes.fill_between(number, mean - error, mean + error, color=_color(alpha), alpha=0.14, lw=0)
 
 
@@ -72,7 +55,7 @@ def _three(table: Sequence[Row], alphas: Sequence[float], families: Sequence[str
 
     Marks at the right edge of the first show what was tolerated. The second family is dashed.
     """
-    figure, places = plt.subplots(1, 3, figsize=(12.4, 3.9))
+    figure, places = style.panels(3, height=3.9)
     titles = {
         "infeasible": "Infeasible, share of actions",
         "objective": "Objective, mean of actions",
@@ -99,7 +82,6 @@ def _panels(task: Task, table: Sequence[Row]) -> None:
     handles, labels = places[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(alphas), frameon=False)
     task.figure("panels", figure)
-    plt.close(figure)
 
 
 def _families(task: Task, table: Sequence[Row]) -> None:
@@ -108,16 +90,15 @@ def _families(task: Task, table: Sequence[Row]) -> None:
         return
     figure, _ = _three(table, alphas, ["clip", "mix"])
     handles = [mpl.lines.Line2D([], [], color=_color(a), lw=2, label=_label(a)) for a in alphas]
-    for name, style in (("clip", "-"), ("mix", "--")):
-        handles.append(mpl.lines.Line2D([], [], color=INK, ls=style, lw=1.6, label=name))
+    for name, dash in (("clip", "-"), ("mix", "--")):
+        handles.append(mpl.lines.Line2D([], [], color=style.INK, ls=dash, lw=1.6, label=name))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     task.figure("families", figure)
-    plt.close(figure)
 
 
 def _cost(task: Task, table: Sequence[Row]) -> None:
     alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
-    figure, axes = plt.subplots(figsize=(6.2, 3.9))
+    figure, axes = style.panels(width=6.2, height=3.9)
     for alpha in alphas:
         _line(axes, _mine(table, "clip", alpha), "draws", alpha)
     _finish(axes, "Draws for one action of clip", zero=False)
@@ -127,12 +108,10 @@ def _cost(task: Task, table: Sequence[Row]) -> None:
     axes.minorticks_off()
     figure.legend(loc="outside right center", frameon=False)
     task.figure("cost", figure)
-    plt.close(figure)
 
 
 def draw(task: Task, table: Sequence[Row]) -> None:
     """Every figure of the experiment."""
-    with mpl.rc_context(STYLE):
-        _panels(task, table)
-        _families(task, table)
-        _cost(task, table)
+    _panels(task, table)
+    _families(task, table)
+    _cost(task, table)

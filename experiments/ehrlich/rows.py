@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 import tether
 from experiments.ehrlich.policy import Prompted
 from experiments.ehrlich.stock import Stocked
+from tether.control.families import find_family
 
 Floats = NDArray[np.float64]
 Actions = NDArray[np.int64]
-FAMILIES = {"clip": tether.Clip(), "mix": tether.Mix()}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Served:
         """The deployed density, with its own beta and normalizer."""
         if log_optimized is None:
             return log_safe
-        family = FAMILIES[self.family]
+        family = find_family(self.family)
         return family.log_density(log_safe, log_optimized, self.log_beta, self.log_psi)
 
 

@@ -84,10 +84,16 @@ def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None
         raise ValueError(f"{name} has {len(array)} rows but {other} has {length}")
 
 
-def number(name: str, value: Any, *, above: float, below: float) -> float:
-    """One real number strictly between two others."""
+def real(name: str, value: Any) -> float:
+    """One real number, which may be infinite or none (NaN)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def number(name: str, value: Any, *, above: float, below: float) -> float:
+    """One real number strictly between two others."""
+    real(name, value)
     if not above < value < below:
         raise ValueError(f"{name} must be above {above:g} and below {below:g}, got {value!r}")
     return float(value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tether import _check
 from tether._check import Floats
 from tether.control.families import Clip
 from tether.llm.report import Cost
@@ -15,9 +16,7 @@ from tether.policies.normalizer import clipped_normalizer
 def checked(betas: Any) -> tuple[float, ...]:
     """Betas of at least 0, or an error that names the first that is none."""
     for place, beta in enumerate(betas):
-        if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
-            raise TypeError(f"betas[{place}] must be a number, got {beta!r}")
-        if not beta >= 0:
+        if not _check.real(f"betas[{place}]", beta) >= 0:
             raise ValueError(f"betas[{place}] must be at least 0, got {beta!r}")
     return tuple(float(beta) for beta in betas)
 

@@ -59,8 +59,8 @@ def estimated_normalizer(
             pair.optimized,
             asked,
             actions,
-            drew_safe=policy is pair.safe,
-            drew_optimized=policy is pair.optimized,
+            drew_safe=name == "safe",
+            drew_optimized=name == "optimized",
         )
         scores.append([each.reshape(rows, draws) for each in both])
     # A row a context: first the draws of the safe policy, then those of the optimized one.

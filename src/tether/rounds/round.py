@@ -156,9 +156,10 @@ class Round:
 
     def _by_deployed(self, contexts: Any, deployed: Deployed, rng: np.random.Generator) -> _Drawn:
         actions = attempt(deployed.policy, contexts, rng)
-        log_safe = _ask.score("safe", self._run.safe, contexts, actions)
         self._check_unchanged(deployed)
-        log_optimized = _ask.score("optimized", deployed.optimized, contexts, actions)
+        log_safe, log_optimized = _ask.score_both(
+            self._run.safe, deployed.optimized, contexts, actions
+        )
         log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
         return _Drawn(actions, deployed, log_safe, log_optimized, log_prob)
 
