@@ -19,8 +19,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
 from tether.llm import CausalPolicy
-from tether.llm.causal import MOST_TOKENS
-from tether.llm.packing import packed
+from tether.llm.local.causal_policy import MOST_TOKENS
+from tether.llm.local.packing import packed
 
 TIMES = 3
 WIDTH = 48

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tether.llm import CausalPolicy, preflight
-from tether.llm.first_tokens import FEW_PROMPTS, FIRST_TOKENS, MORE_FIRST_TOKENS
-from tether.llm.measures import first_tokens
+from tether.llm.preflight_checks.first_tokens import FEW_PROMPTS, FIRST_TOKENS, MORE_FIRST_TOKENS
+from tether.llm.preflight_checks.policy_checks import first_tokens
 
 Shares = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Whom to send to biopsy: the demonstration that `tether demo` runs as well."""
 
-from tether.demo import run
-from tether.demo_rounds import run_rounds
+from tether.demo.biopsy import run
+from tether.demo.biopsy_rounds import run_rounds
 
 if __name__ == "__main__":
     run()

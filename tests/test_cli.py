@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import tether
 from tests.control import oracle
-from tether.cli import app
+from tether.cli.app import app
 
 COLUMNS = {"safe": "log_safe", "optimized": "log_optimized"}
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from tether._contexts import labels, length, part, parts, settled, take
+from tether._core.contexts import labels, length, part, parts, settled, take
 
 SORTS = {
     "array": np.arange(7.0),

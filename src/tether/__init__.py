@@ -11,9 +11,9 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, Curve
 from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.control.log import Log
-from tether.control.mixture import mixture_log_density
+from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights
-from tether.control.plan import Plan, plan
+from tether.control.planning import Plan, plan
 from tether.control.proposals import Proposals
 from tether.policies import (
     Categorical,

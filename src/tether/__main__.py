@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line, or say what it lacks."""
     try:
-        from tether.cli import app
+        from tether.cli.app import app
     except ModuleNotFoundError as error:
         sys.exit(f"the command line needs {error.name}: pip install 'tether[cli]'")
     app()

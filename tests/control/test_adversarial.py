@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tests.control.test_contextual import finite_world
-from tether.control.condition import Excess
+from tether.control.constraint import Excess
 from tether.control.stability import leave_one_out
 from tether.control.weigh import weigh
 
@@ -250,7 +250,7 @@ def test_labels_and_shapes_that_do_not_match():
 
 def test_a_wrong_answer_would_not_get_out(monkeypatch):
     """The result is checked against the definition before it is returned."""
-    monkeypatch.setattr("tether.control.exact_clip.first_crossing", lambda terms: np.inf)
+    monkeypatch.setattr("tether.control.solvers.clip.first_crossing", lambda terms: np.inf)
     log = tether.Log(np.ones(20), np.zeros(20), np.zeros(20))
     with pytest.raises(RuntimeError, match=r"above alpha = 0\.1: please report"):
         tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.1)

@@ -8,7 +8,7 @@ import pytest
 import tether
 from tests.control import oracle
 from tests.control.test_exact import tables
-from tether import _record
+from tether._core import records
 
 
 def calibrated(rows=600, alpha=0.1, seed=0, **how):
@@ -85,7 +85,7 @@ def test_from_dict_inverts_to_dict():
         found, _ = calibrated(alpha=alpha)
         for content in (
             found.to_dict(),
-            json.loads(json.dumps(_record.encode(found.to_dict()), allow_nan=False)),
+            json.loads(json.dumps(records.encode(found.to_dict()), allow_nan=False)),
         ):
             again = tether.Calibration.from_dict(content)
             assert again == found
@@ -102,7 +102,7 @@ def test_from_dict_names_what_is_lacking(tmp_path):
         tether.Calibration.from_dict(content)
     with pytest.raises(TypeError, match="content must be a mapping, got list"):
         tether.Calibration.from_dict([content])
-    _record.write(tmp_path / "half.json", "calibration", content)
+    records.write(tmp_path / "half.json", "calibration", content)
     with pytest.raises(ValueError, match=r"half.json: this is no whole calibration"):
         tether.Calibration.load(tmp_path / "half.json")
 

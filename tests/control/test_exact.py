@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control import oracle
-from tether.control import exact_clip
-from tether.control.segments import Terms
+from tether.control.solvers import clip
+from tether.control.solvers.segments import Terms
 
 WEIGHTS = {"clip": oracle.clip_weights, "mix": oracle.mix_weights}
 
@@ -119,12 +119,12 @@ def test_bins_find_what_sorting_finds(seed, bins, wide):
         rng.exponential(size=tops),
     )
     extra = float(rng.choice([0.0, -3.0]))
-    whole = exact_clip.first_crossing(terms, extra)
+    whole = clip.first_crossing(terms, extra)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(exact_clip, "BINS", bins)
-        patched.setattr(exact_clip, "LEAF", 4)
-        patched.setattr(exact_clip, "CHUNK", 32)
-        binned = exact_clip.first_crossing(terms, extra)
+        patched.setattr(clip, "BINS", bins)
+        patched.setattr(clip, "LEAF", 4)
+        patched.setattr(clip, "CHUNK", 32)
+        binned = clip.first_crossing(terms, extra)
     assert binned == whole or binned == pytest.approx(whole, abs=1e-8)
 
 
@@ -134,7 +134,7 @@ def test_large_log_goes_through_bins():
     log, proposals = tables(made, True)
     found = tether.calibrate(log, proposals, alpha=0.2285)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(exact_clip, "LEAF", 10**6)
+        patched.setattr(clip, "LEAF", 10**6)
         assert found.log_beta == pytest.approx(
             tether.calibrate(log, proposals, alpha=0.2285).log_beta, abs=1e-9
         )

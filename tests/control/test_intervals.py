@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control.test_contextual import drawn_world, finite_world
-from tether.control.condition import Constraint, Excess
-from tether.control.intervals import between
-from tether.control.search import first_crossing
+from tether.control.constraint import Constraint, Excess
+from tether.control.solvers.search import first_crossing
+from tether.control.solvers.weight_bounds import between
 from tether.control.weigh import weigh
 
 FAMILIES = [tether.Clip(), tether.Mix(), tether.BudgetedClip(1), tether.BudgetedClip(5)]
@@ -127,6 +127,6 @@ def test_search_finds_the_first_crossing(heights, seed):
 
 
 def test_search_gives_up_with_what_it_has_vouched_for(monkeypatch):
-    monkeypatch.setattr("tether.control.search.PATIENCE", 50)
+    monkeypatch.setattr("tether.control.solvers.search.PATIENCE", 50)
     found = first_crossing(lambda left, right: -0.001 + (right - left), [0.0, 10.0])
     assert 0 < found < 10

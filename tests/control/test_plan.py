@@ -54,7 +54,7 @@ def test_beta_is_what_the_model_gives_on_average(optimized_risk, spread):
 def test_normal_approximation_continues_the_exact_count():
     exact = tether.plan(0.1, 1.0, 0.0976).rows_likely
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tether.control.plan.MANY", 0)
+        patched.setattr("tether.control.planning.MANY", 0)
         assert tether.plan(0.1, 1.0, 0.0976).rows_likely == pytest.approx(exact, rel=0.02)
 
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tether.llm import bets
-from tether.llm.measures import first_tokens
+from tether.llm.preflight_checks import bets
+from tether.llm.preflight_checks.policy_checks import first_tokens
 
 PROBABILITIES = np.array([0.55, 0.3, 0.1, 0.05])
 

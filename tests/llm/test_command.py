@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
-from tether.llm.command import preflight
+from tether.cli.preflight import preflight
 
 app = typer.Typer()
 app.command()(preflight)
@@ -98,7 +98,7 @@ def test_special_tokens_of_the_tokenizer(folders, tmp_path):
 @pytest.mark.parametrize("answered", [0, 9])
 def test_a_server_that_is_gone_is_one_line(folders, answered, monkeypatch):
     """From the first request on, or after the draws of the safe policy, while it scores."""
-    monkeypatch.setattr("tether.llm.retrying.LONGEST_WAIT", 0.0)
+    monkeypatch.setattr("tether.llm.server.retry_rules.LONGEST_WAIT", 0.0)
     with Loopback({"base": tiny.llama(scale=0.3)}) as server:
         server.faults = [None] * answered + ["drop"] * 200
         done = run(
@@ -119,10 +119,10 @@ def test_two_models_as_json(folders):
 
 
 def test_a_check_that_fails_has_its_exit_code(folders, monkeypatch):
-    from tether.llm import causal
+    from tether.llm.local import causal_policy
 
-    score = causal.CausalPolicy.log_prob
-    monkeypatch.setattr(causal.CausalPolicy, "log_prob", lambda *a: score(*a) - 2)
+    score = causal_policy.CausalPolicy.log_prob
+    monkeypatch.setattr(causal_policy.CausalPolicy, "log_prob", lambda *a: score(*a) - 2)
     assert asked(folders, folders / "other").exit_code == 3
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tether.llm import costs
-from tether.llm.comparing import alike, divergence, mean_ratio, reached
+from tether.llm.preflight_checks import costs
+from tether.llm.preflight_checks.pair_checks import alike, divergence, mean_ratio, reached
 
 
 def test_a_mean_ratio_above_one_is_impossible():

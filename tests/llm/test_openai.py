@@ -10,7 +10,7 @@ import tether
 from tests.llm import tiny
 from tests.llm.loopback import Loopback, asking
 from tether.llm import CausalPolicy, OpenAIPolicy
-from tether.llm.server import ServerError
+from tether.llm.server.http_client import ServerError
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 

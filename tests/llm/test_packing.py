@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether.llm.packing import FEW, WASTE, chunks, packed
+from tether.llm.local.packing import FEW, WASTE, chunks, packed
 
 rows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 60)), max_size=80)
 

@@ -12,8 +12,13 @@ import torch
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy, Preflight, PromptMixture, preflight
-from tether.llm.first_tokens import as_scored
-from tether.llm.measures import distinct_draws, endings, round_trip, sampler_against_scorer
+from tether.llm.preflight_checks.first_tokens import as_scored
+from tether.llm.preflight_checks.policy_checks import (
+    distinct_draws,
+    endings,
+    round_trip,
+    sampler_against_scorer,
+)
 
 PROMPTS = np.array(["cat", "What is it?", "abc"])
 

@@ -16,8 +16,9 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm import tiny
 from tests.llm.loopback import Loopback, asking
-from tether.llm import OpenAIPolicy, keys, retrying
-from tether.llm.server import ServerError
+from tether.llm import OpenAIPolicy
+from tether.llm.server import api_keys, retry_rules
+from tether.llm.server.http_client import ServerError
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 KEY = "sk-very-secret-0123456789"
@@ -90,7 +91,7 @@ def test_a_server_says_how_long_to_wait(server, monkeypatch):
     assert found[0] < 1.0
     assert found[1] >= 1.0
     assert found[2] < 4.0
-    monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(retry_rules, "LONGEST_WAIT", 0.05)
     server.times.clear()
     assert (waits(server, (503, "9" * 400), (503, "Fri, 31 Dec 9999 23:59:59 GMT")) < 5).all()
 
@@ -104,9 +105,9 @@ def test_what_retry_after_says():
         "Fri, 02 Jan 2026 03:04:15 -0000": 10.0,
         "Fri, 02 Jan 2026 02:00:00 GMT": 0.0,
     }.items():
-        assert retrying.wait_asked(header, now) == seconds
+        assert retry_rules.wait_asked(header, now) == seconds
     for header in (None, "", "²", "-1", "soon", "1.5", "Fri, 99 Jan 2026 03:04:15 GMT"):
-        assert retrying.wait_asked(header, now) is None
+        assert retry_rules.wait_asked(header, now) is None
 
 
 def test_an_interrupt_ends_the_waiting(server):
@@ -206,11 +207,11 @@ def test_no_part_of_a_key_is_left_at_a_cut(models, room):
 
 def test_a_key_is_hidden_however_it_is_written():
     key = "sk/a+b='c\\d\"%e"
-    assert keys.checked(key) == key
+    assert api_keys.checked(key) == key
     for written in (key, repr(key), repr([key]), json.dumps(key), quote(key), quote(key, safe="")):
-        assert keys.hidden(f"got {written}.", key).strip("got[]'\". ") == "(key)"
-    assert keys.hidden("got sk%2fa.", "sk/a") == "got (key)."
-    assert keys.hidden("nothing", None) == "nothing"
+        assert api_keys.hidden(f"got {written}.", key).strip("got[]'\". ") == "(key)"
+    assert api_keys.hidden("got sk%2fa.", "sk/a") == "got (key)."
+    assert api_keys.hidden("nothing", None) == "nothing"
 
 
 def test_what_an_address_may_hide_is_not_shown():

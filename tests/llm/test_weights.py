@@ -93,7 +93,7 @@ class TestAModelThatIsTunedUnderItsPolicy:
 
     @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8])
     def test_weights_of_any_width_and_place_are_read(self, kind):
-        from tether.llm.weights import _checksum
+        from tether.llm.local.weight_checksum import _checksum
 
         whole = torch.arange(40).to(kind)
         odd = whole[1:38]  # begins and ends between words

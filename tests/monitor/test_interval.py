@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether.monitor.interval import interval, largest_error
+from tether.monitor.confidence_sequence import interval, largest_error
 
 RATES = [0.75 / 2**j for j in range(24)]
 SHARES = [1 / (j * (j + 1)) for j in range(1, 25)]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import tether
 from tests.monitor import direct
 from tether.monitor import RiskMonitor, RiskReport
-from tether.monitor.interval import interval
-from tether.monitor.risk import stakes
-from tether.monitor.wealth import CHUNK
+from tether.monitor.betting import CHUNK
+from tether.monitor.confidence_sequence import interval
+from tether.monitor.risk_monitor import stakes
 
 BOUNDS = st.sampled_from([0.5, 1.0, 40.0])
 SHARES = st.sampled_from([0.001, 0.1, 0.5, 0.95])

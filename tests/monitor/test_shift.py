@@ -9,8 +9,8 @@ from scipy.integrate import quad
 
 from tests.monitor import direct
 from tether.monitor import ShiftMonitor
-from tether.monitor.shift import log_factors
-from tether.monitor.wealth import CHUNK
+from tether.monitor.betting import CHUNK
+from tether.monitor.shift_monitor import log_factors
 
 SCORES = st.lists(
     st.one_of(st.integers(0, 3).map(float), st.floats(-5, 5)), min_size=1, max_size=30

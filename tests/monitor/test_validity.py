@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tether.monitor import RiskMonitor, ShiftMonitor
-from tether.monitor.interval import interval
+from tether.monitor.confidence_sequence import interval
 
 STREAMS, STEPS, DELTA = 1000, 1000, 0.05
 ALLOWED = DELTA + 3 * (DELTA * (1 - DELTA) / STREAMS) ** 0.5

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.monitor import direct
-from tether.monitor.wealth import BLOCK, Wealth, log_cash, log_entry
+from tether.monitor.betting import BLOCK, Wealth, log_cash, log_entry
 
 FACTORS = st.integers(1, 4).flatmap(
     lambda bets: st.lists(

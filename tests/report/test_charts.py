@@ -12,8 +12,8 @@ import tether
 from tests.report import histories
 from tests.report.conftest import made, rendered
 from tests.report.reading import read
-from tether.report import curves, outcomes
-from tether.report.marks import apart, beta_ticks
+from tether.report import outcome_charts, round_charts
+from tether.report.chart_marks import apart, beta_ticks
 
 
 def test_points_lie_where_their_values_are():
@@ -80,7 +80,7 @@ def test_a_thinned_line_stays_close():
     rng = np.random.default_rng(0)
     x = np.sort(rng.random(400))
     y = np.cumsum(rng.normal(size=400)) / 40 + 3 * x**2
-    kept_x, kept_y = curves.thinned(x, y, (300.0, 200.0), 0.4)
+    kept_x, kept_y = round_charts.thinned(x, y, (300.0, 200.0), 0.4)
     assert len(kept_x) < len(x)
     assert {*zip(kept_x, kept_y, strict=True)} <= {*zip(x, y, strict=True)}
     kept = np.searchsorted(x, kept_x)
@@ -89,9 +89,12 @@ def test_a_thinned_line_stays_close():
         along = (where[right] - where[left]) / np.hypot(*(where[right] - where[left]))
         away = where[left : right + 1] - where[left]
         assert np.hypot(*(away - np.outer(away @ along, along)).T).max() <= 0.4 + 1e-9
-    flat = curves.thinned(np.arange(50.0), np.zeros(50), (1.0, 1.0))
+    flat = round_charts.thinned(np.arange(50.0), np.zeros(50), (1.0, 1.0))
     assert [len(part) for part in flat] == [2, 2]
-    assert [len(part) for part in curves.thinned(np.empty(0), np.empty(0), (1.0, 1.0))] == [0, 0]
+    assert [len(part) for part in round_charts.thinned(np.empty(0), np.empty(0), (1.0, 1.0))] == [
+        0,
+        0,
+    ]
 
 
 def test_spread_is_the_share_of_the_weight():
@@ -99,9 +102,9 @@ def test_spread_is_the_share_of_the_weight():
     weights = np.sort(rng.exponential(size=20_000))
     quantiles = np.quantile(weights / weights.mean(), np.linspace(0, 1, 101))
     direct = np.append(0, np.cumsum(weights) / weights.sum())[np.arange(101) * 200]
-    assert curves.spread(tuple(quantiles)) == pytest.approx(direct, abs=0.03)
-    assert curves.spread((1.0,) * 101) == pytest.approx(np.linspace(0, 1, 101))
-    assert curves.spread((0.0,) * 101) is None
+    assert round_charts.spread(tuple(quantiles)) == pytest.approx(direct, abs=0.03)
+    assert round_charts.spread((1.0,) * 101) == pytest.approx(np.linspace(0, 1, 101))
+    assert round_charts.spread((0.0,) * 101) is None
 
 
 @pytest.mark.parametrize("reach", [(-1.0, 1.0), (-40.0, 3.0), (-700.0, 900.0), (0.0, 0.1)])
@@ -158,6 +161,6 @@ def test_many_alarms_are_lines_without_words():
     history = made("one_safe_round")
     for count, words in ((3, True), (9, False)):
         alarms = [histories.Alarm(n, n, "risk", "it is", "then", "now") for n in range(count)]
-        chart = outcomes.realized_risk(dataclasses.replace(history, alarms=tuple(alarms)))
+        chart = outcome_charts.realized_risk(dataclasses.replace(history, alarms=tuple(alarms)))
         drawn = read(chart.draw("x-only", 500.0, 300.0, "x"))
         assert ("alarm" in [each.text for each in drawn.all("text")]) == words

@@ -13,7 +13,7 @@ from tests.report import histories
 from tests.report.conftest import made, rendered
 from tests.report.reading import read
 from tether.report import render, write
-from tether.report.numbers import interval, number
+from tether.report.number_format import interval, number
 
 
 def test_every_shape_is_sound(shape):

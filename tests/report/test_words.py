@@ -9,7 +9,7 @@ import pytest
 from tests.report import histories
 from tests.report.conftest import made, rendered
 from tests.report.reading import read
-from tether.report import numbers, words
+from tether.report import number_format, sentences
 from tether.report.assumptions import ASSUMED, CHECKED, DOUBTFUL, PARTLY, assumptions
 from tether.report.markup import Markup, element, join
 from tether.rounds.history import Estimate
@@ -26,7 +26,7 @@ STATES = {
 
 @pytest.mark.parametrize("shape", STATES)
 def test_state(shape):
-    now = words.state(made(shape))
+    now = sentences.state(made(shape))
     assert (now.kind, now.sentence) == STATES[shape]
     (title,) = read(rendered(shape)).all("h1")
     icon = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}[now.kind]
@@ -36,11 +36,11 @@ def test_state(shape):
 def test_a_round_is_not_called_by_its_number_twice():
     history = made("ten_rounds")
     last = dataclasses.replace(history.rounds[-1], policy="round 10")
-    now = words.state(dataclasses.replace(history, rounds=(*history.rounds[:-1], last)))
+    now = sentences.state(dataclasses.replace(history, rounds=(*history.rounds[:-1], last)))
     assert now.sentence == "Round 10 follows the optimized policy as far as beta = 0.765."
-    assert words.round_label(last) == "Round 10"
-    assert words.round_label(history.rounds[0]) == "Round 1, the safe policy"
-    assert words.round_label(history.rounds[1]) == "Round 2, biopsy-model-2"
+    assert sentences.round_label(last) == "Round 10"
+    assert sentences.round_label(history.rounds[0]) == "Round 1, the safe policy"
+    assert sentences.round_label(history.rounds[1]) == "Round 2, biopsy-model-2"
 
 
 def test_the_chart_of_risk_in_words():
@@ -56,13 +56,13 @@ def test_the_chart_of_risk_in_words():
 
 def test_promise():
     found = made("ten_rounds").rounds[-1].calibration
-    said, why = words.guarantee(found)
-    assert said.endswith(f"at most {numbers.number(found.guarantee)}.")
+    said, why = sentences.guarantee(found)
+    assert said.endswith(f"at most {number_format.number(found.guarantee)}.")
     assert "alpha = 0.1 plus" in why
-    assert numbers.number(found.stability) in why
+    assert number_format.number(found.stability) in why
     none = made("beta_infinite").rounds[-1].calibration
-    assert words.guarantee(none)[0] == "Nothing is promised: no beta passes."
-    assert words.guarantee(None)[0] == "Nothing is promised by calibration."
+    assert sentences.guarantee(none)[0] == "Nothing is promised: no beta passes."
+    assert sentences.guarantee(None)[0] == "Nothing is promised by calibration."
     opening = next(read(rendered("alarm_standing")).all("div", **{"class": "opening"}))
     assert "Nothing is promised by calibration." in opening.text  # while the safe policy serves
     opening = next(read(rendered("ten_rounds")).all("div", **{"class": "opening"}))
@@ -102,15 +102,15 @@ def test_assumptions_follow_the_run():
     [(-0.0821, "−0.0821"), (-2e-7, "-2e-7"), (3e12, "3e12"), (math.nan, "–"), (-math.inf, "−∞")],
 )
 def test_numbers(value, written):
-    assert numbers.number(value) == written
+    assert number_format.number(value) == written
 
 
 def test_odds_and_ends():
-    assert numbers.moment("yesterday") == "yesterday"
-    assert numbers.moment(None) == "–"
-    assert numbers.moment("2026-03-01T09:30:00") == "1 March 2026, 09:30 UTC"
-    assert numbers.percent(math.nan) == "–"
-    assert words.sentence("") == ""
-    assert words.sentence("why not?") == "Why not?"
+    assert number_format.moment("yesterday") == "yesterday"
+    assert number_format.moment(None) == "–"
+    assert number_format.moment("2026-03-01T09:30:00") == "1 March 2026, 09:30 UTC"
+    assert number_format.percent(math.nan) == "–"
+    assert sentences.sentence("") == ""
+    assert sentences.sentence("why not?") == "Why not?"
     assert join("<", Markup("<b>"), None, False, ["&"], 0) == "&lt;<b>&amp;0"
     assert element("meta", content='"') == '<meta content="&quot;">'

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import tether
-from tether.risk.command import gcrc
+from tether.cli.threshold import gcrc
 
 app = typer.Typer()
 app.command()(gcrc)

@@ -43,7 +43,7 @@ def test_a_stream_leaves_no_stability_behind():
 @pytest.mark.parametrize("method", METHODS)
 def test_small_blocks_do_not_matter(method, monkeypatch):
     whole = method(LOSSES, GRID, alpha=0.2)
-    monkeypatch.setattr("tether.risk.matrix.CELLS", 20)
+    monkeypatch.setattr("tether.risk.loss_matrix.CELLS", 20)
     same(whole, method(LOSSES, GRID, alpha=0.2))
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from tests.risk import direct
-from tether.risk.pvalues import Betting, hoeffding_bentkus, largest_rejected_sum
+from tether.risk.p_values import Betting, hoeffding_bentkus, largest_rejected_sum
 
 
 @pytest.mark.parametrize("count", [1, 7, 40])

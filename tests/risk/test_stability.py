@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import tether
 from tests.risk import direct
 from tether.risk import stability
-from tether.risk.sweep import prepare
-from tether.risk.weights import ItemWeights
+from tether.risk.item_weights import ItemWeights
+from tether.risk.sweep_losses import prepare
 
 
 def slow_moves(rows, thresholds, alpha, bound=1):

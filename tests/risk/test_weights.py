@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.risk.weights import ItemWeights, item_weights
+from tether.risk.item_weights import ItemWeights, item_weights
 
 METHODS = [tether.gcrc, tether.crc, tether.monotonized_crc]
 LOSSES = np.random.default_rng(8).random((40, 4)) * np.linspace(0.6, 0.05, 4)

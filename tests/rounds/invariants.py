@@ -11,7 +11,7 @@ import numpy as np
 import tether
 from tests.rounds.worker import ACTIONS, TERMS, named, open_run, read_journal, table
 from tether.monitor import RiskMonitor
-from tether.rounds import schema
+from tether.rounds.store import schema
 
 
 class Audit:

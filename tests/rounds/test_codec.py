@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tether.rounds.codec import Codec
 from tether.rounds.fingerprint import fingerprint
+from tether.rounds.store.codec import Codec
 
 numbers = hnp.arrays(
     st.sampled_from(["float64", "float32", "int64", "int8", "uint16", "bool", ">f8", ">i4"]),

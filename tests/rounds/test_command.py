@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import tether
 from tests.rounds.worlds import World, one_round
-from tether.cli import app
+from tether.cli.app import app
 from tether.rounds import Controller, read_history
 
 

@@ -10,7 +10,7 @@ import tether
 from tests.rounds.audit import audit
 from tests.rounds.worlds import WORLDS, World, one_round
 from tether.rounds import Controller, StoreError, read_history
-from tether.rounds.export import export_run, import_run
+from tether.rounds.store.export import export_run, import_run
 
 
 def make_run(world, store, rounds=5, **options):

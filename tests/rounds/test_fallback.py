@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 import tether
 from tests.rounds.audit import audit
-from tether.cli import app
+from tether.cli.app import app
 from tether.report import render
-from tether.rounds import Controller, controller, export_run, import_run, read_history, schema
+from tether.rounds import Controller, controller, export_run, import_run, read_history
+from tether.rounds.store import schema
 
 SAFE = tether.Gaussian(0.0)
 

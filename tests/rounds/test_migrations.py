@@ -9,7 +9,8 @@ from tests.rounds.invariants import check_whole, read_tables
 from tests.rounds.test_store import act
 from tests.rounds.worker import open_run, read_journal
 from tests.rounds.worker_jobs import NEWER, add_a_column, fail_half_way
-from tether.rounds import StoreError, read_history, schema
+from tether.rounds import StoreError, read_history
+from tether.rounds.store import schema
 
 
 @pytest.fixture

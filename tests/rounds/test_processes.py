@@ -9,7 +9,8 @@ from tests.rounds.invariants import Audit, check_whole, read_tables
 from tests.rounds.nursery import KILLED
 from tests.rounds.test_store import act
 from tests.rounds.worker import CONTEXTS, named, open_run, read_journal
-from tether.rounds import StoreError, store
+from tether.rounds import StoreError
+from tether.rounds.store import store
 
 
 @pytest.fixture

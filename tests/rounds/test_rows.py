@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.rounds.worlds import WORLDS, one_round
-from tether.rounds import Controller, rows
+from tether.rounds import Controller
+from tether.rounds.store import rows
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)

@@ -15,8 +15,9 @@ import sqlalchemy as sql
 
 from tests.rounds.invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker import CONTEXTS, named, open_run
-from tether.rounds import RoundOverError, StoreError, read_history, schema, store
-from tether.rounds.store import Store, read_column, read_terms, write_column, write_terms
+from tether.rounds import RoundOverError, StoreError, read_history
+from tether.rounds.store import schema, store
+from tether.rounds.store.store import Store, read_column, read_terms, write_column, write_terms
 
 
 def act(run, rows=30, seed=0, name=None):
@@ -309,7 +310,7 @@ def test_a_missing_driver_says_what_to_install():
     script = """
 import sys
 sys.modules["psycopg"] = None
-from tether.rounds.store import Store
+from tether.rounds.store.store import Store
 try:
     Store("postgresql://user:hush@host/runs")
 except ImportError as error:

@@ -9,8 +9,9 @@ import pytest
 
 import tether
 from tests.rounds.worlds import World, one_round
-from tether.rounds import Controller, rows
-from tether.rounds.codec import Codec
+from tether.rounds import Controller
+from tether.rounds.store import rows
+from tether.rounds.store.codec import Codec
 
 
 class Moving:

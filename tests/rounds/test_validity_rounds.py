@@ -12,7 +12,7 @@ from benchmarks.rounds_validity import Verdict, simulate, tethered_run
 from benchmarks.rounds_worlds import FiniteActions, GaussianPool, HeavyTails
 
 import tether
-from tether.rounds import TrainingRows, beginning, evidence
+from tether.rounds import TrainingRows, calibrate_round, round_log
 
 RUNS, ROUNDS = 40, 5
 REACHED = {FiniteActions: 0.65, GaussianPool: 0.9, HeavyTails: 0.85}
@@ -44,26 +44,26 @@ def broken(world):
 
 def test_a_forgotten_mixture_shows(monkeypatch):
     """As if the safe policy had taken every action of the past rounds."""
-    log = evidence.Evidence.log
+    log = round_log.Evidence.log
 
     def safe_alone(self, number, reference, loss, used):
         self._served = np.zeros_like(self._served)
         return log(self, number, reference, loss, used)
 
-    monkeypatch.setattr(evidence.Evidence, "log", safe_alone)
-    monkeypatch.setattr(beginning, "count_served", lambda served: {0: len(served)})
+    monkeypatch.setattr(round_log.Evidence, "log", safe_alone)
+    monkeypatch.setattr(calibrate_round, "count_served", lambda served: {0: len(served)})
     for world in (FiniteActions(), GaussianPool()):
         assert idle(world, broken(world))
 
 
 def test_wrong_counts_show(monkeypatch):
     """As if the newest of the policies had taken every action of the past rounds."""
-    count_served = evidence.count_served
+    count_served = round_log.count_served
 
     def newest_alone(served):
         return {max(count_served(served)): len(served)}
 
-    for module in (evidence, beginning):
+    for module in (round_log, calibrate_round):
         monkeypatch.setattr(module, "count_served", newest_alone)
     assert idle(GaussianPool(), broken(GaussianPool()))
 

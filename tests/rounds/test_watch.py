@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tether.rounds import Controller, read_history
-from tether.rounds.watch import REFERENCE
+from tether.rounds.monitors import REFERENCE
 
 
 def start(store="sqlite://", **options):

@@ -11,7 +11,8 @@ import numpy as np
 import sqlalchemy as sql
 
 from tests.rounds.worker import CONTEXTS, Journal, named, open_run
-from tether.rounds import RoundTakenError, schema
+from tether.rounds import RoundTakenError
+from tether.rounds.store import schema
 
 PRESENT, NEWER = schema.VERSION, schema.VERSION + 2
 Step = Callable[[sql.Connection], None]

@@ -7,7 +7,7 @@ from scipy import stats
 import tether
 from tests.fit import chi_square, cumulative, fits
 from tether.sampling import Pair, Proposal, metropolis
-from tether.sampling.metropolis import Chains, autocorrelation, describe
+from tether.sampling.metropolis_hastings import Chains, autocorrelation, describe
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 

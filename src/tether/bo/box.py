@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask, _check
-from tether._check import Floats
-from tether._contexts import length, settled
+from tether._core import policy_calls, validate
+from tether._core.contexts import length, settled
+from tether._core.validate import Floats
 from tether.bo.values import acquisition_values
 from tether.sampling.discrete import choose, log_softmax
 
@@ -35,17 +35,17 @@ class AcquisitionBox:
     ) -> None:
         self.lower, self.upper = _corners(bounds)
         self.cells = _counts(cells, len(self.lower))
-        temperature = _check.number("temperature", temperature, above=0, below=np.inf)
+        temperature = validate.number("temperature", temperature, above=0, below=np.inf)
         self._width: Floats = (self.upper - self.lower) / self.cells
         values = acquisition_values(acquisition, self._middle(np.arange(self.cells.prod())))
         if values.max() == -np.inf:
             raise ValueError("the acquisition rules out every cell: all are -inf")
-        self._log_chance: Floats = _check.frozen(log_softmax(values, temperature))
+        self._log_chance: Floats = validate.frozen(log_softmax(values, temperature))
         self._log_volume = float(np.log(self._width).sum())
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[np.float64]:
         """Points of the box, one row each."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         count = length(settled(contexts))
         chosen = choose(self._log_chance[None], count, rng)
         place = np.column_stack(np.unravel_index(chosen, tuple(self.cells)))
@@ -56,7 +56,7 @@ class AcquisitionBox:
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-density of each point; −inf outside the box."""
-        points = _check.floats("actions", actions, ndim=2)
+        points = validate.floats("actions", actions, ndim=2)
         settled(contexts, points)
         if points.shape[1] != len(self.lower):
             raise ValueError(
@@ -79,7 +79,7 @@ class AcquisitionBox:
 
 
 def _corners(bounds: Any) -> tuple[Floats, Floats]:
-    corners = _check.floats("bounds", bounds, ndim=2)
+    corners = validate.floats("bounds", bounds, ndim=2)
     if len(corners) != 2:
         raise ValueError(
             f"bounds must have two rows, lower and upper ends, got shape {corners.shape}"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
-from tether._check import Floats
+from tether._core import validate
+from tether._core.validate import Floats
 from tether.bo.values import acquisition_values
 from tether.policies.categorical import positions
 from tether.policies.pool import Pool
@@ -26,7 +26,7 @@ class AcquisitionPool(Pool):
     """
 
     def __init__(self, acquisition: Any, candidates: Any, temperature: float = 1.0) -> None:
-        self.candidates: Floats = _check.floats("candidates", candidates, ndim=2)
+        self.candidates: Floats = validate.floats("candidates", candidates, ndim=2)
         super().__init__(acquisition_values(acquisition, self.candidates), temperature)
 
     def points(self, actions: Any) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
-from tether._check import Floats
+from tether._core import validate
+from tether._core.validate import Floats
 
 CHUNK = 2048
 """How many points are asked about at once; each is a batch of its own, which takes memory."""
@@ -25,16 +25,18 @@ def acquisition_values(acquisition: Any, points: Any) -> Floats:
     >>> acquisition_values(lambda points: -(points**2).sum(axis=1), [[0.0, 1.0], [1.0, 1.0]])
     array([-1., -2.])
     """
-    rows = _check.floats("points", points, ndim=2)
+    rows = validate.floats("points", points, ndim=2)
     if not np.isfinite(rows).all():
-        _check.reject("points", rows, ~np.isfinite(rows), "a finite coordinate")
+        validate.reject("points", rows, ~np.isfinite(rows), "a finite coordinate")
     if not callable(acquisition):
         raise TypeError(f"acquisition must be a function of points, got {acquisition!r}")
     ask = _asked_by_tensor if _is_botorch(acquisition) else _asked_by_array
     pieces = [ask(acquisition, rows[start : start + CHUNK]) for start in range(0, len(rows), CHUNK)]
-    values = _check.floats("the acquisition's values", np.concatenate(pieces))
+    values = validate.floats("the acquisition's values", np.concatenate(pieces))
     if not values.max() < np.inf:  # NaN fails this too
-        _check.reject("the acquisition's values", values, ~(values < np.inf), "a value below +inf")
+        validate.reject(
+            "the acquisition's values", values, ~(values < np.inf), "a value below +inf"
+        )
     return values
 
 

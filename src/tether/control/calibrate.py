@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tether import _check
-from tether.control import exact_clip, search
+from tether._core import validate
 from tether.control.calibration import Calibration
-from tether.control.condition import Constraint, Excess
-from tether.control.exact_mix import Lines
+from tether.control.constraint import Constraint, Excess
 from tether.control.families import Family, Mix, find_family
 from tether.control.log import Log
+from tether.control.problem import Weights
 from tether.control.proposals import Proposals
+from tether.control.solvers import clip, search
+from tether.control.solvers.mix import Lines
 from tether.control.weigh import weigh
-from tether.control.weights import Weights
 
 SLACK = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
@@ -61,7 +61,7 @@ def largest(constraint: Constraint, weights: Weights) -> float:
     if weights.exact and isinstance(weights.family, Mix):
         return Lines.build(constraint.terms(weights)).first_crossing()
     if weights.exact:
-        return exact_clip.first_crossing(constraint.terms(weights))
+        return clip.first_crossing(constraint.terms(weights))
     return _searched(Excess(constraint, weights), weights)
 
 
@@ -100,10 +100,10 @@ def _constraints(log: Log, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
         several = len(log.loss) > 1 or isinstance(alpha, Mapping)
         at = f"[{name!r}]" if several else ""
         most = bound[name] if isinstance(bound, Mapping) else bound
-        most = _check.number(f"bound{at}", most, above=0, below=np.inf)
+        most = validate.number(f"bound{at}", most, above=0, below=np.inf)
         tolerated = alpha[name] if isinstance(alpha, Mapping) else alpha
-        tolerated = _check.number(f"alpha{at}", tolerated, above=0, below=most)
+        tolerated = validate.number(f"alpha{at}", tolerated, above=0, below=most)
         if loss.max() > most:
-            _check.reject(f"loss{at}", loss, loss > most, f"a loss of at most bound = {most:g}")
+            validate.reject(f"loss{at}", loss, loss > most, f"a loss of at most bound = {most:g}")
         constraints.append(Constraint(name, tolerated, most))
     return tuple(constraints)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tether import _record
-from tether._check import Floats, frozen
+from tether._core import records
+from tether._core.validate import Floats, frozen
 from tether.control import diagnostics, summary
-from tether.control.condition import Constraint
+from tether.control.constraint import Constraint
+from tether.control.problem import Weights
 from tether.control.stability import instability, leave_one_out
-from tether.control.weights import Weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,7 +207,7 @@ class Calibration:
         Draws into the matplotlib axes `ax` or into a figure of its own, which is returned; pyplot
         is left alone. Needs the extra `plot`.
         """
-        from tether.report.plot import plot_calibration
+        from tether.report.calibration_plot import plot_calibration
 
         return plot_calibration(self, ax)
 
@@ -228,12 +228,12 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write everything as JSON."""
-        _record.write(path, "calibration", self.to_dict())
+        records.write(path, "calibration", self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote; all of it is there except the log itself."""
-        saved = _record.read(path, "calibration")
+        saved = records.read(path, "calibration")
         try:
             return cls.from_dict(saved)
         except ValueError as error:
@@ -248,7 +248,7 @@ class Calibration:
         lacking = [name for name in needed if name not in content]
         if lacking:
             raise ValueError(f"this is no whole calibration: it lacks {', '.join(lacking)}")
-        saved = _record.decode(dict(content))
+        saved = records.decode(dict(content))
         stated = {name: saved[name] for name in _STATED}
         stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
         loaded = cls(**stated)

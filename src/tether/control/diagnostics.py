@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._check import Floats
-from tether.control.condition import Constraint
-from tether.control.draws import CLEARLY
-from tether.control.weights import Weights
+from tether._core.validate import Floats
+from tether.control.constraint import Constraint
+from tether.control.context_draws import CLEARLY
+from tether.control.problem import Weights
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration

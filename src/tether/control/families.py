@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from tether._check import Floats
+from tether._core.validate import Floats
 
 
 @runtime_checkable

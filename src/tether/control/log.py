@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
-from tether._check import Floats
-from tether.control import frames
+from tether._core import frames, validate
+from tether._core.validate import Floats
 
 TABLE_SLACK = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
@@ -41,18 +40,18 @@ class Log:
         log_mix_all: Any = None,
         safe_share: float | None = None,
     ) -> None:
-        self.log_safe = _check.log_probabilities("log_safe", log_safe)
+        self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
-        self.log_optimized = _check.log_probabilities("log_optimized", log_optimized, zero=True)
-        _check.same_length("log_optimized", self.log_optimized, "log_safe", rows)
+        self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
+        validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
         self.loss = _losses(loss, rows)
         self.context: NDArray[Any] | None = None
         if context is not None:
-            self.context = _check.labels("context", context, rows)
+            self.context = validate.labels("context", context, rows)
         self.log_mix: Floats | None = None
         if log_mix is not None:
-            self.log_mix = _check.log_probabilities("log_mix", log_mix)
-            _check.same_length("log_mix", self.log_mix, "log_safe", rows)
+            self.log_mix = validate.log_probabilities("log_mix", log_mix)
+            validate.same_length("log_mix", self.log_mix, "log_safe", rows)
         self.safe_share = self._share(safe_share)
         self.log_safe_all = _actions("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = _actions("log_optimized_all", log_optimized_all, rows)
@@ -123,7 +122,7 @@ class Log:
         if safe_share is None:
             return None
         share = safe_share if safe_share == 1 else None
-        share = share or _check.number("safe_share", safe_share, above=0, below=1)
+        share = share or validate.number("safe_share", safe_share, above=0, below=1)
         short = self.log_mix < self.log_safe + np.log(share) - 1e-6
         if short.any():
             row = int(np.argmax(short))
@@ -189,14 +188,14 @@ def _losses(loss: Any, rows: int) -> dict[str, Floats]:
         if not isinstance(key, str):
             raise TypeError(f"loss must be named by strings, got the name {key!r}")
         name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
-        checked[key] = _check.losses(name, values)
-        _check.same_length(name, checked[key], "log_safe", rows)
+        checked[key] = validate.losses(name, values)
+        validate.same_length(name, checked[key], "log_safe", rows)
     return checked
 
 
 def _actions(name: str, table: Any, rows: int) -> Floats | None:
     if table is None:
         return None
-    checked = _check.log_probabilities(name, table, ndim=2, zero=True)
-    _check.same_length(name, checked, "log_safe", rows)
+    checked = validate.log_probabilities(name, table, ndim=2, zero=True)
+    validate.same_length(name, checked, "log_safe", rows)
     return checked

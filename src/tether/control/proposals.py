@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
-from tether._check import Floats
-from tether.control import frames
+from tether._core import frames, validate
+from tether._core.validate import Floats
 
 SOURCES = ("safe", "optimized")
 
@@ -31,10 +30,10 @@ class Proposals:
         log_mix: Any = None,
         source: Any = "optimized",
     ) -> None:
-        self.log_safe = _check.log_probabilities("log_safe", log_safe, zero=True)
+        self.log_safe = validate.log_probabilities("log_safe", log_safe, zero=True)
         rows = len(self.log_safe)
-        self.log_optimized = _check.log_probabilities("log_optimized", log_optimized, zero=True)
-        _check.same_length("log_optimized", self.log_optimized, "log_safe", rows)
+        self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
+        validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
         self.from_safe = _from_safe(source, rows)
         for policy, values, drew in (
             ("safe", self.log_safe, self.from_safe),
@@ -46,14 +45,14 @@ class Proposals:
                 and (impossible := drew & np.isneginf(values)).any()
             ):
                 what = f"a finite log-probability, since the {policy} policy drew this row"
-                _check.reject(f"log_{policy}", values, impossible, what)
+                validate.reject(f"log_{policy}", values, impossible, what)
         self.context: NDArray[Any] | None = None
         if context is not None:
-            self.context = _check.labels("context", context, rows)
+            self.context = validate.labels("context", context, rows)
         self.log_mix: Floats | None = None
         if log_mix is not None:
-            self.log_mix = _check.log_probabilities("log_mix", log_mix, zero=True)
-            _check.same_length("log_mix", self.log_mix, "log_safe", rows)
+            self.log_mix = validate.log_probabilities("log_mix", log_mix, zero=True)
+            validate.same_length("log_mix", self.log_mix, "log_safe", rows)
 
     @classmethod
     def from_frame(
@@ -94,9 +93,9 @@ class Proposals:
 
 def _from_safe(source: Any, rows: int) -> NDArray[np.bool_]:
     if isinstance(source, str):
-        return np.full(rows, _check.choice("source", source, SOURCES) == "safe")
-    named = _check.labels("source", source, rows)
+        return np.full(rows, validate.choice("source", source, SOURCES) == "safe")
+    named = validate.labels("source", source, rows)
     unknown = ~np.isin(named, SOURCES)
     if unknown.any():
-        _check.reject("source", named, unknown, "'safe' or 'optimized'")
+        validate.reject("source", named, unknown, "'safe' or 'optimized'")
     return np.asarray(named == "safe")

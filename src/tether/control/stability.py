@@ -13,14 +13,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from tether._check import Floats
-from tether.control import exact_clip, search
-from tether.control.condition import Constraint, Excess
-from tether.control.exact_mix import Lines
+from tether._core.first_passage import first_past
+from tether._core.validate import Floats
+from tether.control.constraint import Constraint, Excess
 from tether.control.families import Mix
-from tether.control.passage import first_past
-from tether.control.segments import Carry, Segments, Terms
-from tether.control.weights import Weights
+from tether.control.problem import Weights
+from tether.control.solvers import clip, search
+from tether.control.solvers.mix import Lines
+from tether.control.solvers.segments import Carry, Segments, Terms
 
 GRID = 65
 """Points between the earliest and the latest crossing, where the condition has no closed form."""
@@ -55,8 +55,8 @@ def _exact(terms: Terms, rows: int) -> Floats:
     """First passages for clip: over a_i by h while row i is clipped, over a_i·ρ_i by β·h after."""
     ratio = terms.ratio[:rows]
     amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
-    earliest = exact_clip.first_crossing(terms, extra=-float(amount.min(initial=0.0)))
-    latest = exact_clip.first_crossing(terms, extra=-float(amount.max(initial=0.0)))
+    earliest = clip.first_crossing(terms, extra=-float(amount.min(initial=0.0)))
+    latest = clip.first_crossing(terms, extra=-float(amount.max(initial=0.0)))
     if earliest == latest:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)

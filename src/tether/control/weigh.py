@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether import _check
-from tether.control.draws import Draws, check_normalizer, gather_draws
+from tether._core import validate
+from tether.control.context_draws import Draws, check_normalizer, gather_draws
 from tether.control.families import Clip, Family
 from tether.control.log import Log
+from tether.control.problem import Weights
 from tether.control.proposals import Proposals
-from tether.control.weights import Weights
 
 TEST_WEIGHTS = ("empirical", "analytic")
 
@@ -43,8 +43,8 @@ def weigh(
 
 def _resolved(test_weight: str | float, log: Log, family: Family, drawn: bool) -> str | float:
     if not isinstance(test_weight, str):
-        return _check.number("test_weight", test_weight, above=0, below=np.inf)
-    _check.choice("test_weight", test_weight, TEST_WEIGHTS)
+        return validate.number("test_weight", test_weight, above=0, below=np.inf)
+    validate.choice("test_weight", test_weight, TEST_WEIGHTS)
     bounded = bool(np.isfinite(family.log_ratio_bound(0.0, np.zeros(1))).all())
     if test_weight == "empirical" and not drawn:
         if not (bounded and isinstance(family, Clip)):

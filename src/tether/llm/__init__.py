@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.llm.causal import CausalPolicy
-    from tether.llm.checking import preflight
-    from tether.llm.openai import OpenAIPolicy
+    from tether.llm.local.causal_policy import CausalPolicy
+    from tether.llm.preflight_checks.result import Check, Cost, Preflight
+    from tether.llm.preflight_checks.run import preflight
     from tether.llm.prompt_mixture import PromptMixture
-    from tether.llm.report import Check, Cost, Preflight
-    from tether.llm.server import ServerError
-    from tether.llm.serving import Served, serve
+    from tether.llm.server.http_client import ServerError
+    from tether.llm.server.openai_policy import OpenAIPolicy
+    from tether.policies.serving import Served, serve
 
 __all__ = [
     "CausalPolicy",
@@ -31,16 +31,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CausalPolicy": "causal",
-    "Check": "report",
-    "Cost": "report",
-    "OpenAIPolicy": "openai",
-    "Preflight": "report",
-    "PromptMixture": "prompt_mixture",
-    "Served": "serving",
-    "ServerError": "server",
-    "preflight": "checking",
-    "serve": "serving",
+    "CausalPolicy": "tether.llm.local.causal_policy",
+    "Check": "tether.llm.preflight_checks.result",
+    "Cost": "tether.llm.preflight_checks.result",
+    "OpenAIPolicy": "tether.llm.server.openai_policy",
+    "Preflight": "tether.llm.preflight_checks.result",
+    "PromptMixture": "tether.llm.prompt_mixture",
+    "Served": "tether.policies.serving",
+    "ServerError": "tether.llm.server.http_client",
+    "preflight": "tether.llm.preflight_checks.run",
+    "serve": "tether.policies.serving",
 }
 
 
@@ -48,6 +48,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tether.llm' has no attribute {name!r}")
     try:
-        return getattr(import_module(f"tether.llm.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     except ImportError as error:
         raise ImportError(f"tether.llm.{name} needs pip install 'tether[llm]' ({error})") from error

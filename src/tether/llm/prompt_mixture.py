@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tether import _ask
-from tether._check import Floats
-from tether._contexts import length, settled, take
+from tether._core import policy_calls
+from tether._core.contexts import length, settled, take
+from tether._core.validate import Floats
 from tether.llm.completions import Tokens
 
 
@@ -27,7 +27,7 @@ class PromptMixture:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
         """As many completions as asked for, each of a prompt drawn at random."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         chosen = rng.integers(length(self.prompts), size=_count(settled(contexts)))
         return np.asarray(self.policy.sample(take(self.prompts, chosen), rng))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._contexts import settled
+from tether._core.contexts import settled
 from tether.llm.completions import FILL, encoded
 
 Prompt = tuple[int, ...]

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask, _check
-from tether._check import Floats
-from tether._contexts import length, settled
+from tether._core import policy_calls, validate
+from tether._core.contexts import length, settled
+from tether._core.validate import Floats
 from tether.sampling.discrete import choose, log_softmax
 
 SLACK = 1e-6
@@ -49,9 +49,11 @@ class Categorical:
         """From probabilities: a vector, a table, or a function of the contexts."""
 
         def logs(values: Any) -> Floats:
-            array = _check.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
+            array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
             if not (array >= 0).all():
-                _check.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
+                validate.reject(
+                    "probabilities", array, ~(array >= 0), "a probability of at least 0"
+                )
             with np.errstate(divide="ignore"):
                 return np.log(array)
 
@@ -60,12 +62,12 @@ class Categorical:
     @classmethod
     def from_logits(cls, logits: Any, actions: Any = None, *, temperature: float = 1.0) -> Self:
         """From unnormalized scores; a temperature below 1 sharpens them, above 1 it flattens."""
-        temperature = _check.number("temperature", temperature, above=0, below=np.inf)
+        temperature = validate.number("temperature", temperature, above=0, below=np.inf)
 
         def logs(values: Any) -> Floats:
-            array = _check.floats("logits", values, ndim=np.ndim(values) or 1)
+            array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
             if not array.max() < np.inf:
-                _check.reject("logits", array, ~(array < np.inf), "a score below +inf")
+                validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
             top = array.max(axis=-1)
             if top.min() == -np.inf:
                 where = "" if array.ndim == 1 else f" in row {int(np.argmin(top))}"
@@ -119,7 +121,7 @@ class Categorical:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         contexts = settled(contexts)
         return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
 
@@ -161,14 +163,14 @@ def _distinct(actions: Any) -> NDArray[Any]:
         raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
     if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
         raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")
-    return _check.frozen(array)
+    return validate.frozen(array)
 
 
 def _normalized(name: str, values: Any, ndim: int | None = None) -> Floats:
     array = np.asarray(values)
     if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
         raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")
-    table = _check.log_probabilities(name, array, ndim=array.ndim, zero=True)
+    table = validate.log_probabilities(name, array, ndim=array.ndim, zero=True)
     total = np.exp(table).sum(axis=-1)
     if not (np.abs(total - 1) <= SLACK).all():
         worst = total.flat[int(np.argmax(np.abs(total - 1)))]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask
-from tether._contexts import length
+from tether._core import policy_calls
+from tether._core.contexts import length
 from tether.control.families import Mix
 from tether.policies.tethered import Tethered
 from tether.sampling.errors import CapError
@@ -26,20 +26,20 @@ def attempt(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any
     coin falls: here both are asked in every context, and the coin is tossed afterwards.
     """
     if not _tosses(policy):
-        return _ask.draw("tethered", policy, contexts, rng)
+        return policy_calls.draw("tethered", policy, contexts, rng)
     legs = [
         _leg("optimized", policy.optimized, contexts, rng),
         _leg("safe", policy.safe, contexts, rng),
     ]
     count = length(contexts)
     safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
-    return np.asarray(_ask.joined(legs)[np.arange(count) + count * safe])
+    return np.asarray(policy_calls.joined(legs)[np.arange(count) + count * safe])
 
 
 def _leg(name: str, policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     if _tosses(policy):
         return attempt(policy, contexts, rng)
-    return _ask.draw(name, policy, contexts, rng)
+    return policy_calls.draw(name, policy, contexts, rng)
 
 
 def gave_up(error: BaseException | None) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask
-from tether._check import Floats, reject
-from tether._contexts import length, settled
+from tether._core import policy_calls
+from tether._core.contexts import length, settled
+from tether._core.validate import Floats, reject
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
@@ -45,7 +45,7 @@ class Gaussian:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """The mean in each context plus noise."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         contexts = settled(contexts)
         mean, scale, size = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *size))

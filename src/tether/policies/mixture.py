@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask, _check
-from tether._check import Floats
-from tether._contexts import length, settled, take
-from tether.control.mixture import mixture_log_density
+from tether._core import policy_calls, validate
+from tether._core.contexts import length, settled, take
+from tether._core.validate import Floats
+from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import Policy, as_policy, is_finite
 
 
@@ -30,15 +30,15 @@ class Mixture:
         if not isinstance(policies, (list, tuple)) or not policies:
             raise TypeError(f"policies must be a list of at least one policy, got {policies!r}")
         self.policies = tuple(as_policy(f"policies[{k}]", each) for k, each in enumerate(policies))
-        weight = _check.floats("weights", weights)
-        _check.same_length("weights", weight, "policies", len(self.policies))
+        weight = validate.floats("weights", weights)
+        validate.same_length("weights", weight, "policies", len(self.policies))
         fine = (weight >= 0) & (weight < np.inf)
         if not fine.all():
-            _check.reject("weights", weight, ~fine, "a finite weight of at least 0")
+            validate.reject("weights", weight, ~fine, "a finite weight of at least 0")
         if not weight.any():
             raise ValueError("weights must not all be 0")
         weight = weight / weight.max()  # so that their sum is a number
-        self.weights: Floats = _check.frozen(weight / weight.sum())
+        self.weights: Floats = validate.frozen(weight / weight.sum())
         self.actions = shared_actions(self.policies)
 
     @classmethod
@@ -48,12 +48,12 @@ class Mixture:
         It makes the two absolutely continuous from the safe side; what only the optimized policy
         does stays outside the safe policy's reach.
         """
-        delta = _check.number("delta", delta, above=0, below=1)
+        delta = validate.number("delta", delta, above=0, below=1)
         return cls([optimized, safe], [1 - delta, delta])
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context, each from one of the policies."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         contexts = settled(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         places, pieces = [], []
@@ -61,8 +61,8 @@ class Mixture:
             place = np.flatnonzero(chosen == k)
             if len(place):
                 places.append(place)
-                pieces.append(_ask.draw(f"mixture's {k}", each, take(contexts, place), rng))
-        drawn = _ask.joined(pieces)
+                pieces.append(policy_calls.draw(f"mixture's {k}", each, take(contexts, place), rng))
+        drawn = policy_calls.joined(pieces)
         actions = np.empty_like(drawn)
         actions[np.concatenate(places)] = drawn
         return actions
@@ -72,7 +72,7 @@ class Mixture:
         actions = np.asarray(actions)
         contexts = settled(contexts, actions)
         columns = [
-            _ask.score(f"mixture's {k}", each, contexts, actions)
+            policy_calls.score(f"mixture's {k}", each, contexts, actions)
             for k, each in enumerate(self.policies)
         ]
         return mixture_log_density(columns, self.weights)
@@ -83,7 +83,10 @@ class Mixture:
             raise TypeError("not every policy of this mixture has finitely many actions")
         contexts = settled(contexts)
         tables = np.broadcast_arrays(
-            *(_ask.table(f"mixture's {k}", each, contexts) for k, each in enumerate(self.policies))
+            *(
+                policy_calls.table(f"mixture's {k}", each, contexts)
+                for k, each in enumerate(self.policies)
+            )
         )
         flat = mixture_log_density([each.ravel() for each in tables], self.weights)
         return flat.reshape(tables[0].shape)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tether import _ask
-from tether._check import Floats
-from tether._contexts import length, take
-from tether.control.draws import Draws, check_normalizer, refuse_empty
+from tether._core import policy_calls
+from tether._core.contexts import length, take
+from tether._core.validate import Floats
+from tether.control.context_draws import Draws, check_normalizer, refuse_empty
 from tether.control.families import BudgetedClip, Clip, Family
-from tether.sampling.pair import Pair
+from tether.sampling.policy_pair import Pair
 
 ENOUGH = 30
 """Draws that must count, (Σs)²/Σs² of them, before their own spread is taken as the error."""
@@ -53,8 +53,8 @@ def estimated_normalizer(
     asked = draws if alone else take(contexts, np.repeat(np.arange(rows), draws))
     scores = []
     for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
-        actions = _ask.draw(name, policy, asked, rng)
-        both = _ask.score_both(
+        actions = policy_calls.draw(name, policy, asked, rng)
+        both = policy_calls.score_both(
             pair.safe,
             pair.optimized,
             asked,
@@ -66,7 +66,7 @@ def estimated_normalizer(
     # A row a context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
     if pair.strict:
-        _ask.reached(safe, optimized)
+        policy_calls.reached(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     start, every = np.arange(0, safe.size, 2 * draws), np.arange(rows)
     flat = Draws(safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask, _check
-from tether._check import Floats
-from tether._contexts import length, settled
+from tether._core import policy_calls, validate
+from tether._core.contexts import length, settled
+from tether._core.validate import Floats
 from tether.policies.categorical import positions
 from tether.sampling.discrete import choose, log_softmax
 
@@ -25,14 +25,14 @@ class Pool:
     """
 
     def __init__(self, scores: Any, temperature: float = 1.0) -> None:
-        values = _check.floats("scores", scores)
+        values = validate.floats("scores", scores)
         if not values.max() < np.inf:
-            _check.reject("scores", values, ~(values < np.inf), "a score below +inf")
+            validate.reject("scores", values, ~(values < np.inf), "a score below +inf")
         if values.max() == -np.inf:
             raise ValueError("scores rule out every candidate: all are -inf")
-        temperature = _check.number("temperature", temperature, above=0, below=np.inf)
-        self._table = _check.frozen(log_softmax(values, temperature)[None])
-        self.actions: NDArray[Any] = _check.frozen(np.arange(len(values)))
+        temperature = validate.number("temperature", temperature, above=0, below=np.inf)
+        self._table = validate.frozen(log_softmax(values, temperature)[None])
+        self.actions: NDArray[Any] = validate.frozen(np.arange(len(values)))
 
     @staticmethod
     def uniform(size: int) -> Pool:
@@ -56,5 +56,5 @@ class Pool:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """Positions in the pool, with replacement."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         return choose(self._table, length(settled(contexts)), rng)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask, _check
-from tether._check import Floats
-from tether._contexts import labels, length, parts, settled, take
+from tether._core import policy_calls, validate
+from tether._core.contexts import labels, length, parts, settled, take
+from tether._core.validate import Floats
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.policies.categorical import picked, positions
@@ -23,11 +23,11 @@ from tether.policies.normalizer import (
     joined,
 )
 from tether.policies.policy import as_policy
-from tether.sampling.accept_reject import CAP, accept_reject
 from tether.sampling.discrete import choose
 from tether.sampling.info import Info, direct, exact
-from tether.sampling.metropolis import metropolis
-from tether.sampling.pair import Pair
+from tether.sampling.metropolis_hastings import metropolis
+from tether.sampling.policy_pair import Pair
+from tether.sampling.rejection_sampling import CAP, accept_reject
 from tether.sampling.samplers import SAMPLERS, find_proposal
 
 CELLS = 1 << 17
@@ -73,7 +73,7 @@ class Tethered:
     ) -> None:
         self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
         self.family, self.log_beta = _family_and_beta(beta, family)
-        self.sampler = _check.choice("sampler", sampler, SAMPLERS)
+        self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         if sampler != "auto" and not isinstance(self.family, Clip):
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
@@ -84,7 +84,7 @@ class Tethered:
         if normalizer_draws is not None:
             normalizer_draws = _whole("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
-        strict = _check.choice("outside", outside, ("error", "never")) == "error"
+        strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not isinstance(self.family, (Clip, BudgetedClip)):
             raise ValueError(
                 f"outside='never' is for clip; family {self.family.name!r} does what only the "
@@ -114,10 +114,10 @@ class Tethered:
         self, contexts: Any, rng: np.random.Generator
     ) -> tuple[NDArray[Any], Info]:
         """One action in each context, and the record of what they cost."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         contexts = self._settled(contexts)
         if self._log_beta == -np.inf:
-            actions = _ask.draw("safe", self.safe, contexts, rng)
+            actions = policy_calls.draw("safe", self.safe, contexts, rng)
             return actions, direct("safe policy", len(actions), len(actions))
         if self.actions is not None and (self.sampler == "auto" or self.log_beta == np.inf):
             return self._sample_exactly(contexts, rng)
@@ -153,7 +153,7 @@ class Tethered:
         actions = np.asarray(actions)
         contexts = self._settled(contexts, actions)
         if self._log_beta == -np.inf:  # whatever the optimized policy does
-            return _ask.score("safe", self.safe, contexts, actions)
+            return policy_calls.score("safe", self.safe, contexts, actions)
         if self.actions is not None:
             place = positions(self.actions, actions)
             return np.concatenate(
@@ -242,20 +242,22 @@ class Tethered:
         asked = [contexts] if isinstance(contexts, int) else parts(contexts, size)
         start = 0
         for each in asked:
-            safe = _ask.table("safe", self.safe, each)
-            optimized = _ask.table("optimized", self.optimized, each)
+            safe = policy_calls.table("safe", self.safe, each)
+            optimized = policy_calls.table("optimized", self.optimized, each)
             if not isinstance(each, int):
                 safe = np.broadcast_to(safe, (length(each), safe.shape[1]))
             safe, optimized = np.broadcast_arrays(safe, optimized)
             if self._pair.strict and self._log_beta > -np.inf:
-                _ask.reached(safe, optimized)
+                policy_calls.reached(safe, optimized)
             yield slice(start, start + length(each)), safe, optimized
             start += length(each)
 
     def _estimated(self, contexts: Any, actions: NDArray[Any]) -> tuple[Floats, Floats]:
-        log_safe, log_optimized = _ask.score_both(self.safe, self.optimized, contexts, actions)
+        log_safe, log_optimized = policy_calls.score_both(
+            self.safe, self.optimized, contexts, actions
+        )
         if self._pair.strict:
-            _ask.reached(log_safe, log_optimized)
+            policy_calls.reached(log_safe, log_optimized)
         found = self.normalizer(contexts)
         width = np.where(np.isinf(found.standard_error), 0.0, found.standard_error)
         at, low, high = (

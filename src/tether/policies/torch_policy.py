@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask
-from tether._check import Floats
-from tether._contexts import length, settled
+from tether._core import policy_calls
+from tether._core.contexts import length, settled
+from tether._core.validate import Floats
 
 
 class TorchPolicy:
@@ -35,7 +35,7 @@ class TorchPolicy:
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action for each context."""
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         import torch
 
         contexts = settled(contexts)

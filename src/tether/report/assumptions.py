@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tether.report.numbers import count, interval, number
+from tether.report.number_format import count, interval, number
 from tether.rounds.history import History
 
 CHECKED, PARTLY, ASSUMED, DOUBTFUL = "checked", "partly checked", "assumed", "doubtful"

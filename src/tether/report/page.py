@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tether.report import canvas, closer, lists, outcomes, reach
+from tether.report import beta_charts, outcome_charts, report_tables, round_detail, svg
 from tether.report.markup import Markup, element, join
-from tether.report.numbers import count, interval, moment, number
-from tether.report.words import State, guarantee, policy_name, state, waiting, written_beta
+from tether.report.number_format import count, interval, moment, number
+from tether.report.sentences import State, guarantee, policy_name, state, waiting, written_beta
 from tether.rounds.history import History
 
 ICONS = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}
@@ -25,7 +25,7 @@ def render(history: History) -> str:
     """
     if not isinstance(history, History):
         raise TypeError(f"history must be a tether History, got {type(history).__name__}")
-    with canvas.settings():
+    with svg.settings():
         now = state(history)
         sections = _sections(history)
     style, script = _asset("style.css"), _asset("script.js")
@@ -78,19 +78,26 @@ def write(history: History, path: str | Path) -> None:
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
     made = []
     if history.rounds:
-        made_of = (reach.how_far, outcomes.reward, reach.acceptance, reach.sample_size)
+        made_of = (
+            beta_charts.how_far,
+            outcome_charts.reward,
+            beta_charts.acceptance,
+            beta_charts.sample_size,
+        )
         charts = [chart for chart in (make(history) for make in made_of) if chart.tips]
         halves = element("div", [each.figure() for each in charts], class_="halves")
-        risk = outcomes.realized_risk(history)
+        risk = outcome_charts.realized_risk(history)
         made = [
             ("risk", "Is the risk holding?", risk.figure() if risk.tips else _none("losses")),
             ("far", "How far did it go, and what for?", halves),
-            ("closer", "A round, closely", closer.section(history)),
+            ("closer", "A round, closely", round_detail.section(history)),
         ]
-    made.append(("assumptions", "What is assumed, and what was checked", lists.assumed(history)))
-    made.append(("alarms", "Alarms", lists.alarms(history)))
+    made.append(
+        ("assumptions", "What is assumed, and what was checked", report_tables.assumed(history))
+    )
+    made.append(("alarms", "Alarms", report_tables.alarms(history)))
     if history.rounds:
-        content = join(element("p", waiting(history)), lists.rounds(history))
+        content = join(element("p", waiting(history)), report_tables.rounds(history))
         made.append(("rounds", "All rounds", content))
     return made
 
@@ -130,7 +137,7 @@ def _opening(history: History, now: State) -> Markup:
         ),
         element("p", now.more, class_="more") if now.more else None,
         element("p", element("strong", promise), " ", why, class_="promise"),
-        element("dl", [closer.pair(*each) for each in _glance(history)], class_="glance"),
+        element("dl", [round_detail.pair(*each) for each in _glance(history)], class_="glance"),
         class_="opening",
     )
 
@@ -182,7 +189,7 @@ def _footer(history: History) -> Markup:
     return element(
         "footer",
         element("h2", "Terms of this run"),
-        element("dl", [closer.pair(*each) for each in terms], class_="facts"),
+        element("dl", [round_detail.pair(*each) for each in terms], class_="facts"),
     )
 
 

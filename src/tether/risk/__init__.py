@@ -1,14 +1,14 @@
 """Which threshold: losses in, a threshold with a guarantee out."""
 
+from tether.risk.apply import filter_claims, spread_ties
 from tether.risk.claims import Claims
-from tether.risk.conformal import crc, gcrc, monotonized_crc
-from tether.risk.curve import Sweep
-from tether.risk.filter import filter_claims, spread_ties
-from tether.risk.labels import ScoredLabels
-from tether.risk.ltt import ltt
+from tether.risk.learn_then_test import ltt
+from tether.risk.methods import crc, gcrc, monotonized_crc
+from tether.risk.risk_curve import Sweep
+from tether.risk.scored_labels import ScoredLabels
 from tether.risk.selection import Selection, Stability
 from tether.risk.stability import conservative_alpha
-from tether.risk.sweep import sweep
+from tether.risk.sweep_losses import sweep
 
 __all__ = [
     "Claims",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _check
-from tether._check import Floats
+from tether._core import validate
+from tether._core.validate import Floats
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -36,7 +36,7 @@ class Claims:
     def __init__(self, scores: Any, supported: Any, offsets: Any) -> None:
         scores = finite("scores", scores)
         supported = binary("supported", supported)
-        _check.same_length("supported", supported, "scores", len(scores))
+        validate.same_length("supported", supported, "scores", len(scores))
         object.__setattr__(self, "scores", scores)
         object.__setattr__(self, "supported", supported)
         object.__setattr__(self, "offsets", _offsets(offsets, len(scores)))
@@ -49,8 +49,8 @@ class Claims:
         row cannot be seen here: give `offsets` when there are such items.
         """
         scores, supported = finite("scores", scores), binary("supported", supported)
-        names = _check.labels("items", items, len(scores))
-        _check.same_length("supported", supported, "scores", len(scores))
+        names = validate.labels("items", items, len(scores))
+        validate.same_length("supported", supported, "scores", len(scores))
         _, inverse, sizes = np.unique(names, return_inverse=True, return_counts=True)
         order = np.argsort(inverse, kind="stable")
         return cls(scores[order], supported[order], np.concatenate([[0], np.cumsum(sizes)]))
@@ -104,14 +104,14 @@ def _unchecked(scores: Floats, supported: Booleans, offsets: Integers) -> Claims
     """Claims from arrays already known to be good (they may be empty)."""
     claims = object.__new__(Claims)
     for name, value in (("scores", scores), ("supported", supported), ("offsets", offsets)):
-        object.__setattr__(claims, name, _check.frozen(value))
+        object.__setattr__(claims, name, validate.frozen(value))
     return claims
 
 
 def _chosen(items: Any, count: int) -> Integers:
     array = np.asarray(items)
     if array.dtype == np.bool_:
-        _check.same_length("items", array, "claims", count)
+        validate.same_length("items", array, "claims", count)
         return np.flatnonzero(array)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
@@ -122,34 +122,34 @@ def _chosen(items: Any, count: int) -> Integers:
         )
     if array.min() < 0 or array.max() >= count:
         bad = (array < 0) | (array >= count)
-        _check.reject("items", array, bad, f"a number from 0 to {count - 1}")
+        validate.reject("items", array, bad, f"a number from 0 to {count - 1}")
     return array
 
 
 def finite(name: str, values: Any) -> Floats:
     """Scores: real and finite. NaN has no place in an order, and infinity leaves no safer one."""
-    array = _check.floats(name, values)
+    array = validate.floats(name, values)
     for start in range(0, len(array), BLOCK):
         if not np.isfinite(array[start : start + BLOCK]).all():
-            _check.reject(name, array, ~np.isfinite(array), "a finite score")
+            validate.reject(name, array, ~np.isfinite(array), "a finite score")
     return array
 
 
 def binary(name: str, values: Any) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    _check.unmasked(name, values)
+    validate.unmasked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
-        return _check.frozen(array)
-    numbers = _check.floats(name, array)
+        return validate.frozen(array)
+    numbers = validate.floats(name, array)
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():
-        _check.reject(name, numbers, bad, "a label of 0 or 1")
-    return _check.frozen(numbers.astype(np.bool_))
+        validate.reject(name, numbers, bad, "a label of 0 or 1")
+    return validate.frozen(numbers.astype(np.bool_))
 
 
 def _offsets(values: Any, claims: int) -> Integers:
-    _check.unmasked("offsets", values)
+    validate.unmasked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise ValueError(
@@ -168,4 +168,4 @@ def _offsets(values: Any, claims: int) -> Integers:
         )
     if array[-1] != claims:
         raise ValueError(f"offsets must end at the {claims} claims there are, got {array[-1]}")
-    return _check.frozen(array)
+    return validate.frozen(array)

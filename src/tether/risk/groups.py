@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tether import _check
+from tether._core import validate
 from tether.risk.claims import Claims
-from tether.risk.curve import NAMED, Sweep
-from tether.risk.driver import Request, Rule, select, separate
-from tether.risk.labels import ScoredLabels
-from tether.risk.matrix import as_chunk, chunks_of
+from tether.risk.loss_matrix import as_chunk, chunks_of
+from tether.risk.risk_curve import NAMED, Sweep
+from tether.risk.scored_labels import ScoredLabels
+from tether.risk.select import Request, Rule, select, separate
 from tether.risk.selection import POOL, Selection
 
 
@@ -109,7 +109,7 @@ def _groups(losses: Any, groups: Any) -> tuple[Any, Any]:
     )
     if len(set(sizes.values())) > 1:
         raise ValueError(f"groups needs losses of the same items, got lengths {sizes}")
-    labels = _check.labels("groups", groups, next(iter(sizes.values()), 0))
+    labels = validate.labels("groups", groups, next(iter(sizes.values()), 0))
     names, of_item = np.unique(labels, return_inverse=True)
     if POOL in names.astype(np.str_):
         raise ValueError(f"groups holds {POOL!r}, the name of the pool of small groups: rename it")
@@ -138,4 +138,4 @@ def _numbers(name: str, given: Any, below: float) -> list[float]:
     values = values if isinstance(values, (list, tuple, np.ndarray)) else [values]
     if len(values) == 0:
         raise ValueError(f"{name} is empty: at least one number is needed, got {given!r}")
-    return [_check.number(name, value, above=0, below=below) for value in values]
+    return [validate.number(name, value, above=0, below=below) for value in values]

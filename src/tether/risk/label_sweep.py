@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tether import _check
-from tether._check import Floats
+from tether._core import validate
+from tether._core.validate import Floats
+from tether.risk.claim_losses import CLAIM_LOSSES
+from tether.risk.claim_steps import Pieces, event_index, loss_pieces
 from tether.risk.claims import Claims
-from tether.risk.curve import CELLS, NAMED, Sweep, given_thresholds
-from tether.risk.events import Pieces, event_index, loss_pieces
-from tether.risk.labels import ScoredLabels
-from tether.risk.losses import CLAIM_LOSSES
-from tether.risk.running import Order, binned_sums
-from tether.risk.weights import ItemWeights
+from tether.risk.item_weights import ItemWeights
+from tether.risk.risk_curve import CELLS, NAMED, Sweep, given_thresholds
+from tether.risk.running_sums import Order, binned_sums
+from tether.risk.scored_labels import ScoredLabels
 
 # Each rate and its safe direction: of the selected, of the negative, of the positive.
 LABEL_LOSSES = {
@@ -29,7 +29,7 @@ def sweep_labels(
     given: ScoredLabels, thresholds: Any, loss: Any, bound: float, weights: ItemWeights
 ) -> Sweep:
     """Rates of a yes or no decision: each among the items that it is a rate of."""
-    loss = _check.choice("loss", "false_discovery" if loss is None else loss, LABEL_LOSSES)
+    loss = validate.choice("loss", "false_discovery" if loss is None else loss, LABEL_LOSSES)
     if bound < 1:
         raise ValueError(f"bound must be at least 1 for {loss!r}, got {bound:g}")
     weights.total(given.items)  # one weight an item, or an error

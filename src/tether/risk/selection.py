@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tether import _check, _record
-from tether._check import Floats
+from tether._core import records, validate
+from tether._core.validate import Floats
 
 KIND = "tether selection"
 WORDS = ("method", "loss", "safer", "guarantee", "warnings", "pooled")
@@ -100,17 +100,17 @@ class Selection:
         for name in ("faulty", "warnings", "pooled"):
             values[name] = tuple(values[name])
         for name in ("curve_thresholds", "curve_risks"):
-            values[name] = _check.frozen(np.asarray(values[name], dtype=np.float64))
+            values[name] = validate.frozen(np.asarray(values[name], dtype=np.float64))
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON."""
-        _record.write(path, KIND, self.to_dict())
+        records.write(path, KIND, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Selection:
         """Read what `save` wrote."""
-        return cls.from_dict(_record.read(path, KIND, WORDS))
+        return cls.from_dict(records.read(path, KIND, WORDS))
 
     def __str__(self) -> str:
         if self.groups:

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from tether import _check
-from tether._check import Floats
-from tether._ties import TOLERANCE
-from tether.control.passage import first_past
-from tether.risk.curve import BOUND, CELLS, Sweep, before_first_violation
+from tether._core import validate
+from tether._core.first_passage import first_past
+from tether._core.ties import TOLERANCE
+from tether._core.validate import Floats
+from tether.risk.item_weights import ItemWeights
+from tether.risk.risk_curve import BOUND, CELLS, Sweep, before_first_violation
 from tether.risk.selection import Stability
-from tether.risk.sweep import prepare
-from tether.risk.weights import ItemWeights
+from tether.risk.sweep_losses import prepare
 
 
 def moves(sweep: Sweep, alpha: float) -> Floats | None:
@@ -138,8 +138,8 @@ def conservative_alpha(
     0.2895
     """
     sweep = prepare(losses, thresholds, loss, bound, ItemWeights())
-    alpha = _check.number("alpha", alpha, above=0, below=sweep.bound)
-    lipschitz = _check.number("lipschitz", lipschitz, above=0, below=float("inf"))
+    alpha = validate.number("alpha", alpha, above=0, below=sweep.bound)
+    lipschitz = validate.number("lipschitz", lipschitz, above=0, below=float("inf"))
     if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
         raise ValueError(f"levels must be a whole number of at least 1, got {levels!r}")
     for step in range(levels, 0, -1):

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.rounds.alarms import resume
     from tether.rounds.controller import Controller
     from tether.rounds.errors import (
         LossesMissingError,
@@ -17,11 +16,12 @@ if TYPE_CHECKING:
         RoundTakenError,
         StoreError,
     )
-    from tether.rounds.export import export_run, import_run
     from tether.rounds.history import Alarm, Estimate, History, RoundRecord
-    from tether.rounds.reading import read_history
+    from tether.rounds.history_reader import read_history
     from tether.rounds.round import Round, Taken
-    from tether.rounds.training import TrainingRows
+    from tether.rounds.store.alarms import resume
+    from tether.rounds.store.export import export_run, import_run
+    from tether.rounds.training_rows import TrainingRows
 
 __all__ = [
     "Alarm",
@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 _FILES = {
-    "alarms": ("resume",),
+    "store.alarms": ("resume",),
     "controller": ("Controller",),
     "errors": ("LossesMissingError", "RoundOverError", "RoundTakenError", "StoreError"),
-    "export": ("export_run", "import_run"),
+    "store.export": ("export_run", "import_run"),
     "history": ("Alarm", "Estimate", "History", "RoundRecord"),
-    "reading": ("read_history",),
+    "history_reader": ("read_history",),
     "round": ("Round", "Taken"),
-    "training": ("TrainingRows",),
+    "training_rows": ("TrainingRows",),
 }
 
 

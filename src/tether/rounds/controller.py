@@ -11,27 +11,28 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether import _check
-from tether._check import Floats
-from tether._contexts import take
+from tether._core import validate
+from tether._core.contexts import take
+from tether._core.validate import Floats
 from tether.control.families import Family, find_family
 from tether.policies.policy import as_policy
-from tether.rounds import alarms, reports, schema
-from tether.rounds.acts import write_actions
-from tether.rounds.beginning import Beginning, calibrate_round
-from tether.rounds.calibrations import read_calibration, write_calibration
+from tether.rounds import observations
+from tether.rounds.calibrate_round import Beginning, calibrate_round
 from tether.rounds.errors import RoundTakenError
 from tether.rounds.fingerprint import describe, fingerprint
 from tether.rounds.history import History
-from tether.rounds.reading import read_history
-from tether.rounds.registry import Lookup, Registry, probe
+from tether.rounds.history_reader import read_history
+from tether.rounds.monitors import Watch
+from tether.rounds.policy_registry import Lookup, Registry, probe
 from tether.rounds.round import Round, Taken
-from tether.rounds.rows import Rows
-from tether.rounds.scores import Scores
-from tether.rounds.store import Store, last, read_terms, write_terms
-from tether.rounds.terms import Terms, watched_by_default
-from tether.rounds.training import TrainingRows
-from tether.rounds.watch import Watch
+from tether.rounds.score_columns import Scores
+from tether.rounds.settings import Terms, watched_by_default
+from tether.rounds.store import alarms, schema
+from tether.rounds.store.actions import write_actions
+from tether.rounds.store.calibrations import read_calibration, write_calibration
+from tether.rounds.store.rows import Rows
+from tether.rounds.store.store import Store, last, read_terms, write_terms
+from tether.rounds.training_rows import TrainingRows
 
 
 class Controller:
@@ -80,8 +81,8 @@ class Controller:
     ) -> None:
         self.safe = as_policy("safe", safe)
         self._family = find_family(family)
-        bound = _check.number("bound", bound, above=0, below=np.inf)
-        alpha = _check.number("alpha", alpha, above=0, below=bound)
+        bound = validate.number("bound", bound, above=0, below=np.inf)
+        alpha = validate.number("alpha", alpha, above=0, below=bound)
         bounded = np.isfinite(self._family.log_ratio_bound(0.0, np.zeros(1))).all()
         if test_weight == "analytic" and not bounded:
             raise ValueError(
@@ -182,7 +183,7 @@ class Controller:
         All of the report is kept, or nothing: an unknown id, a second report or a loss outside
         [0, bound] is an error that names it.
         """
-        reports.observe(self._store, self._watch, ids, losses, rewards, self.terms.bound)
+        observations.observe(self._store, self._watch, ids, losses, rewards, self.terms.bound)
 
     def withdraw(self, ids: Any, reason: str) -> None:
         """Take out actions that were never carried out, such as those of a process that crashed.
@@ -190,7 +191,7 @@ class Controller:
         Only for reasons that have nothing to do with the loss: leaving rows out for what they cost
         or did would bend every later calibration.
         """
-        reports.withdraw(self._store, self._watch, ids, reason)
+        observations.withdraw(self._store, self._watch, ids, reason)
 
     def pending(self) -> Taken:
         """Actions whose loss is awaited, oldest first."""

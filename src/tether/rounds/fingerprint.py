@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tether import _ask
-from tether._check import Floats
+from tether._core import policy_calls
+from tether._core.validate import Floats
 
 SLACK = 1e-3
 """How far a score may be from the stored one, relatively and absolutely: models round."""
@@ -45,7 +45,7 @@ def check_scores(
     name: str, policy: Any, contexts: Any, actions: Any, expected: Floats, kind: str = "safe"
 ) -> None:
     """Refuse a policy that scores stored actions otherwise than it did."""
-    same_scores(name, _ask.score(kind, policy, contexts, actions), expected, kind)
+    same_scores(name, policy_calls.score(kind, policy, contexts, actions), expected, kind)
 
 
 def same_scores(name: str, scores: Floats, expected: Floats, kind: str) -> None:

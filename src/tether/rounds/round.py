@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether import _ask
-from tether._check import Floats
-from tether._contexts import settled
+from tether._core import policy_calls
+from tether._core.contexts import settled
+from tether._core.validate import Floats
 from tether.control.calibration import Calibration
 from tether.policies.fallback import attempt, gave_up
 from tether.policies.tethered import Tethered
-from tether.rounds.evidence import SAFE, Deployed
 from tether.rounds.fingerprint import check_scores
+from tether.rounds.round_log import SAFE, Deployed
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
@@ -98,7 +98,7 @@ class Round:
         it is asked, returns what is no number, or gives up at its cap, is an error. Each row is
         assigned to training or to calibration here, by chance and for good.
         """
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         contexts = settled(contexts)
         while True:
             alarm = self._run._alarm()
@@ -112,7 +112,7 @@ class Round:
 
         Only a round of the safe policy can: nobody else's log says what the safe policy does.
         """
-        _ask.generator(rng)
+        policy_calls.generator(rng)
         actions = np.asarray(actions)
         contexts = settled(contexts, actions)
         if self._deployed is not None:
@@ -147,17 +147,17 @@ class Round:
                 if gave_up(error):
                     raise
                 failure = str(error)
-        actions = _ask.draw("safe", self._run.safe, contexts, rng)
+        actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
         return self._by_safe(contexts, actions, failure)
 
     def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> _Drawn:
-        log_safe = _ask.score("safe", self._run.safe, contexts, actions, drew=True)
+        log_safe = policy_calls.score("safe", self._run.safe, contexts, actions, drew=True)
         return _Drawn(actions, None, log_safe, None, log_safe, failure)
 
     def _by_deployed(self, contexts: Any, deployed: Deployed, rng: np.random.Generator) -> _Drawn:
         actions = attempt(deployed.policy, contexts, rng)
         self._check_unchanged(deployed)
-        log_safe, log_optimized = _ask.score_both(
+        log_safe, log_optimized = policy_calls.score_both(
             self._run.safe, deployed.optimized, contexts, actions
         )
         log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
@@ -204,6 +204,6 @@ def _log_prob(
         return np.full(len(actions), np.nan)
     log_reference = log_safe
     if deployed.reference != SAFE:
-        log_reference = _ask.score("last tethered", policy.safe, contexts, actions)
+        log_reference = policy_calls.score("last tethered", policy.safe, contexts, actions)
     log_psi = 0.0 if plain else deployed.log_psi
     return policy.family.log_density(log_reference, log_optimized, policy.log_beta, log_psi)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tether import _record
+from tether._core import records
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class Info:
 
     def save(self, path: str | Path) -> None:
         """Write everything as JSON."""
-        _record.write(path, "info", self.to_dict())
+        records.write(path, "info", self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        saved = _record.read(path, "info")
+        saved = records.read(path, "info")
         saved.pop("acceptance")
         if (chain := saved.pop("chain")) is not None:
             chain = Chain(**{**chain, "autocorrelation": tuple(chain["autocorrelation"])})

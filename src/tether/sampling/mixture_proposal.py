@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._check import Floats
-from tether.control.draws import Draws
+from tether._core.validate import Floats
+from tether.control.context_draws import Draws
 from tether.control.families import Clip
-from tether.sampling.proposal import Proposal
+from tether.sampling.envelope import Proposal
 
 GRID = 129
 

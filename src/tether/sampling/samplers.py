@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tether._contexts import part
+from tether._core.contexts import part
+from tether.sampling.envelope import Proposal
 from tether.sampling.mixture_proposal import adaptive, by_grid, by_overlap
-from tether.sampling.pair import Pair
-from tether.sampling.proposal import Proposal
+from tether.sampling.policy_pair import Pair
 
 SAMPLERS = ("auto", "safe", "optimized", "grid", "overlap", "adaptive", "metropolis")
 PILOT = 1 << 12

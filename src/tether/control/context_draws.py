@@ -1,0 +1,216 @@
+"""Draws in each context, and the normalizer that they give.
+
+The normalizer of a family in context x is the integral of its kernel over actions. Over a finite
+action set it is a sum. Otherwise it is estimated from draws: with n₀ draws from the safe policy and
+n₁ from the optimized one, each draw counts kernel / (n₀·safe + n₁·optimized), which is unbiased and
+never explodes where one of the two policies is rare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.validate import Floats
+from tether.control.families import Family
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+
+PLAIN = 700.0
+"""Sums with a log within this of zero lost nothing to the range of floating point."""
+CLEARLY = 6.0
+"""How many standard errors past one make a normalizer impossible rather than unlucky."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Actions grouped by context: draw j counts kernel_j / e^log_mass_j towards its normalizer.
+
+    `start` says where each context begins; `row` says which context each row of the log is in.
+    """
+
+    log_safe: Floats
+    log_optimized: Floats
+    log_mix: Floats
+    log_mass: Floats
+    start: NDArray[np.int64]
+    row: NDArray[np.int64]
+    both: bool = True
+    """Whether every context has draws from both policies, or all its actions."""
+
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Draws that the safe policy can take and the mixture cannot."""
+        return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
+
+    @classmethod
+    def of_tables(
+        cls, log_safe_all: Floats, log_optimized_all: Floats, log_mix_all: Floats | None = None
+    ) -> Draws:
+        """Every action of a finite set, in a context a row: normalizers are sums, not estimates."""
+        rows, actions = log_safe_all.shape
+        safe = log_safe_all.ravel()
+        return cls(
+            safe,
+            log_optimized_all.ravel(),
+            _nowhere_zero(safe if log_mix_all is None else log_mix_all.ravel(), safe),
+            np.zeros(rows * actions),
+            start=np.arange(0, rows * actions, actions),
+            row=np.arange(rows),
+        )
+
+    @cached_property
+    def size(self) -> NDArray[np.int64]:
+        """How many draws each context has."""
+        return np.diff(self.start, append=len(self.log_safe))
+
+    def spread(self, per_context: Floats) -> Floats:
+        """One value a context, repeated for each of its draws."""
+        return per_context if len(per_context) == 1 else np.repeat(per_context, self.size)
+
+    def log_psi(self, family: Family, log_beta: float) -> Floats:
+        """The log-normalizer of each context."""
+        if family.normalized or np.isinf(log_beta):
+            return np.zeros(len(self.start))
+        kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
+        return _log_sums(kernel - self.log_mass, self.start, self.size)
+
+    def log_weight(self, family: Family, log_beta: float, log_psi: Floats) -> Floats:
+        """Log of tethered over mixture density at each draw; −inf where it cannot be drawn."""
+        density = family.log_density(
+            self.log_safe, self.log_optimized, log_beta, self.spread(log_psi)
+        )
+        return density - self.log_mix
+
+
+def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
+    """The draws a calibration uses: the tables, else the proposals, else the log's own rows.
+
+    Raises where a context of the log has no draws, and where the log has contexts that the
+    proposals do not, so that a contextual log is never treated as a marginal one.
+    """
+    if log.log_safe_all is not None and log.log_optimized_all is not None:
+        if proposals is not None:
+            raise ValueError("proposals are not needed beside log_safe_all: the tables are exact")
+        return Draws.of_tables(log.log_safe_all, log.log_optimized_all, log.log_mix_all)
+    if proposals is not None:
+        return _from_proposals(log, proposals)
+    if log.context is not None:
+        raise ValueError(
+            "the log has contexts, so proposals are needed: some draws in each context "
+            "(or log_safe_all and log_optimized_all for a finite action set)"
+        )
+    mix = log.log_safe if log.log_mix is None else log.log_mix
+    return Draws(
+        log.log_safe,
+        log.log_optimized,
+        mix,
+        mix + np.log(len(log)),
+        start=np.zeros(1, dtype=np.int64),
+        row=np.zeros(len(log), dtype=np.int64),
+    )
+
+
+def _from_proposals(log: Log, proposals: Proposals) -> Draws:
+    if (log.context is None) != (proposals.context is None):
+        present, lacking = ("log", "proposals")
+        if log.context is None:
+            present, lacking = lacking, present
+        raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
+    if log.context is None or proposals.context is None:
+        order: slice | NDArray[np.int64] = slice(None)
+        start = np.zeros(1, dtype=np.int64)
+        row = np.zeros(len(log), dtype=np.int64)
+    else:
+        if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
+            raise TypeError(
+                f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
+                f"proposals: labels must be of one kind to be matched"
+            )
+        known, place = np.unique(proposals.context, return_inverse=True)
+        row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
+        lost = known[row] != log.context
+        if lost.any():
+            first = log.context[np.argmax(lost)]
+            raise ValueError(
+                f"proposals has no draw in context {first!s} of the log "
+                f"({len(np.unique(log.context[lost]))} such context(s))"
+            )
+        order = np.argsort(place, kind="stable")
+        start = np.searchsorted(place[order], np.arange(len(known)))
+    safe, optimized = proposals.log_safe[order], proposals.log_optimized[order]
+    mix = safe if proposals.log_mix is None else proposals.log_mix[order]
+    from_safe = proposals.from_safe[order]
+    mass = _log_mass(safe, optimized, from_safe, start)
+    both = log.context is None or bool(
+        np.logical_or.reduceat(from_safe, start).all()
+        and np.logical_or.reduceat(~from_safe, start).all()
+    )
+    return Draws(safe, optimized, _nowhere_zero(mix, safe), mass, start=start, row=row, both=both)
+
+
+def _log_mass(
+    safe: Floats, optimized: Floats, from_safe: NDArray[np.bool_], start: NDArray[np.int64]
+) -> Floats:
+    """Log of n₀·safe + n₁·optimized at each draw, with the counts of the draw's own context."""
+
+    def log_count(drew: NDArray[np.bool_]) -> Floats:
+        with np.errstate(divide="ignore"):
+            counts = np.log(np.add.reduceat(drew, start, dtype=np.int64))
+        return counts if len(start) == 1 else np.repeat(counts, np.diff(start, append=len(drew)))
+
+    if not from_safe.any():
+        return optimized + log_count(~from_safe)
+    if from_safe.all():
+        return safe + log_count(from_safe)
+    return np.logaddexp(safe + log_count(from_safe), optimized + log_count(~from_safe))
+
+
+def _nowhere_zero(log_mix: Floats, log_safe: Floats) -> Floats:
+    """The mixture; any number where neither it nor the safe policy, and so no tether, can act."""
+    if log_mix.min() > -np.inf:
+        return log_mix
+    return np.where(np.isneginf(log_mix) & np.isneginf(log_safe), 0.0, log_mix)
+
+
+def _log_sums(values: Floats, start: NDArray[np.int64], size: NDArray[np.int64]) -> Floats:
+    """Log of the sum of exponentials in each group; exact whatever the range of the values."""
+    with np.errstate(divide="ignore", over="ignore"):
+        sums = np.log(np.add.reduceat(np.exp(values), start))
+    if (np.abs(sums) < PLAIN).all():
+        return np.asarray(sums)
+    top = np.maximum.reduceat(values, start)
+    refuse_empty(top)
+    return np.asarray(top + np.log(np.add.reduceat(np.exp(values - np.repeat(top, size)), start)))
+
+
+def refuse_empty(log_psi: Floats) -> None:
+    """A context whose draws are all impossible for one of the policies has no normalizer."""
+    empty = np.isneginf(log_psi)
+    if empty.any():
+        raise ValueError(
+            f"context number {int(np.argmax(empty))} has no draw that both policies can take, so "
+            f"its normalizer is zero ({int(empty.sum())} such context(s)); add draws there"
+        )
+
+
+def check_normalizer(draws: Draws) -> None:
+    """Refuse draws that cannot come from the policies whose log-probabilities they carry.
+
+    The integral of the optimized density over what the safe policy can do is at most one. An
+    estimate far past one means that another distribution was scored than the one sampled.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = np.exp(draws.log_optimized - draws.log_mass)
+        parts *= draws.spread(draws.size.astype(np.float64))
+        mean, deviation = float(parts.mean()), float(parts.std())
+    # A few draws may agree by chance: their own deviation is not trusted below one.
+    error = max(deviation, 1.0) / np.sqrt(len(parts))
+    if np.isinf(mean) or mean > 1 + CLEARLY * error:
+        raise ValueError(
+            f"the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the "
+            f"proposals were not drawn from the policies whose log-probabilities they carry"
+        )

@@ -1,0 +1,1 @@
+"""The demonstration: whom to send to biopsy."""

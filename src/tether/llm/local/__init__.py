@@ -1,0 +1,1 @@
+"""Language models in this process: transformers models with PEFT adapters as policies."""

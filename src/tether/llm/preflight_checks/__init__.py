@@ -1,0 +1,1 @@
+"""Checks that the scores of a language model are those of what it samples."""
