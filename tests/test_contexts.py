@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from tether._core.contexts import labels, length, part, parts, settled, take
+from tether._core.contexts import as_contexts, labels, length, part, parts, take
 
 SORTS = {
     "array": np.arange(7.0),
@@ -20,7 +20,7 @@ SORTS = {
 
 @pytest.mark.parametrize("sort", list(SORTS))
 def test_every_sort(sort):
-    contexts = settled(SORTS[sort])
+    contexts = as_contexts(SORTS[sort])
     assert length(contexts) == 7
     assert length(take(contexts, np.array([6, 0, 0]))) == 3
     assert length(part(contexts, 5, 100)) == 2
@@ -28,9 +28,9 @@ def test_every_sort(sort):
 
 
 def test_none_is_the_number_of_actions():
-    assert settled(None, [1, 2, 3]) == 3
+    assert as_contexts(None, [1, 2, 3]) == 3
     with pytest.raises(ValueError, match="actions has 3 rows but contexts is 4"):
-        settled(4, [1, 2, 3])
+        as_contexts(4, [1, 2, 3])
 
 
 UNLIKE = {
@@ -47,7 +47,7 @@ del UNLIKE["number"]
 
 @pytest.mark.parametrize("sort", list(UNLIKE))
 def test_labels_are_of_the_content_alone(sort):
-    contexts = settled(UNLIKE[sort])
+    contexts = as_contexts(UNLIKE[sort])
     every = labels(contexts)
     assert len(np.unique(every)) == 7
     order = np.array([6, 0, 0, 3])

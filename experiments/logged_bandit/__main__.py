@@ -93,7 +93,7 @@ def splits(task: harness.Task, campaign: str, name: str, floor: float) -> dict[s
                 "way": distance(policy, safe) / distance(optimized, safe),
                 "all_the_way": np.isposinf(result.log_beta),
                 "clicks": log_rows.click.sum(),
-                "promise": result.guarantee if split < task["promises"] else np.nan,
+                "promise": result.promise if split < task["promises"] else np.nan,
                 "held_out": ours.rate,
                 "held_out_se": ours.error,
                 "held_out_effective": ours.effective,

@@ -176,7 +176,7 @@ def trials(task: harness.Task, prompts: Prompts, words: Any) -> Iterator[dict[st
                     found, policy = trial.deploy(method, alpha)
                     measured = measure(policy, held_out)
                     more = {"alpha": alpha, "beta": found.beta, "safe_only": not found.exists}
-                    more["promise"] = found.guarantee if first and chosen else np.nan
+                    more["promise"] = found.promise if first and chosen else np.nan
                     yield {**shared, "method": method, **more, **measured}
             if first and chosen:
                 low, high, count = task["curve_betas"]

@@ -55,7 +55,7 @@ def test_diagnostics_by_hand():
     psi = np.minimum(found.beta / ratio, 1).mean()
     assert found.acceptance == pytest.approx(psi / min(found.beta, 1))
     top = (made["draw_optimized"] - made["draw_safe"]).max()
-    assert found.beyond == (made["optimized"] - made["safe"] > top).sum()
+    assert found.rows_beyond_draws == (made["optimized"] - made["safe"] > top).sum()
     assert found.warnings == ()
 
 
@@ -116,7 +116,9 @@ def test_save_and_load(tmp_path):
     assert str(again) == str(found)
     assert again.curve().risk == pytest.approx(found.curve().risk)
     assert json.loads((tmp_path / "found.json").read_text())["kind"] == "calibration"
-    bare = tether.Calibration(0.0, found.constraints, found.allowed, "clip", "empirical", 3, False)
+    bare = tether.Calibration(
+        0.0, found.constraints, found.log_beta_by_constraint, "clip", "empirical", 3, False
+    )
     with pytest.raises(RuntimeError, match="the log is not at hand"):
         _ = bare.stability
 
@@ -153,7 +155,7 @@ def test_summary_of_each_outcome():
     assert "beta = 0: serve the safe policy only" in str(none)
     assert "no beta passes" in str(none)
     assert "expected loss ≤" not in str(none)
-    assert none.guarantee == none.bound == 1.0
+    assert none.promise == none.bound == 1.0
     assert none.risk > 0.01
 
 
@@ -176,7 +178,7 @@ def test_warnings_say_what_is_wrong():
     few = tether.Proposals(made["draw_safe"][:1], made["draw_optimized"][:1] - 3)
     short = tether.calibrate(log, few, alpha=0.15)
     assert any("weigh more than the test point" in warning for warning in short.warnings)
-    assert short.beyond > 0
+    assert short.rows_beyond_draws > 0
 
     small = tether.Log(np.zeros(20), made["safe"][:20], made["optimized"][:20])
     thin = tether.calibrate(small, proposals, alpha=0.15)
@@ -198,7 +200,7 @@ def test_several_constraints_in_words():
     assert found.binding.name == "delay"
     assert (found.alpha, found.bound) == (0.5, 5.0)
     assert found.risk == found.risks["delay"] == pytest.approx(0.5)
-    assert found.guarantees["harm"] < found.guarantees["delay"] == found.guarantee
+    assert found.promises["harm"] < found.promises["delay"] == found.promise
     assert "risk of delay" in str(found)
     assert found.curve("harm").risk == pytest.approx(found.curve().risk / 5, rel=1e-6)
 

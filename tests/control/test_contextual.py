@@ -179,7 +179,7 @@ def test_family_without_a_stated_smoothness():
         name = "tilt"
         smoothness = None
         normalized = False
-        settled = False
+        saturates = False
 
         def log_kernel(self, log_safe, log_optimized, log_beta):
             share = 1 / (1 + np.exp(-log_beta))

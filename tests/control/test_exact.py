@@ -223,7 +223,7 @@ def test_several_constraints_allow_what_the_strictest_does(made, family):
         for loss, alpha, bound in ((made["loss"], 0.4, 1.0), (other, 0.9, 2.0))
     ]
     assert both.log_beta == min(alone)
-    assert list(both.allowed.values()) == alone
+    assert list(both.log_beta_by_constraint.values()) == alone
     assert both.binding.name == ("a" if alone[0] <= alone[1] else "b")
     if both.exists:
         assert all(both.risks[c.name] <= c.alpha * (1 + 1e-9) for c in both.constraints)

@@ -80,7 +80,7 @@ def test_smoothness_bounds_a_family_of_ones_own():
     class Slow:
         """Mix under another name, so that only its smoothness is known."""
 
-        name, smoothness, normalized, settled = "slow", 1.0, True, False
+        name, smoothness, normalized, saturates = "slow", 1.0, True, False
         log_kernel = tether.Mix().log_kernel
         log_density = tether.Mix().log_density
         log_acceptance = tether.Mix().log_acceptance

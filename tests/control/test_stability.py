@@ -85,7 +85,7 @@ def test_promise_follows_from_stability():
     made = oracle.gaussian(rng, 400, 100)
     found = tether.calibrate(*tables(made, False), alpha=0.1)
     assert 0 < found.stability < 0.1
-    assert found.guarantee == pytest.approx(0.1 + 0.9 * found.stability)
+    assert found.promise == pytest.approx(0.1 + 0.9 * found.stability)
     share, _ = found._weights.shares(found.log_beta)
     betas = np.exp(leave_one_out(found.constraints[0], found._weights))
     slow = sum(
@@ -109,7 +109,7 @@ def test_budgeted_family_uses_its_measured_smoothness():
     log, *_ = finite_world(np.random.default_rng(36), rows=150)
     found = tether.calibrate(log, alpha=0.25, family="budgeted_clip(3)")
     assert found.smoothness > 1
-    assert found.alpha <= found.guarantee <= found.bound
+    assert found.alpha <= found.promise <= found.bound
 
 
 def test_infinite_and_missing_betas_compare():

@@ -231,7 +231,7 @@ def test_likelihoods_and_betas_that_no_float_can_hold(family, log_beta):
 class Geometric:
     """safe^(1−t)·optimized^t with t = β/(1+β), over its integral: a family of the user's own."""
 
-    name, smoothness, normalized, settled = "geometric", None, False, False
+    name, smoothness, normalized, saturates = "geometric", None, False, False
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
         share = 1 / (1 + np.exp(-log_beta))

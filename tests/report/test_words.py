@@ -56,13 +56,13 @@ def test_the_chart_of_risk_in_words():
 
 def test_promise():
     found = made("ten_rounds").rounds[-1].calibration
-    said, why = sentences.guarantee(found)
-    assert said.endswith(f"at most {number_format.number(found.guarantee)}.")
+    said, why = sentences.promise(found)
+    assert said.endswith(f"at most {number_format.number(found.promise)}.")
     assert "alpha = 0.1 plus" in why
     assert number_format.number(found.stability) in why
     none = made("beta_infinite").rounds[-1].calibration
-    assert sentences.guarantee(none)[0] == "Nothing is promised: no beta passes."
-    assert sentences.guarantee(None)[0] == "Nothing is promised by calibration."
+    assert sentences.promise(none)[0] == "Nothing is promised: no beta passes."
+    assert sentences.promise(None)[0] == "Nothing is promised by calibration."
     opening = next(read(rendered("alarm_standing")).all("div", **{"class": "opening"}))
     assert "Nothing is promised by calibration." in opening.text  # while the safe policy serves
     opening = next(read(rendered("ten_rounds")).all("div", **{"class": "opening"}))

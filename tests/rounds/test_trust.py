@@ -150,7 +150,7 @@ def test_narrow_actions_may_be_recorded_first():
 
 def test_a_family_is_known_by_more_than_its_name(tmp_path):
     class Half:  # a family of the user's own, with a parameter
-        name, smoothness, normalized, settled = "half", 1.0, True, False
+        name, smoothness, normalized, saturates = "half", 1.0, True, False
 
         def __init__(self, share):
             self.share = share

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def settled(contexts: Any, actions: Any = None) -> Any:
+def as_contexts(contexts: Any, actions: Any = None) -> Any:
     """Contexts that can be counted and indexed; None is read as the number of `actions`."""
     if actions is not None and np.ndim(actions) == 0:
         raise TypeError(f"actions must have one row for each context, got {actions}")
@@ -43,7 +43,7 @@ def settled(contexts: Any, actions: Any = None) -> Any:
 
 
 def length(contexts: Any) -> int:
-    """How many actions settled contexts ask for."""
+    """How many actions the contexts ask for."""
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
 
 
@@ -79,7 +79,7 @@ def labels(contexts: Any) -> NDArray[np.int64]:
 
 
 def _columns(contexts: Any) -> list[NDArray[Any]]:
-    """The contents of settled contexts as arrays that have a row for each."""
+    """The contents of checked contexts as arrays with one row per context."""
     if hasattr(contexts, "iloc"):
         if len(contexts.shape) == 1:
             return [contexts.to_numpy()]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.contexts import length
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tether._core.types import Floats
 
 
 def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import length, settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
 from tether.bo.values import acquisition_values
 from tether.sampling.discrete import choose, log_softmax
 
@@ -46,7 +46,7 @@ class AcquisitionBox:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[np.float64]:
         """Points of the box, one row each."""
         policy_calls.generator(rng)
-        count = length(settled(contexts))
+        count = length(as_contexts(contexts))
         chosen = choose(self._log_chance[None], count, rng)
         place = np.column_stack(np.unravel_index(chosen, tuple(self.cells)))
         points = self.lower + (place + rng.random(place.shape)) * self._width
@@ -57,7 +57,7 @@ class AcquisitionBox:
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-density of each point; −inf outside the box."""
         points = validate.floats("actions", actions, ndim=2)
-        settled(contexts, points)
+        as_contexts(contexts, points)
         if points.shape[1] != len(self.lower):
             raise ValueError(
                 f"actions has {points.shape[1]} coordinates but the box has {len(self.lower)}"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.bo.values import acquisition_values
 from tether.policies.categorical import positions
 from tether.policies.pool import Pool

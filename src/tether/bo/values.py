@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 CHUNK = 2048
 """How many points are asked about at once; each is a batch of its own, which takes memory."""

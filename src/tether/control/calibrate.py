@@ -50,8 +50,10 @@ def calibrate(
     chosen = find_family(family)
     constraints = _constraints(log, alpha, bound)
     weights = weigh(log, proposals, chosen, test_weight)
-    allowed = {constraint.name: largest(constraint, weights) for constraint in constraints}
-    found = Calibration.from_weights(weights, constraints, allowed)
+    log_beta_by_constraint = {
+        constraint.name: largest(constraint, weights) for constraint in constraints
+    }
+    found = Calibration.from_weights(weights, constraints, log_beta_by_constraint)
     _check_result(found)
     return found
 
@@ -74,7 +76,7 @@ def _searched(excess: Excess, weights: Weights) -> float:
     found = search.first_crossing(excess.between, weights.points(lo, hi))
     if found is not None:
         return found
-    return np.inf if weights.family.settled or excess(np.inf) <= 0 else hi
+    return np.inf if weights.family.saturates or excess(np.inf) <= 0 else hi
 
 
 def _check_result(found: Calibration) -> None:

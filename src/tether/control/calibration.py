@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tether._core import records
-from tether._core.validate import Floats, frozen
+from tether._core.types import Floats
+from tether._core.validate import frozen
 from tether.control import diagnostics, summary
 from tether.control.constraint import Constraint
 from tether.control.problem import Weights
@@ -48,7 +49,7 @@ class Calibration:
     """Log of beta, exact where beta itself would overflow."""
     constraints: tuple[Constraint, ...]
     """Every loss with its alpha and bound."""
-    allowed: Mapping[str, float]
+    log_beta_by_constraint: Mapping[str, float]
     """Log of the largest beta that each constraint allows by itself; the smallest is deployed."""
     family: str
     test_weight: str | float
@@ -59,13 +60,16 @@ class Calibration:
 
     @classmethod
     def from_weights(
-        cls, weights: Weights, constraints: tuple[Constraint, ...], allowed: dict[str, float]
+        cls,
+        weights: Weights,
+        constraints: tuple[Constraint, ...],
+        log_beta_by_constraint: dict[str, float],
     ) -> Self:
         """A fresh result that can still compute its diagnostics."""
         return cls(
-            log_beta=min(allowed.values()),
+            log_beta=min(log_beta_by_constraint.values()),
             constraints=constraints,
-            allowed=allowed,
+            log_beta_by_constraint=log_beta_by_constraint,
             family=weights.family.name,
             test_weight=weights.test_weight,
             rows=len(weights.log),
@@ -87,7 +91,7 @@ class Calibration:
     @property
     def binding(self) -> Constraint:
         """The constraint that stops beta first."""
-        return min(self.constraints, key=lambda constraint: self.allowed[constraint.name])
+        return min(self.constraints, key=lambda each: self.log_beta_by_constraint[each.name])
 
     @property
     def alpha(self) -> float:
@@ -126,15 +130,15 @@ class Calibration:
         return diagnostics.measured_smoothness(self._evidence) if known is None else known
 
     @property
-    def guarantee(self) -> float:
+    def promise(self) -> float:
         """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B.
 
         Where no beta passes nothing is promised, and this is B.
         """
-        return self.guarantees[self.binding.name]
+        return self.promises[self.binding.name]
 
     @property
-    def guarantees(self) -> dict[str, float]:
+    def promises(self) -> dict[str, float]:
         """The promise for every constraint."""
         if not self.exists:
             return {each.name: each.bound for each in self.constraints}
@@ -175,7 +179,7 @@ class Calibration:
         return float(np.exp(self._evidence.log_acceptance(self.reached)))
 
     @cached_property
-    def beyond(self) -> int:
+    def rows_beyond_draws(self) -> int:
         """How many rows have a ratio above that of every draw: the draws do not cover them."""
         return diagnostics.rows_beyond(self._evidence)
 
@@ -215,9 +219,9 @@ class Calibration:
         """Everything, diagnostics included, as plain values."""
         plain = {name: getattr(self, name) for name in (*_STATED, *_DERIVED)}
         plain["constraints"] = [asdict(each) for each in self.constraints]
-        for name in ("beta", "exists", "alpha", "bound", "risk", "guarantee", "guarantees"):
+        for name in ("beta", "exists", "alpha", "bound", "risk", "promise", "promises"):
             plain[name] = getattr(self, name)
-        plain["allowed"] = dict(self.allowed)
+        plain["log_beta_by_constraint"] = dict(self.log_beta_by_constraint)
         plain["assumptions"] = summary.ASSUMPTIONS
         plain["curves"] = {
             each.name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
@@ -281,7 +285,7 @@ class Calibration:
         return float(np.clip(self.log_beta, *self._evidence.reach(self.log_beta)))
 
 
-_STATED = ("log_beta", "allowed", "family", "test_weight", "rows", "contextual")
+_STATED = ("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual")
 _DERIVED = (
     "risks",
     "stability",
@@ -290,6 +294,6 @@ _DERIVED = (
     "max_weight",
     "relative_weights",
     "acceptance",
-    "beyond",
+    "rows_beyond_draws",
     "warnings",
 )

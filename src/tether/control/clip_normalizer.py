@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.context_draws import Draws, refuse_empty
 from tether.control.families import Clip
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tether._core.ties import TOLERANCE
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.families import Mix
 from tether.control.problem import Weights
 from tether.control.solvers.mix import Lines

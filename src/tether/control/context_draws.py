@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.families import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.constraint import Constraint
 from tether.control.context_draws import CLEARLY
 from tether.control.problem import Weights
@@ -58,7 +58,7 @@ def risk_curve(
             [part.log_optimized - part.log_safe for part in (weights.log, weights.draws)]
         )
     breaks = np.sort(breaks[np.isfinite(breaks)])
-    if len(breaks) and not weights.family.settled:
+    if len(breaks) and not weights.family.saturates:
         # No breakpoints: the policy moves where β·ratio passes one, and stops only slowly.
         breaks = np.linspace(-breaks[-1] - BEYOND, -breaks[0] + BEYOND, points)
     if len(breaks):

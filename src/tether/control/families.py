@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 
 @runtime_checkable
@@ -40,7 +40,7 @@ class Family(Protocol):
         ...
 
     @property
-    def settled(self) -> bool:
+    def saturates(self) -> bool:
         """Whether the policy stops changing once beta leaves the range of the ratios and of 1."""
         ...
 
@@ -75,7 +75,7 @@ class Clip:
     name: ClassVar[str] = "clip"
     smoothness: ClassVar[float | None] = 1.0
     normalized: ClassVar[bool] = False
-    settled: ClassVar[bool] = True
+    saturates: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """The smaller of the two log-densities, the safe one raised by log beta."""
@@ -112,7 +112,7 @@ class Mix:
     name: ClassVar[str] = "mix"
     smoothness: ClassVar[float | None] = 1.0
     normalized: ClassVar[bool] = True
-    settled: ClassVar[bool] = False
+    saturates: ClassVar[bool] = False
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """The density itself."""
@@ -149,7 +149,7 @@ class BudgetedClip:
     draws: int = 16
     smoothness: ClassVar[float | None] = None
     normalized: ClassVar[bool] = False
-    settled: ClassVar[bool] = True
+    saturates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)):
@@ -217,7 +217,7 @@ def find_family(family: str | Family) -> Family:
     if isinstance(family, type):
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
-        members = ("name", "smoothness", "normalized", "settled", "log_kernel", "log_density")
+        members = ("name", "smoothness", "normalized", "saturates", "log_kernel", "log_density")
         members += ("log_acceptance", "log_ratio_bound")
         lacking = [member for member in members if not hasattr(family, member)]
         raise TypeError(f"family {family!r} lacks {', '.join(lacking)} (see tether.Family)")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 TABLE_SLACK = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats, floats, log_probabilities, reject, same_length
+from tether._core.types import Floats
+from tether._core.validate import floats, log_probabilities, reject, same_length
 
 
 def mixture_log_density(log_columns: Any, counts: Any) -> Floats:

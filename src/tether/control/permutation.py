@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats, log_probabilities
+from tether._core.types import Floats
+from tether._core.validate import log_probabilities
 
 LARGEST = 16
 """The most points for which the sum over orders is computed: it doubles with each."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 MANY = 50_000
 """Past so many rows the normal approximation is as good as the exact probability."""

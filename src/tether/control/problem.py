@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.clip_normalizer import ClipNormalizer
 from tether.control.context_draws import Draws
 from tether.control.families import BudgetedClip, Clip, Family, Mix
@@ -125,7 +125,7 @@ class Weights:
         A finite `log_beta` is always within reach; a family that never settles reaches everything.
         """
         lo, hi = self.span
-        if not self.family.settled:
+        if not self.family.saturates:
             return -np.inf, np.inf
         seen = log_beta if np.isfinite(log_beta) else 0.0
         return min(lo, seen, 0.0), max(hi, seen, 0.0)
@@ -133,7 +133,7 @@ class Weights:
     def searched(self) -> tuple[float, float]:
         """The log betas among which to look for the largest that passes."""
         lo, hi = self.span
-        return self.reach() if self.family.settled else (lo - UNSETTLED, hi + UNSETTLED)
+        return self.reach() if self.family.saturates else (lo - UNSETTLED, hi + UNSETTLED)
 
     @property
     def certified(self) -> bool:

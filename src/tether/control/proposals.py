@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 SOURCES = ("safe", "optimized")
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from tether._core.first_passage import first_past
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.constraint import Constraint, Excess
 from tether.control.families import Mix
 from tether.control.problem import Weights

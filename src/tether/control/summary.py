@@ -27,7 +27,7 @@ def of_calibration(found: Calibration) -> str:
             f"  {label:<22} {found.risks[each.name]:.4g} calibrated, alpha {each.alpha:g} "
             f"of at most {each.bound:g}{mark}"
         )
-        promise = f"expected loss ≤ {found.guarantees[each.name]:.4g}"
+        promise = f"expected loss ≤ {found.promises[each.name]:.4g}"
         lines.append(f"  {'promise':<22} {promise if found.exists else 'none'}")
     lines += [
         f"  {'stability':<22} {found.stability:.3g} (smoothness {found.smoothness:.3g})",

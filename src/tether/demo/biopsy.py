@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.calibrate import calibrate
 from tether.policies.categorical import Categorical
 from tether.policies.log_from_policies import make_log

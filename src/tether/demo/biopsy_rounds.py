@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.demo.biopsy import BOLDNESS, NOISE, REFER, WATCH, WATCHED, patients, trained_score
 from tether.policies.categorical import Categorical
 from tether.policies.mixture import Mixture

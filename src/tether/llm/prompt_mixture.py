@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls
-from tether._core.contexts import length, settled, take
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length, take
+from tether._core.types import Floats
 from tether.llm.completions import Tokens
 
 
@@ -21,20 +21,20 @@ class PromptMixture:
     """
 
     def __init__(self, policy: Any, prompts: Any) -> None:
-        self.policy, self.prompts = policy, settled(prompts)
+        self.policy, self.prompts = policy, as_contexts(prompts)
         if isinstance(self.prompts, int):
             raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
         """As many completions as asked for, each of a prompt drawn at random."""
         policy_calls.generator(rng)
-        chosen = rng.integers(length(self.prompts), size=_count(settled(contexts)))
+        chosen = rng.integers(length(self.prompts), size=_count(as_contexts(contexts)))
         return np.asarray(self.policy.sample(take(self.prompts, chosen), rng))
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """Log of the mean over the prompts of a completion's probability."""
         actions = np.asarray(actions)
-        rows, prompts = _count(settled(contexts, actions)), length(self.prompts)
+        rows, prompts = _count(as_contexts(contexts, actions)), length(self.prompts)
         asked = take(self.prompts, np.repeat(np.arange(prompts), rows))
         scores = np.asarray(self.policy.log_prob(asked, np.tile(actions, (prompts, 1))))
         return np.asarray(np.logaddexp.reduce(scores.reshape(prompts, rows)) - np.log(prompts))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.contexts import settled
+from tether._core.contexts import as_contexts
 from tether.llm.completions import FILL, encoded
 
 Prompt = tuple[int, ...]
@@ -29,7 +29,7 @@ def token_prompts(
             f"contexts must be prompts, one for each completion: texts or rows of token ids, got "
             f"{contexts!r}. For one distribution over all prompts use tether.llm.PromptMixture"
         )
-    rows = settled(contexts)
+    rows = as_contexts(contexts)
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
     if len(rows) > 1 and rows.strides[0] == 0:  # one row, many times over
         return token_prompts(

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 BLOCK = 512
 """Steps worked on together. A factor is at least 1/2, so a block loses at most 2^512: no more than

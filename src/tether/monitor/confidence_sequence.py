@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 _RATE = 0.75 * 0.5 ** np.arange(24)  # the best rate falls as 1/√n: enough for n up to 10^13
 _COST = -np.log1p(-_RATE) - _RATE

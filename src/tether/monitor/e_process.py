@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.monitor.betting import Wealth
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 Counts = NDArray[np.int64]
 BLOCK = 256

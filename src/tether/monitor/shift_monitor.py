@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.monitor.betting import CHUNK, Wealth
 from tether.monitor.e_process import Evidence, Report, whole
 from tether.monitor.ranks import Ranks

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import length, settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
 from tether.sampling.discrete import choose, log_softmax
 
 SLACK = 1e-6
@@ -93,7 +93,7 @@ class Categorical:
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """The log-probability of every action in each context."""
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         if self._function is not None:
             table = _normalized("the function's result", self._function(contexts), ndim=2)
             if table.shape != (length(contexts), len(self.actions)):
@@ -116,13 +116,13 @@ class Categorical:
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each action in its context."""
         place = positions(self.actions, actions)
-        table = self.log_prob_all(settled(contexts, place))
+        table = self.log_prob_all(as_contexts(contexts, place))
         return picked(table, place)
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context."""
         policy_calls.generator(rng)
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
 
 

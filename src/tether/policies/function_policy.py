@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Floats
 
 
 class FunctionPolicy:
@@ -42,9 +42,9 @@ class FunctionPolicy:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """What the first function draws."""
         policy_calls.generator(rng)
-        return np.asarray(self._sample(settled(contexts), rng))
+        return np.asarray(self._sample(as_contexts(contexts), rng))
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """What the second function says."""
         actions = np.asarray(actions)
-        return np.asarray(self._log_prob(settled(contexts, actions), actions), dtype=np.float64)
+        return np.asarray(self._log_prob(as_contexts(contexts, actions), actions), dtype=np.float64)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import length, settled
-from tether._core.validate import Floats, reject
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
+from tether._core.validate import reject
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
@@ -46,7 +47,7 @@ class Gaussian:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """The mean in each context plus noise."""
         policy_calls.generator(rng)
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         mean, scale, size = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *size))
         if self._root is not None:
@@ -59,7 +60,7 @@ class Gaussian:
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-density, summed over coordinates."""
         actions = np.asarray(actions, dtype=np.float64)
-        contexts = settled(contexts, actions)
+        contexts = as_contexts(contexts, actions)
         mean, scale, size = self._parameters(contexts)
         if actions.shape[1:] != size:
             raise ValueError(

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import labels, length, settled, take
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
@@ -50,7 +50,7 @@ def make_log(
     if logged_by is not None:
         names["logged_by"] = as_policy("logged_by", logged_by)
     actions = np.asarray(actions)
-    contexts = settled(contexts, actions)
+    contexts = as_contexts(contexts, actions)
     known = shared_actions(tuple(names.values()))
     columns: dict[str, Any] = {}
     if known is None or isinstance(contexts, int):
@@ -92,7 +92,7 @@ def make_proposals(
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
         raise ValueError(f"draws must be a whole number of at least 1, got {draws!r}")
-    contexts = 1 if contexts is None else settled(contexts)
+    contexts = 1 if contexts is None else as_contexts(contexts)
     alone = isinstance(contexts, int)
     policies = [safe, optimized]
     if logged_by is not None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import length, settled, take
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length, take
+from tether._core.types import Floats
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import Policy, as_policy, is_finite
 
@@ -54,7 +54,7 @@ class Mixture:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action in each context, each from one of the policies."""
         policy_calls.generator(rng)
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         places, pieces = [], []
         for k, each in enumerate(self.policies):
@@ -70,7 +70,7 @@ class Mixture:
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """Log of the weighted average of the policies' probabilities."""
         actions = np.asarray(actions)
-        contexts = settled(contexts, actions)
+        contexts = as_contexts(contexts, actions)
         columns = [
             policy_calls.score(f"mixture's {k}", each, contexts, actions)
             for k, each in enumerate(self.policies)
@@ -81,7 +81,7 @@ class Mixture:
         """The same for every action, where all policies have the same finitely many."""
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         tables = np.broadcast_arrays(
             *(
                 policy_calls.table(f"mixture's {k}", each, contexts)

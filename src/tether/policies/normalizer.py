@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core import policy_calls
 from tether._core.contexts import length, take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.context_draws import Draws, check_normalizer, refuse_empty
 from tether.control.families import BudgetedClip, Clip, Family
 from tether.sampling.policy_pair import Pair

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import length, settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
 from tether.policies.categorical import positions
 from tether.sampling.discrete import choose, log_softmax
 
@@ -45,16 +45,16 @@ class Pool:
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """One row: the log-probability of every candidate."""
-        settled(contexts)
+        as_contexts(contexts)
         return self._table
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each candidate picked."""
         place = positions(self.actions, actions)
-        settled(contexts, place)
+        as_contexts(contexts, place)
         return np.asarray(self._table[0][place])
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """Positions in the pool, with replacement."""
         policy_calls.generator(rng)
-        return choose(self._table, length(settled(contexts)), rng)
+        return choose(self._table, length(as_contexts(contexts)), rng)

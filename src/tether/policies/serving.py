@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import length, settled, take
+from tether._core.contexts import as_contexts, length, take
 from tether._core.validate import frozen
 from tether.policies.fallback import attempt
 from tether.sampling.errors import CapError
@@ -60,7 +60,7 @@ def serve(policy: Any, contexts: Any, rng: np.random.Generator, *, safe: Any = N
     safe = getattr(policy, "safe", None) if safe is None else safe
     if safe is None:
         raise TypeError(f"safe must be the safe policy, since {policy!r} does not know it")
-    contexts = settled(contexts)
+    contexts = as_contexts(contexts)
     pieces: list[tuple[Rows, NDArray[Any], bool]] = []
     failures: dict[str, None] = {}
     waiting, sifted = np.arange(length(contexts)), isinstance(contexts, int)

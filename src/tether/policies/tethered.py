@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import labels, length, parts, settled, take
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, labels, length, parts, take
+from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.policies.categorical import picked, positions
@@ -223,7 +223,7 @@ class Tethered:
         return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r})"
 
     def _settled(self, contexts: Any, actions: Any = None) -> Any:
-        contexts = settled(contexts, actions)
+        contexts = as_contexts(contexts, actions)
         if self._marginal and not isinstance(contexts, int):
             raise ValueError(
                 "this beta was calibrated on a log without contexts, with one normalizer for all, "

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import length, settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
 
 
 class TorchPolicy:
@@ -38,7 +38,7 @@ class TorchPolicy:
         policy_calls.generator(rng)
         import torch
 
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**63)))
             if self._fixed:
@@ -52,7 +52,7 @@ class TorchPolicy:
         import torch
 
         actions = np.array(actions)  # torch wants arrays that it may write to
-        contexts = settled(contexts, actions)
+        contexts = as_contexts(contexts, actions)
         with torch.no_grad():
             answer = self._distribution if self._fixed else self._answer(contexts)
             scores = _scores(answer, torch.as_tensor(actions))
@@ -62,7 +62,7 @@ class TorchPolicy:
         """The log-probability of every action, for a distribution over finitely many."""
         if self.actions is None:
             raise TypeError("this torch distribution does not list its actions")
-        settled(contexts)
+        as_contexts(contexts)
         return self.log_prob(len(self.actions), self.actions)[None]
 
     def _answer(self, contexts: Any) -> Any:

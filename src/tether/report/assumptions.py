@@ -99,12 +99,12 @@ def _coverage(history: History) -> Assumption:
         return Assumption(ASSUMED, title, f"It is the number {way} that was given.")
     if found is None:
         return Assumption(PARTLY, title, "It is the heaviest among the draws.")
-    beyond = f"{count(found.beyond, 'row')} of {found.rows:,}"
+    beyond = f"{count(found.rows_beyond_draws, 'row')} of {found.rows:,}"
     return Assumption(
         PARTLY,
         title,
         f"It is the heaviest among the draws; {beyond} in the latest calibration "
-        f"{'lies' if found.beyond == 1 else 'lie'} beyond all of them.",
+        f"{'lies' if found.rows_beyond_draws == 1 else 'lie'} beyond all of them.",
     )
 
 

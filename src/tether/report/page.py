@@ -12,7 +12,7 @@ from typing import Any
 from tether.report import beta_charts, outcome_charts, report_tables, round_detail, svg
 from tether.report.markup import Markup, element, join
 from tether.report.number_format import count, interval, moment, number
-from tether.report.sentences import State, guarantee, policy_name, state, waiting, written_beta
+from tether.report.sentences import State, policy_name, promise, state, waiting, written_beta
 from tether.rounds.history import History
 
 ICONS = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}
@@ -121,7 +121,7 @@ def _banner(history: History, sections: list[tuple[str, str]]) -> Markup:
 def _opening(history: History, now: State) -> Markup:
     last = history.rounds[-1] if history.rounds else None
     standing = history.alarm is not None
-    promise, why = guarantee(None if last is None or standing else last.calibration)
+    promised, why = promise(None if last is None or standing else last.calibration)
     return element(
         "div",
         element(
@@ -136,7 +136,7 @@ def _opening(history: History, now: State) -> Markup:
             _unbroken(now.sentence, policy_name(last) if last else None),
         ),
         element("p", now.more, class_="more") if now.more else None,
-        element("p", element("strong", promise), " ", why, class_="promise"),
+        element("p", element("strong", promised), " ", why, class_="promise"),
         element("dl", [round_detail.pair(*each) for each in _glance(history)], class_="glance"),
         class_="opening",
     )

@@ -77,7 +77,7 @@ def rounds(history: History) -> Markup:
                 each.policy or "safe policy",
                 moment(each.begun),
                 written_beta(each),
-                f"≤ {number(found.guarantee)}" if found is not None and found.exists else "none",
+                f"≤ {number(found.promise)}" if found is not None and found.exists else "none",
                 NOTHING if loss is None else _risk(loss, history.alpha),
                 NOTHING if loss is None else interval(loss),
                 NOTHING if each.reward is None else number(each.reward.mean),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.calibration import Calibration, Curve
 from tether.report import svg
 from tether.report.chart_marks import beta_ticks, note

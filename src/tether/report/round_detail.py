@@ -14,7 +14,7 @@ from tether.report.chart_marks import beta_ticks
 from tether.report.markup import Markup, element, join
 from tether.report.number_format import NOTHING, count, interval, moment, number, percent
 from tether.report.round_charts import Drawn
-from tether.report.sentences import guarantee, round_label, sentence, written_beta
+from tether.report.sentences import promise, round_label, sentence, written_beta
 from tether.rounds.history import History, RoundRecord
 
 QUANTILES = (0, 10, 25, 50, 75, 90, 95, 99, 100)
@@ -51,7 +51,7 @@ def _chooser(rounds: Sequence[RoundRecord]) -> Markup:
 
 def _card(each: RoundRecord, chosen: bool) -> Markup:
     found = each.calibration
-    promise, _ = guarantee(found)
+    promised, _ = promise(found)
     facts: list[tuple[str, str]] = [("Begun", moment(each.begun)), ("Beta", written_beta(each))]
     if found is not None:
         for constraint in found.constraints:
@@ -79,7 +79,7 @@ def _card(each: RoundRecord, chosen: bool) -> Markup:
     return element(
         "div",
         element("h3", round_label(each)),
-        element("p", promise),
+        element("p", promised),
         element("p", sentence(each.note), class_="note") if each.note else None,
         element("dl", [pair(*fact) for fact in facts], class_="facts"),
         [element("p", element("strong", "Warnings")), element("ul", warnings, class_="warnings")]

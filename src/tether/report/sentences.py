@@ -54,7 +54,7 @@ def state(history: History) -> State:
     return State("running", "Running", how, sentence(last.note))
 
 
-def guarantee(found: Calibration | None) -> tuple[str, str]:
+def promise(found: Calibration | None) -> tuple[str, str]:
     """What is promised for a round, in a sentence, and how it comes about."""
     if found is None:
         return (
@@ -68,7 +68,7 @@ def guarantee(found: Calibration | None) -> tuple[str, str]:
             f"alpha = {number(found.alpha)}; so the safe policy serves.",
         )
     return (
-        f"The expected loss of the next action is at most {number(found.guarantee)}.",
+        f"The expected loss of the next action is at most {number(found.promise)}.",
         f"That is alpha = {number(found.alpha)} plus what exchanging one row of the log can do to "
         f"beta: max(alpha, bound − alpha)·ε̂ with bound = {number(found.bound)} and "
         f"ε̂ = {number(found.stability)}, measured by leaving each row out. It is an average over "

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
-from tether.risk.claims import Booleans, finite
+from tether._core.types import Booleans, Floats
+from tether.risk.claims import finite
 from tether.risk.selection import Selection
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
-from tether.risk.claims import Booleans
+from tether._core.types import Booleans, Floats
 
 LossFunction = Callable[[Booleans, Booleans], float]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tether._core.ties import TOLERANCE
-from tether._core.validate import Floats
+from tether._core.types import Booleans, Floats
 from tether.risk.claim_losses import ClaimLoss
-from tether.risk.claims import Booleans, Claims
+from tether.risk.claims import Claims
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Booleans, Floats
 from tether.risk.claim_losses import ClaimLoss
 from tether.risk.claim_steps import Pieces, claim_steps, dense_losses, event_index, loss_pieces
-from tether.risk.claims import Booleans, Claims
+from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import CELLS, NAMED, Sweep, given_thresholds
 from tether.risk.running_sums import Order, binned_sums

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.validate import Floats
-
-Booleans = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+from tether._core.types import Booleans, Floats, Integers
 
 BLOCK = 1 << 18  # claims handled at once: small enough for the cache, large enough for numpy
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

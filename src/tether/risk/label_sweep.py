@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.claim_losses import CLAIM_LOSSES
 from tether.risk.claim_steps import Pieces, event_index, loss_pieces
 from tether.risk.claims import Claims

@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.ties import at_most
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.groups import select_grouped
 from tether.risk.item_weights import ItemWeights
 from tether.risk.p_values import Betting, hoeffding_bentkus, largest_rejected_sum

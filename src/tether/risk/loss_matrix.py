@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.ties import TOLERANCE
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import CELLS, Dense, given_thresholds
 

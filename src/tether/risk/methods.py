@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.groups import select_grouped
 from tether.risk.item_weights import item_weights
 from tether.risk.risk_curve import BOUND, Sweep, before_first_violation, boldest_passing

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.ties import TOLERANCE, at_most
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 
 def _hoeffding(mean: Any, count: Any, alpha: float) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.ties import at_most
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.claim_steps import Pieces
 from tether.risk.claims import BLOCK, Claims
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats
-from tether.risk.claims import BLOCK, Booleans
+from tether._core.types import Booleans, Floats
+from tether.risk.claims import BLOCK
 from tether.risk.score_order import ascending
 
 

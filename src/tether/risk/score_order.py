@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats
-from tether.risk.claims import BLOCK, Booleans
+from tether._core.types import Booleans, Floats
+from tether.risk.claims import BLOCK
 
 SIGN = np.uint64(1 << 63)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tether._core import validate
-from tether._core.validate import Floats
-from tether.risk.claims import Booleans, binary, finite
+from tether._core.types import Booleans, Floats
+from tether.risk.claims import binary, finite
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 KIND = "tether selection"
 WORDS = ("method", "loss", "safer", "guarantee", "warnings", "pooled")

@@ -16,7 +16,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.first_passage import first_past
 from tether._core.ties import TOLERANCE
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import BOUND, CELLS, Sweep, before_first_violation
 from tether.risk.selection import Stability

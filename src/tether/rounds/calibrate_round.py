@@ -10,7 +10,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core.contexts import labels, take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.families import Family

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core import validate
 from tether._core.contexts import take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.families import Family, find_family
 from tether.policies.policy import as_policy
 from tether.rounds import observations

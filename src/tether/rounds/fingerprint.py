@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 SLACK = 1e-3
 """How far a score may be from the stored one, relatively and absolutely: models round."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import StoreError
 from tether.rounds.history import Alarm, Estimate, History, RoundRecord

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.policies.fallback import attempt, gave_up
 from tether.policies.tethered import Tethered
@@ -99,7 +99,7 @@ class Round:
         assigned to training or to calibration here, by chance and for good.
         """
         policy_calls.generator(rng)
-        contexts = settled(contexts)
+        contexts = as_contexts(contexts)
         while True:
             alarm = self._run._alarm()
             drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
@@ -114,7 +114,7 @@ class Round:
         """
         policy_calls.generator(rng)
         actions = np.asarray(actions)
-        contexts = settled(contexts, actions)
+        contexts = as_contexts(contexts, actions)
         if self._deployed is not None:
             raise ValueError(
                 f"round {self.number} is not a round of the safe policy: begin one with "

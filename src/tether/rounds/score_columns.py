@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import sqlalchemy as sql
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.rounds.store.store import Store, read_column, write_column
 
 

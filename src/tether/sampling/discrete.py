@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 FAINT = 1e-200
 """Rows whose sum is below this are scaled by their own largest entry before they are summed."""

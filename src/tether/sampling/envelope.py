@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 SLACK = 1e-9
 """How far past one an acceptance may round before the envelope counts as broken."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import length, part, take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.sampling.envelope import Proposal
 from tether.sampling.errors import CapError
 from tether.sampling.info import Chain, Info

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.context_draws import Draws
 from tether.control.families import Clip
 from tether.sampling.envelope import Proposal

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import length, take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy

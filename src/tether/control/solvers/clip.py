@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.solvers.segments import Carry, Segments, Terms, kept
 
 BINS = 4096

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.solvers.segments import Terms
 
 

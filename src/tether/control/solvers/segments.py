@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 
 WIDEST = 500.0
 """The widest block of log ratios on one linear scale: e^500 is still a number."""

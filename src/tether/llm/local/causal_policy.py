@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Floats
 from tether.llm import completions
 from tether.llm.completion_policy import Completing
 from tether.llm.completions import Tokens, whole
@@ -121,7 +121,7 @@ class CausalPolicy(Completing):
 
     def _scores(self, contexts: Any, actions: Any, weights: list[Weights]) -> Floats:
         actions = self._checked(actions)
-        prompts = self.prompts(settled(contexts, actions))
+        prompts = self.prompts(as_contexts(contexts, actions))
         return score(self._runner, prompts, actions, completions.lengths(actions), weights)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.llm.completions import Tokens
 from tether.llm.local.packing import chunks, packed
 from tether.llm.local.runner import Runner, distinct, selected

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.llm.completions import Tokens
 
 SOME, MUCH = float(np.log(1e2)), float(np.log(1e4))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.control.families import Clip
 from tether.llm.preflight_checks.result import Cost
 from tether.policies.normalizer import clipped_normalizer

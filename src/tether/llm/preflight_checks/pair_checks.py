@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.policy_checks import CLOSE, NOTHING
 from tether.llm.preflight_checks.result import Check

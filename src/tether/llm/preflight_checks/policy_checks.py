@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.contexts import take
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.llm.completions import FILL, Tokens, encoded, lengths
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.result import Check

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls
-from tether._core.contexts import length, settled, take
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts, length, take
+from tether._core.types import Floats
 from tether.llm.completions import Tokens, whole
 from tether.llm.preflight_checks import costs, first_tokens, pair_checks, policy_checks
 from tether.llm.preflight_checks.result import Check, Preflight
@@ -70,7 +70,7 @@ def preflight(
     """
     policy_calls.generator(rng)
     betas = costs.checked(betas)
-    prompts = settled(prompts)
+    prompts = as_contexts(prompts)
     if isinstance(prompts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
     asked = _Asked(prompts, whole("draws", draws, 3))

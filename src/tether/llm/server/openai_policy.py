@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls
-from tether._core.contexts import settled
-from tether._core.validate import Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Floats
 from tether.llm import completions
 from tether.llm.completion_policy import Completing
 from tether.llm.completions import Tokens, whole
@@ -105,7 +105,7 @@ class OpenAIPolicy(Completing):
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """The log-probability of each completion: a sum over its tokens, its end included."""
         actions = self._checked(actions)
-        prompts = self.prompts(settled(contexts, actions))
+        prompts = self.prompts(as_contexts(contexts, actions))
         size = completions.lengths(actions)
         rows = [
             [*prompt, *map(int, action[:length])]

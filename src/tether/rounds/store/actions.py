@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.rounds.errors import RoundOverError
 from tether.rounds.monitors import Watch
 from tether.rounds.store import alarms, schema

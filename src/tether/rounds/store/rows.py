@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.rounds.store import schema
 from tether.rounds.store.codec import Codec
 from tether.rounds.store.store import read_terms

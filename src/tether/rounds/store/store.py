@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlalchemy import exc, pool
 
 from tether._core import records
-from tether._core.validate import Floats
+from tether._core.types import Floats
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
 
