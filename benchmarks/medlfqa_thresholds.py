@@ -38,11 +38,11 @@ def splits(
     for split in range(SPLITS):
         scores = data[score]
         if spread is not None:
-            scores = tether.spread_ties(scores, rng, width=spread)
+            scores = tether.risk.spread_ties(scores, rng, width=spread)
         claims = tether.Claims(scores, data["is_supported"], data["offsets"])
         order = rng.permutation(claims.items)
         cut = round(0.7 * claims.items)
-        swept = tether.sweep(claims.take(order[:cut]))
+        swept = tether.risk.sweep(claims.take(order[:cut]))
         test = claims.take(order[cut:])
         for i, method in enumerate(methods.values()):
             for j, alpha in enumerate(ALPHAS):

@@ -53,7 +53,7 @@ def extra_memory(task: Callable[[], Any]) -> int:
 
 def four_methods(claims: tether.Claims) -> list[float]:
     """One sort and sweep, four thresholds."""
-    swept = tether.sweep(claims)
+    swept = tether.risk.sweep(claims)
     return [method(swept, alpha=0.1).threshold for method in METHODS]
 
 

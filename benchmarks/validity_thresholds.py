@@ -93,7 +93,7 @@ def draw_claims(rng: np.random.Generator, items: int) -> tether.Claims:
 
 def true_curve(loss: str, draws: int = 400_000) -> Found:
     """The true risk of `draw_claims` at any threshold, from very many items."""
-    swept = tether.sweep(draw_claims(np.random.default_rng(0), draws), loss=loss, envelope=False)
+    swept = tether.risk.sweep(draw_claims(np.random.default_rng(0), draws), loss=loss, envelope=False)
     grid = swept.thresholds if swept.safer == "smaller" else swept.thresholds[::-1]
     risks = swept.sums / draws
     risks = risks if swept.safer == "smaller" else risks[::-1]
@@ -110,7 +110,7 @@ def claims_world(loss: str, alpha: float, items: int) -> World:
 
     def world(rng: np.random.Generator) -> dict[str, tuple[float, str]]:
         claims = draw_claims(rng, items)
-        swept = tether.sweep(claims, loss=loss)
+        swept = tether.risk.sweep(claims, loss=loss)
         return {
             "gCRC": (
                 risk(tether.gcrc(swept, alpha=alpha, stability=False).threshold),

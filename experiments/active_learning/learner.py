@@ -110,7 +110,7 @@ class Learner:
         else:
             rows = np.count_nonzero(~self.trains)
             columns = [self.log_mix, policy.log_prob_all(1)[0]]
-            self.log_mix = tether.mixture_log_density(columns, [rows, 1])
+            self.log_mix = tether.control.mixture_log_density(columns, [rows, 1])
         self.actions = np.append(self.actions, action)
         self.trains = np.append(self.trains, trains)
         return float(self.world.infeasible[action[0]])

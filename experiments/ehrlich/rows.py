@@ -75,7 +75,7 @@ class Rows:
             each.log_density(self.log_safe, past)
             for each, past in zip(served, self.log_past, strict=True)
         ]
-        return tether.mixture_log_density(columns, counts)
+        return tether.control.mixture_log_density(columns, counts)
 
 
 def log_acceptance(log_beta: float | Floats, log_safe: Floats, log_optimized: Floats) -> Floats:

@@ -66,13 +66,13 @@ def singles(task: harness.Task, questions: Questions) -> list[dict]:
                 order, values = shuffled(task, questions, split), whole
                 if ties == "spread":
                     rng = np.random.default_rng([task["seed"], split, 1])
-                    values = tether.spread_ties(whole, rng, width=task["jitter"])
+                    values = tether.risk.spread_ties(whole, rng, width=task["jitter"])
                 claims = questions.claims(values)
                 calibrate, test = claims.take(order[:cut]), claims.take(order[cut:])
-                swept = tether.sweep(calibrate)
+                swept = tether.risk.sweep(calibrate)
                 shares = np.linspace(0, 1, task["grid"])
                 grid = np.unique(np.quantile(calibrate.scores, shares, method="nearest"))
-                coarse = tether.sweep(calibrate, grid, envelope=False)
+                coarse = tether.risk.sweep(calibrate, grid, envelope=False)
                 for i, name in enumerate(names):
                     for j, alpha in enumerate(task["alphas"]):
                         if name == GRID:
@@ -115,11 +115,11 @@ def combined(task: harness.Task, questions: Questions) -> list[dict]:
         scores = {"learned": learned.fit(table, label, task["forests"]), **questions.scores}
         for i, name in enumerate(names):
             rng = np.random.default_rng([task["seed"], split, 1])
-            spread = tether.spread_ties(scores[name], rng, width=task["jitter"])
+            spread = tether.risk.spread_ties(scores[name], rng, width=task["jitter"])
             claims = questions.claims(spread)
             # The learned score has never seen the questions that calibrate it.
             calibrate = claims.take(order[first if name == "learned" else 0 : cut])
-            swept, test = tether.sweep(calibrate, envelope=False), claims.take(order[cut:])
+            swept, test = tether.risk.sweep(calibrate, envelope=False), claims.take(order[cut:])
             for j, alpha in enumerate(alphas):
                 chosen = tether.gcrc(swept, alpha=alpha, stability=False)
                 found[i, j, split] = false_share_and_recall(test, chosen.threshold)
@@ -159,7 +159,7 @@ def sources(task: harness.Task, questions: Questions) -> list[dict]:
         held = {
             name: claims.take(order[cut:][questions.source[order[cut:]] == name]) for name in names
         }
-        swept = tether.sweep(calibrate, envelope=False)
+        swept = tether.risk.sweep(calibrate, envelope=False)
         for alpha in task["sources_alphas"]:
             one = tether.gcrc(swept, alpha=alpha, stability=False).threshold
             each = tether.gcrc(calibrate, alpha=alpha, groups=label, stability=False)

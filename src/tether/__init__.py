@@ -2,19 +2,25 @@
 
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
+
+Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) are imported when first used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tether import llm, monitor
+from tether import control, monitor, policies, risk, sampling
+from tether.control import (
+    BudgetedClip,
+    Calibration,
+    Clip,
+    Family,
+    Log,
+    Mix,
+    Proposals,
+    plan,
+)
 from tether.control.calibrate import calibrate
-from tether.control.calibration import Calibration, Curve
-from tether.control.families import BudgetedClip, Clip, Family, Mix
-from tether.control.log import Log
-from tether.control.mixture_density import mixture_log_density
-from tether.control.permutation import permutation_weights
-from tether.control.planning import Plan, plan
-from tether.control.proposals import Proposals
 from tether.policies import (
     Categorical,
     FunctionPolicy,
@@ -31,18 +37,18 @@ from tether.risk import (
     Claims,
     ScoredLabels,
     Selection,
-    conservative_alpha,
     crc,
     filter_claims,
     gcrc,
     ltt,
     monotonized_crc,
-    spread_ties,
-    sweep,
 )
 
 if TYPE_CHECKING:
+    from tether import bo, llm, report, rounds
     from tether.rounds import Controller
+
+__version__ = "0.1.0"
 
 __all__ = [
     "BudgetedClip",
@@ -51,14 +57,12 @@ __all__ = [
     "Claims",
     "Clip",
     "Controller",
-    "Curve",
     "Family",
     "FunctionPolicy",
     "Gaussian",
     "Log",
     "Mix",
     "Mixture",
-    "Plan",
     "Policy",
     "Pool",
     "Proposals",
@@ -66,8 +70,9 @@ __all__ = [
     "Selection",
     "Tethered",
     "TorchPolicy",
+    "bo",
     "calibrate",
-    "conservative_alpha",
+    "control",
     "crc",
     "filter_claims",
     "gcrc",
@@ -75,21 +80,28 @@ __all__ = [
     "ltt",
     "make_log",
     "make_proposals",
-    "mixture_log_density",
     "monitor",
     "monotonized_crc",
-    "permutation_weights",
     "plan",
-    "spread_ties",
-    "sweep",
+    "policies",
+    "report",
+    "risk",
+    "rounds",
+    "sampling",
 ]
-__version__ = "0.1.0"
+
+_LAZY_ROOMS = ("bo", "llm", "report", "rounds")
 
 
 def __getattr__(name: str) -> Any:
-    """The controller comes with a database library: it is imported when it is asked for."""
-    if name != "Controller":
-        raise AttributeError(f"module 'tether' has no attribute {name!r}")
-    from tether.rounds import Controller
+    """Import a room with heavy dependencies, or the controller, when it is first used."""
+    if name in _LAZY_ROOMS:
+        return import_module(f"tether.{name}")
+    if name == "Controller":
+        return import_module("tether.rounds").Controller
+    raise AttributeError(f"module 'tether' has no attribute {name!r}")
 
-    return Controller
+
+def __dir__() -> list[str]:
+    """Every public name, those of lazy rooms included."""
+    return sorted([*__all__, "__version__"])

@@ -37,8 +37,9 @@ def test_risks_at_many_betas_are_the_risk_at_each(family, mixed, spread):
         log, proposals = tables(made, mixed)
         found = tether.calibrate(log, proposals, alpha=0.3, family=family, test_weight=test_weight)
         grid = np.sort(rng.normal(size=20) * spread)
-        one = [found.constraints[0].risk(found._weights, point) for point in grid]
-        assert found.constraints[0].risks(found._weights, grid) == pytest.approx(one, abs=1e-8)
+        problem, constraint = found._problem, found.constraints[0]
+        one = [problem.risk(constraint, point) for point in grid]
+        assert problem.solver.risks(problem, constraint, grid) == pytest.approx(one, abs=1e-8)
 
 
 def test_diagnostics_by_hand():
@@ -103,7 +104,7 @@ def test_from_dict_names_what_is_lacking(tmp_path):
     with pytest.raises(TypeError, match="content must be a mapping, got list"):
         tether.Calibration.from_dict([content])
     records.write(tmp_path / "half.json", "calibration", content)
-    with pytest.raises(ValueError, match=r"half.json: this is no whole calibration"):
+    with pytest.raises(ValueError, match=r"half.json: this is not a complete calibration"):
         tether.Calibration.load(tmp_path / "half.json")
 
 
@@ -119,7 +120,7 @@ def test_save_and_load(tmp_path):
     bare = tether.Calibration(
         0.0, found.constraints, found.log_beta_by_constraint, "clip", "empirical", 3, False
     )
-    with pytest.raises(RuntimeError, match="the log is not at hand"):
+    with pytest.raises(RuntimeError, match="the log is not here"):
         _ = bare.stability
 
 
@@ -150,7 +151,7 @@ def test_summary_of_each_outcome():
     assert "promise" in str(finite)
     assert "assumed" in str(finite)
     whole, _ = calibrated(alpha=0.9)
-    assert "beta = inf: the optimized policy passes whole" in str(whole)
+    assert "beta = inf: the optimized policy passes as it is" in str(whole)
     none, _ = calibrated(alpha=0.01)
     assert "beta = 0: serve the safe policy only" in str(none)
     assert "no beta passes" in str(none)
@@ -182,7 +183,7 @@ def test_warnings_say_what_is_wrong():
 
     small = tether.Log(np.zeros(20), made["safe"][:20], made["optimized"][:20])
     thin = tether.calibrate(small, proposals, alpha=0.15)
-    assert any("worth" in warning for warning in thin.warnings)
+    assert any("rests on few rows" in warning for warning in thin.warnings)
 
     wrong = tether.Log(made["loss"], made["safe"], made["optimized"] + 1.0)
     moved = tether.calibrate(wrong, alpha=0.15)

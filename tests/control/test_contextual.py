@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tests.control import oracle
-from tether.control.weigh import weigh
+from tether.control.problem import pose
 
 
 def softmax_log(rng, contexts, actions, spread):
@@ -114,10 +114,10 @@ def test_plain_numbers_and_logs_agree():
     for mixed in (False, True):
         log, _, lo, hi = finite_world(rng, mixed=mixed)
         for test_weight in ("empirical", 3.0):
-            weights = weigh(log, None, tether.Clip(), test_weight)
+            problem = pose(log, None, tether.Clip(), test_weight)
             for log_beta in np.linspace(lo, hi, 7):
-                fast, last = weights.shares(log_beta)
-                rows, test = weights.at(log_beta)
+                fast, last = problem.shares(log_beta)
+                rows, test = problem.log_weights(log_beta)
                 total = np.exp(rows).sum() + np.exp(test)
                 assert fast == pytest.approx(np.exp(rows) / total)
                 assert last == pytest.approx(np.exp(test) / total)
@@ -175,33 +175,21 @@ def test_budgeted_clip_is_between_clip_and_safe():
 def test_family_without_a_stated_smoothness():
     """The geometric path safe^(1−s)·optimized^s, s = β/(1+β): a family of the user's own."""
 
-    class Tilt:
+    class Tilt(tether.Family):
         name = "tilt"
-        smoothness = None
-        normalized = False
-        saturates = False
 
         def log_kernel(self, log_safe, log_optimized, log_beta):
             share = 1 / (1 + np.exp(-log_beta))
             return (1 - share) * log_safe + share * log_optimized
-
-        def log_density(self, log_safe, log_optimized, log_beta, log_psi):
-            return self.log_kernel(log_safe, log_optimized, log_beta) - log_psi
-
-        def log_acceptance(self, log_beta, log_psi):
-            return np.full_like(log_psi, np.nan)
-
-        def log_ratio_bound(self, log_beta, log_psi):
-            return np.full_like(log_psi, np.inf)
 
     rng = np.random.default_rng(17)
     seen = set()
     for _ in range(25):
         log, _, lo, hi = finite_world(rng, rows=60)
         found = tether.calibrate(log, alpha=0.25, family=Tilt())
-        weights = weigh(log, None, Tilt(), "empirical")
+        problem = pose(log, None, Tilt(), "empirical")
         grid = np.linspace(lo - 10, hi + 10, 800)
-        risks = np.array([found.constraints[0].risk(weights, t) for t in grid])
+        risks = np.array([problem.risk(found.constraints[0], t) for t in grid])
         assert (risks[grid <= found.log_beta] <= 0.25 * 1.002).all()
         if np.isfinite(found.log_beta):
             assert found.risk == pytest.approx(0.25, rel=1e-6)

@@ -122,8 +122,8 @@ def test_bins_find_what_sorting_finds(seed, bins, wide):
     whole = clip.first_crossing(terms, extra)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clip, "BINS", bins)
-        patched.setattr(clip, "LEAF", 4)
-        patched.setattr(clip, "CHUNK", 32)
+        patched.setattr(clip, "MAX_SORTED", 4)
+        patched.setattr(clip, "TERMS_PER_PASS", 32)
         binned = clip.first_crossing(terms, extra)
     assert binned == whole or binned == pytest.approx(whole, abs=1e-8)
 
@@ -134,7 +134,7 @@ def test_large_log_goes_through_bins():
     log, proposals = tables(made, True)
     found = tether.calibrate(log, proposals, alpha=0.2285)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(clip, "LEAF", 10**6)
+        patched.setattr(clip, "MAX_SORTED", 10**6)
         assert found.log_beta == pytest.approx(
             tether.calibrate(log, proposals, alpha=0.2285).log_beta, abs=1e-9
         )

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control.test_contextual import drawn_world, finite_world
-from tether.control.constraint import Constraint, Excess
-from tether.control.solvers.search import first_crossing
-from tether.control.solvers.weight_bounds import between
-from tether.control.weigh import weigh
+from tether.control.constraint import Constraint
+from tether.control.problem import pose
+from tether.control.solvers.certified_search import first_crossing
+from tether.control.solvers.excess import Excess
+from tether.control.solvers.weight_bounds import weight_bounds
 
 FAMILIES = [tether.Clip(), tether.Mix(), tether.BudgetedClip(1), tether.BudgetedClip(5)]
 
 
-def some_weights(seed, family, test_weight):
+def some_problem(seed, family, test_weight):
     rng = np.random.default_rng(seed)
     if family.name == "mix" and test_weight == "analytic":
         test_weight = "empirical"
@@ -28,7 +29,7 @@ def some_weights(seed, family, test_weight):
         log, proposals, *_ = drawn_world(rng, rows=12)
         log = tether.Log(log.loss, log.log_safe, log.log_optimized)
         proposals = tether.Proposals(proposals.log_safe, proposals.log_optimized)
-    return weigh(log, proposals, family, test_weight)
+    return pose(log, proposals, family, test_weight)
 
 
 @given(
@@ -40,10 +41,10 @@ def some_weights(seed, family, test_weight):
 )
 @settings(max_examples=200, deadline=None)
 def test_weights_stay_within_their_bounds(seed, family, test_weight, left, width):
-    weights = some_weights(seed, family, test_weight)
-    low, high, test = between(weights, left, left + width)
+    problem = some_problem(seed, family, test_weight)
+    low, high, test = weight_bounds(problem, left, left + width)
     for log_beta in np.linspace(left, left + width, 9):
-        rows, last = weights.at(log_beta)
+        rows, last = problem.log_weights(log_beta)
         assert (rows >= low - 1e-9).all()
         assert (rows <= high + 1e-9).all()
         assert last <= test + 1e-9
@@ -52,9 +53,9 @@ def test_weights_stay_within_their_bounds(seed, family, test_weight, left, width
 @given(st.integers(0, 10_000), st.sampled_from(FAMILIES), st.floats(-6, 6))
 @settings(max_examples=60, deadline=None)
 def test_at_a_point_the_bounds_meet(seed, family, log_beta):
-    weights = some_weights(seed, family, "empirical")
-    low, high, test = between(weights, log_beta, log_beta)
-    rows, last = weights.at(log_beta)
+    problem = some_problem(seed, family, "empirical")
+    low, high, test = weight_bounds(problem, log_beta, log_beta)
+    rows, last = problem.log_weights(log_beta)
     assert low == pytest.approx(rows)
     assert high == pytest.approx(rows)
     assert test == pytest.approx(last)
@@ -63,39 +64,36 @@ def test_at_a_point_the_bounds_meet(seed, family, log_beta):
 @given(st.integers(0, 10_000), st.sampled_from(FAMILIES), st.floats(-4, 4), st.floats(0, 3))
 @settings(max_examples=60, deadline=None)
 def test_the_excess_stays_within_its_bound(seed, family, left, width):
-    weights = some_weights(seed, family, "empirical")
-    excess = Excess(Constraint("loss", 0.3, 1.0), weights)
+    problem = some_problem(seed, family, "empirical")
+    excess = Excess(problem, Constraint("loss", 0.3, 1.0))
     bounds = {
-        without: excess.between(left, left + width, without)
-        for without in (None, "speaking", "against")
+        without: excess.between(left, left + width, without) for without in (None, "below", "above")
     }
     for log_beta in np.linspace(left, left + width, 7):
         assert excess(log_beta) <= bounds[None] + 1e-9
         each = excess.without_each(log_beta)
-        if bounds["speaking"] <= 0:  # then no single row can be missed
+        if bounds["below"] <= 0:  # then no single row can be missed
             assert (each <= 1e-9).all()
 
 
 def test_smoothness_bounds_a_family_of_ones_own():
-    class Slow:
+    class Slow(tether.Family):
         """Mix under another name, so that only its smoothness is known."""
 
-        name, smoothness, normalized, saturates = "slow", 1.0, True, False
+        name, smoothness, normalized = "slow", 1.0, True
         log_kernel = tether.Mix().log_kernel
         log_density = tether.Mix().log_density
-        log_acceptance = tether.Mix().log_acceptance
-        log_ratio_bound = tether.Mix().log_ratio_bound
 
     for seed in range(12):
-        weights = some_weights(seed, Slow(), "empirical")
-        low, high, test = between(weights, -1.0, 0.5)
+        problem = some_problem(seed, Slow(), "empirical")
+        low, high, test = weight_bounds(problem, -1.0, 0.5)
         for log_beta in np.linspace(-1.0, 0.5, 7):
-            rows, last = weights.at(log_beta)
+            rows, last = problem.log_weights(log_beta)
             assert (rows >= low - 1e-9).all()
             assert (rows <= high + 1e-9).all()
             assert last <= test + 1e-9
-        exact = tether.calibrate(weights.log, alpha=0.4, family="mix", test_weight=3.0)
-        slow = tether.calibrate(weights.log, alpha=0.4, family=Slow(), test_weight=3.0)
+        exact = tether.calibrate(problem.log, alpha=0.4, family="mix", test_weight=3.0)
+        slow = tether.calibrate(problem.log, alpha=0.4, family=Slow(), test_weight=3.0)
         assert slow.beta == pytest.approx(exact.beta, rel=1e-6, abs=1e-8)
 
 
@@ -127,6 +125,6 @@ def test_search_finds_the_first_crossing(heights, seed):
 
 
 def test_search_gives_up_with_what_it_has_vouched_for(monkeypatch):
-    monkeypatch.setattr("tether.control.solvers.search.PATIENCE", 50)
+    monkeypatch.setattr("tether.control.solvers.certified_search.MAX_INTERVALS", 50)
     found = first_crossing(lambda left, right: -0.001 + (right - left), [0.0, 10.0])
     assert 0 < found < 10

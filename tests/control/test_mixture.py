@@ -13,9 +13,9 @@ def test_mixture_is_the_weighted_average():
     table = rng.normal(size=(7, 3))
     counts = np.array([5, 0, 20])
     direct = np.log(np.exp(table) @ (counts / counts.sum()))
-    assert tether.mixture_log_density(table, counts) == pytest.approx(direct)
-    assert tether.mixture_log_density(list(table.T), counts) == pytest.approx(direct)
-    far = tether.mixture_log_density(np.array([[-9000.0, -9001.0], [-np.inf, 3.0]]), [1, 1])
+    assert tether.control.mixture_log_density(table, counts) == pytest.approx(direct)
+    assert tether.control.mixture_log_density(list(table.T), counts) == pytest.approx(direct)
+    far = tether.control.mixture_log_density(np.array([[-9000.0, -9001.0], [-np.inf, 3.0]]), [1, 1])
     assert far == pytest.approx([-9000 + np.log((1 + np.exp(-1)) / 2), 3 - np.log(2)])
 
 
@@ -33,7 +33,7 @@ def test_mixture_is_the_weighted_average():
 )
 def test_bad_mixtures(columns, counts, message):
     with pytest.raises(ValueError, match=message):
-        tether.mixture_log_density(columns, counts)
+        tether.control.mixture_log_density(columns, counts)
 
 
 def by_hand(table):
@@ -49,8 +49,8 @@ def test_permutation_weights_by_hand():
     rng = np.random.default_rng(1)
     for points in (1, 2, 4, 6):
         table = rng.normal(size=(points, points)) - 3
-        assert tether.permutation_weights(table) == pytest.approx(by_hand(table))
-    shifted = tether.permutation_weights(table - 5000)
+        assert tether.control.permutation_weights(table) == pytest.approx(by_hand(table))
+    shifted = tether.control.permutation_weights(table - 5000)
     assert shifted == pytest.approx(by_hand(table))
 
 
@@ -58,7 +58,7 @@ def test_one_past_policy_is_exact():
     """When one policy produced the log, the mixture weights are the exact ones."""
     rng = np.random.default_rng(2)
     past, last = rng.normal(size=(2, 6))
-    exact = tether.permutation_weights(np.vstack((np.tile(past, (5, 1)), last)))
+    exact = tether.control.permutation_weights(np.vstack((np.tile(past, (5, 1)), last)))
     plain = np.exp(last - past)
     assert exact == pytest.approx(plain / plain.sum())
 
@@ -76,8 +76,8 @@ def test_mixture_is_close_for_several_rounds():
             test = rng.normal() + 2 * drift
             points = np.append(points, test)
             scores = np.stack([-((points - m) ** 2) / 2 for m in (0.0, drift, 2 * drift)])
-            exact = tether.permutation_weights(scores[np.repeat([0, 1, 2], [4, 4, 1])])
-            weight = np.exp(scores[2] - tether.mixture_log_density(scores[:2].T, [4, 4]))
+            exact = tether.control.permutation_weights(scores[np.repeat([0, 1, 2], [4, 4, 1])])
+            weight = np.exp(scores[2] - tether.control.mixture_log_density(scores[:2].T, [4, 4]))
             gap.append(np.abs(exact - weight / weight.sum()).sum() / 2)
         gaps.append(np.mean(gap))
     assert gaps[0] == pytest.approx(0, abs=1e-12)
@@ -89,8 +89,8 @@ def test_mixture_is_close_for_several_rounds():
 
 def test_bad_permutations():
     with pytest.raises(ValueError, match=r"must be square, got shape \(2, 3\)"):
-        tether.permutation_weights(np.zeros((2, 3)))
+        tether.control.permutation_weights(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="has 20 points; at most 16"):
-        tether.permutation_weights(np.zeros((20, 20)))
+        tether.control.permutation_weights(np.zeros((20, 20)))
     with pytest.raises(ValueError, match="every order of the points probability zero"):
-        tether.permutation_weights(np.array([[-np.inf, -np.inf], [0.0, 0.0]]))
+        tether.control.permutation_weights(np.array([[-np.inf, -np.inf], [0.0, 0.0]]))

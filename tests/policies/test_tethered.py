@@ -228,23 +228,14 @@ def test_likelihoods_and_betas_that_no_float_can_hold(family, log_beta):
     assert (info.draws_safe == 300) == (log_beta < 0)
 
 
-class Geometric:
+class Geometric(tether.Family):
     """safe^(1−t)·optimized^t with t = β/(1+β), over its integral: a family of the user's own."""
 
-    name, smoothness, normalized, saturates = "geometric", None, False, False
+    name = "geometric"
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
         share = 1 / (1 + np.exp(-log_beta))
         return (1 - share) * log_safe + share * log_optimized
-
-    def log_density(self, log_safe, log_optimized, log_beta, log_psi):
-        return self.log_kernel(log_safe, log_optimized, log_beta) - log_psi
-
-    def log_acceptance(self, log_beta, log_psi):
-        return np.full_like(log_psi, np.nan)
-
-    def log_ratio_bound(self, log_beta, log_psi):
-        return np.full_like(log_psi, np.inf)
 
 
 def test_beta_may_be_a_whole_number_that_no_float_can_hold():

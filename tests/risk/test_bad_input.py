@@ -64,7 +64,7 @@ def test_a_number_is_no_generator():
     with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, got 3"):
         tether.ltt(MATRIX, alpha=0.1, rng=3)
     with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, got 3"):
-        tether.spread_ties([0.1, 0.2], 3, width=0.01)
+        tether.risk.spread_ties([0.1, 0.2], 3, width=0.01)
 
 
 def test_a_number_is_no_selection():
@@ -99,7 +99,7 @@ def test_too_few_items_for_a_test_are_told_so():
 
 
 def test_the_bound_of_a_sweep_is_its_own():
-    swept = tether.sweep(MATRIX, bound=2)
+    swept = tether.risk.sweep(MATRIX, bound=2)
     assert tether.gcrc(swept, alpha=0.2).bound == 2
     assert tether.gcrc(swept, alpha=0.2, bound=2.0).bound == 2
     with pytest.raises(ValueError, match="bound cannot be given with a sweep"):
@@ -108,4 +108,4 @@ def test_the_bound_of_a_sweep_is_its_own():
 
 def test_ties_that_floating_point_cannot_part():
     with pytest.raises(ValueError, match="width must be at least 4 to part 2 scores"):
-        tether.spread_ties([1e16, 1e16], np.random.default_rng(0), width=0.5)
+        tether.risk.spread_ties([1e16, 1e16], np.random.default_rng(0), width=0.5)

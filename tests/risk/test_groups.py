@@ -142,7 +142,7 @@ def test_filtering_without_groups():
             {"groups": [1, 1, 2]},
             "groups needs losses of the same items, got lengths",
         ),
-        (tether.sweep(CLAIMS), {"groups": GROUPS}, "groups needs losses whose items"),
+        (tether.risk.sweep(CLAIMS), {"groups": GROUPS}, "groups needs losses whose items"),
         (iter([np.zeros((3, 2))]), {"groups": [1, 1, 2]}, "groups needs losses whose items"),
     ],
 )

@@ -132,7 +132,7 @@ def test_bad_arguments(arguments, message):
 
 def test_weights_are_refused():
     with pytest.raises(ValueError, match="unweighted"):
-        tether.ltt(tether.sweep(np.zeros((3, 2)), weights=[1, 2, 3]), alpha=0.1)
+        tether.ltt(tether.risk.sweep(np.zeros((3, 2)), weights=[1, 2, 3]), alpha=0.1)
 
 
 def test_a_passing_stream_cannot_be_bet_on():
@@ -145,7 +145,7 @@ def test_wsr_walks_past_its_first_batch_of_candidates():
     scores = rng.random(600)
     claims = tether.Claims(scores, rng.random(600) < 0.3 + 0.7 * scores, np.arange(0, 601, 2))
     found = tether.ltt(claims, alpha=0.3, pvalue="wsr")
-    swept = tether.sweep(claims)
+    swept = tether.risk.sweep(claims)
     (losses,) = swept.dense(slice(None), np.random.default_rng(0).permutation(300))
     index = walk([direct.betting(c, 0.3, 0.1, 300) for c in losses.T], 0.1)
     assert index > 64
@@ -170,6 +170,6 @@ def test_the_shuffle_is_the_callers():
 
 
 def test_a_family_is_the_same_for_every_loss():
-    losses = {name: tether.sweep(np.zeros((9, size))) for name, size in (("a", 2), ("b", 3))}
+    losses = {name: tether.risk.sweep(np.zeros((9, size))) for name, size in (("a", 2), ("b", 3))}
     with pytest.raises(ValueError, match="needs the same thresholds for every loss"):
         tether.ltt(losses, alpha=0.1, procedure="holm")

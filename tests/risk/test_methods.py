@@ -156,7 +156,7 @@ def test_several_losses_take_the_safest_threshold(items, alpha, other):
 @given(items=direct.ITEMS, alpha=direct.ALPHAS)
 def test_one_sweep_serves_all_methods(items, alpha):
     claims = tether.Claims(*direct.flat(items))
-    swept = tether.sweep(claims)
+    swept = tether.risk.sweep(claims)
     for method in (tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt):
         one, two = method(swept, alpha=float(alpha)), method(claims, alpha=float(alpha))
         assert (one.threshold, one.risk, one.exists) == (two.threshold, two.risk, two.exists)

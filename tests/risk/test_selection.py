@@ -146,7 +146,7 @@ def test_the_curve_is_thinned_but_keeps_the_chosen_threshold():
 
 
 def test_a_sweep_shows_itself():
-    swept = tether.sweep(CLAIMS, envelope=False)
+    swept = tether.risk.sweep(CLAIMS, envelope=False)
     assert repr(swept) == "Sweep(loss='fdr', items=600, candidates=3001, monotone=False)"
     with pytest.raises(ValueError, match="envelope=False"):
         tether.monotonized_crc(swept, alpha=0.1)
@@ -162,4 +162,4 @@ def test_a_sweep_shows_itself():
 def test_a_sweep_is_settled(arguments):
     (name,) = arguments
     with pytest.raises(ValueError, match=f"{name} cannot be given with a sweep"):
-        tether.gcrc(tether.sweep(CLAIMS), alpha=0.2, **arguments)
+        tether.gcrc(tether.risk.sweep(CLAIMS), alpha=0.2, **arguments)

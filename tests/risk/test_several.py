@@ -58,8 +58,8 @@ def test_labels_whose_candidates_differ_meet_at_one_threshold():
     scores, labels = RNG.random(300), RNG.random(300) < 0.5
     data = tether.ScoredLabels(scores, labels)
     swept = {
-        "positive": tether.sweep(data, loss="false_positive"),
-        "claims": tether.sweep(tether.Claims(scores, labels, range(301)), loss="any_false"),
+        "positive": tether.risk.sweep(data, loss="false_positive"),
+        "claims": tether.risk.sweep(tether.Claims(scores, labels, range(301)), loss="any_false"),
     }
     found = tether.crc(swept, alpha=0.3)
     at = found.threshold

@@ -153,7 +153,7 @@ def test_the_counterexample_is_caught_by_the_conservative_level():
     deployed = []
     for i in range(3):
         kept = np.delete(BAG, i, axis=0)
-        level = tether.conservative_alpha(kept, alpha=ALPHA, lipschitz=bound, bound=bound)
+        level = tether.risk.conservative_alpha(kept, alpha=ALPHA, lipschitz=bound, bound=bound)
         assert level < ALPHA
         found = tether.gcrc(kept, alpha=level, bound=bound)
         deployed.append(BAG[i, int(found.threshold) if found.exists else 3])
@@ -169,7 +169,7 @@ def test_the_counterexample_is_caught_by_the_conservative_level():
 def test_conservative_alpha_is_the_largest_level_that_pays(rows, alpha, lipschitz):
     exact = [[Fraction(cell, 8) for cell in row] for row in rows]
     given = np.array(exact, dtype=float)[:, ::-1]
-    found = tether.conservative_alpha(given, alpha=float(alpha), lipschitz=lipschitz, levels=20)
+    found = tether.risk.conservative_alpha(given, alpha=float(alpha), lipschitz=lipschitz, levels=20)
     paid = []
     for step in range(1, 21):
         level = alpha * step / 20
@@ -188,7 +188,7 @@ def test_conservative_alpha_of_claims():
     rng = np.random.default_rng(4)
     scores = rng.random(900)
     claims = tether.Claims(scores, rng.random(900) < scores, np.arange(0, 901, 3))
-    level = tether.conservative_alpha(claims, alpha=0.3, lipschitz=2.0)
+    level = tether.risk.conservative_alpha(claims, alpha=0.3, lipschitz=2.0)
     found = tether.gcrc(claims, alpha=level, lipschitz=2.0)
     assert 0.25 < level < 0.3
     assert found.stability.bound <= 0.3
@@ -196,7 +196,7 @@ def test_conservative_alpha_of_claims():
 
 def test_where_no_level_pays_the_safest_is_kept():
     losses = np.random.default_rng(5).random((100, 1)) * np.linspace(1, 0, 200)
-    level = tether.conservative_alpha(losses, alpha=0.4, lipschitz=1e9, levels=2)
+    level = tether.risk.conservative_alpha(losses, alpha=0.4, lipschitz=1e9, levels=2)
     assert 0 < level < 1 / 101
     assert not tether.gcrc(losses, alpha=level).exists
 
@@ -211,4 +211,4 @@ def test_where_no_level_pays_the_safest_is_kept():
 )
 def test_bad_arguments(losses, arguments, message):
     with pytest.raises(ValueError, match=message):
-        tether.conservative_alpha(losses, alpha=0.1, **arguments)
+        tether.risk.conservative_alpha(losses, alpha=0.1, **arguments)

@@ -1,1 +1,32 @@
-"""How far: from a log of what was done to the beta that may be deployed."""
+"""How far: from a log to the largest beta whose calibrated risk is at most alpha.
+
+Pure functions on arrays. `tether.calibrate` is the way in; here are the specialists' names.
+"""
+
+from tether.control.calibration import Calibration
+from tether.control.constraint import Constraint
+from tether.control.families import BudgetedClip, Clip, Mix, find_family
+from tether.control.family import Family
+from tether.control.log import Log
+from tether.control.mixture_density import mixture_log_density
+from tether.control.permutation import permutation_weights
+from tether.control.planning import Plan, plan
+from tether.control.proposals import Proposals
+from tether.control.risk_curve import Curve
+
+__all__ = [
+    "BudgetedClip",
+    "Calibration",
+    "Clip",
+    "Constraint",
+    "Curve",
+    "Family",
+    "Log",
+    "Mix",
+    "Plan",
+    "Proposals",
+    "find_family",
+    "mixture_log_density",
+    "permutation_weights",
+    "plan",
+]

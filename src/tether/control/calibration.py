@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,11 +12,12 @@ import numpy as np
 
 from tether._core import records
 from tether._core.types import Floats
-from tether._core.validate import frozen
-from tether.control import diagnostics, summary
+from tether.control import calibration_record, diagnostics
 from tether.control.constraint import Constraint
-from tether.control.problem import Weights
-from tether.control.stability import instability, leave_one_out
+from tether.control.problem import Problem
+from tether.control.promise import instability, promised_loss
+from tether.control.risk_curve import Curve, risk_curve
+from tether.control.summary import find_warnings, write_statement, write_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,58 +25,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The calibrated risk of one constraint along beta, ready to plot."""
-
-    log_beta: Floats
-    risk: Floats
-
-    @property
-    def beta(self) -> Floats:
-        """Beta itself, where it is a number."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.log_beta)
-
-
-@dataclass(frozen=True)
 class Calibration:
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
-    policy passes whole. Properties that take time are computed when first asked for and kept.
+    policy passes as it is. Properties that take time are computed when first needed and kept.
+
+    Parameters
+    ----------
+    log_beta : float
+        Log of beta, exact where beta itself would overflow.
+    constraints : tuple of Constraint
+        Every loss with its alpha and bound.
+    log_beta_by_constraint : mapping of str to float
+        Log of the largest beta that each constraint allows by itself; the smallest is deployed.
+    family : str
+        The name of the family.
+    test_weight : str or float
+        How the test point was weighted: "empirical", "analytic" or a number.
+    rows : int
+        The number of rows of the log.
+    contextual : bool
+        Whether the log has contexts.
+
+    Examples
+    --------
+    >>> import tether
+    >>> found = tether.calibrate(tether.Log([0.0] * 50, [0.0] * 50, [0.0] * 50), alpha=0.1)
+    >>> found.exists, found.promise < 0.2
+    (True, True)
+
     """
 
     log_beta: float
-    """Log of beta, exact where beta itself would overflow."""
     constraints: tuple[Constraint, ...]
-    """Every loss with its alpha and bound."""
     log_beta_by_constraint: Mapping[str, float]
-    """Log of the largest beta that each constraint allows by itself; the smallest is deployed."""
     family: str
     test_weight: str | float
-    """How the test point was weighed: "empirical", "analytic" or a number."""
     rows: int
     contextual: bool
-    _weights: Weights | None = field(default=None, repr=False, compare=False)
-
-    @classmethod
-    def from_weights(
-        cls,
-        weights: Weights,
-        constraints: tuple[Constraint, ...],
-        log_beta_by_constraint: dict[str, float],
-    ) -> Self:
-        """A fresh result that can still compute its diagnostics."""
-        return cls(
-            log_beta=min(log_beta_by_constraint.values()),
-            constraints=constraints,
-            log_beta_by_constraint=log_beta_by_constraint,
-            family=weights.family.name,
-            test_weight=weights.test_weight,
-            rows=len(weights.log),
-            contextual=weights.log.contextual,
-            _weights=weights,
-        )
+    _stored_problem: Problem | None = field(default=None, repr=False, compare=False)
 
     @property
     def beta(self) -> float:
@@ -85,7 +74,7 @@ class Calibration:
 
     @property
     def exists(self) -> bool:
-        """Whether any beta passes; if none does, not even the safe policy, only it is served."""
+        """Whether any beta passes; if none does, only the safe policy is served."""
         return self.log_beta > -np.inf
 
     @property
@@ -111,27 +100,28 @@ class Calibration:
     @cached_property
     def risks(self) -> dict[str, float]:
         """The calibrated risk at beta of every constraint."""
-        return {each.name: each.risk(self._evidence, self.reached) for each in self.constraints}
+        log_beta = self.effective_log_beta
+        return {each.name: self._problem.risk(each, log_beta) for each in self.constraints}
 
     @cached_property
     def stability(self) -> float:
-        """ε̂: how much beta moves when one row is left out, relative to itself."""
-        weights = self._evidence
-        without = np.min([leave_one_out(each, weights) for each in self.constraints], axis=0)
-        share, _ = self._shares
-        return instability(
-            self.log_beta, without, share, self.smoothness, weights.reach(self.log_beta)
+        """How much beta moves when one row is left out, relative to itself: ε in the promise."""
+        problem = self._problem
+        without = np.min(
+            [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
         )
+        reach = problem.reach(self.log_beta)
+        return instability(self.log_beta, without, self._shares[0], self.smoothness, reach)
 
     @cached_property
     def smoothness(self) -> float:
         """K of the family, measured on this log where the family does not state it."""
-        known = self._evidence.family.smoothness
-        return diagnostics.measured_smoothness(self._evidence) if known is None else known
+        known = self._problem.family.smoothness
+        return diagnostics.measured_smoothness(self._problem) if known is None else known
 
     @property
     def promise(self) -> float:
-        """What the expected loss is promised to stay below: α + max(α, B − α)·ε̂, at most B.
+        """What the expected loss is promised to stay below: α + max(α, B − α)·ε, at most B.
 
         Where no beta passes nothing is promised, and this is B.
         """
@@ -140,14 +130,17 @@ class Calibration:
     @property
     def promises(self) -> dict[str, float]:
         """The promise for every constraint."""
-        if not self.exists:
-            return {each.name: each.bound for each in self.constraints}
         return {
-            each.name: min(
-                each.bound, each.alpha + max(each.alpha, each.bound - each.alpha) * self.stability
+            each.name: promised_loss(
+                each, self.stability if self.exists else np.inf, exists=self.exists
             )
             for each in self.constraints
         }
+
+    @property
+    def statement(self) -> str:
+        """The promise in one sentence."""
+        return write_statement(self)
 
     @cached_property
     def effective_sample_size(self) -> float:
@@ -158,9 +151,9 @@ class Calibration:
 
     @cached_property
     def max_weight(self) -> float:
-        """The largest share of the whole weight that one point has, the test point included."""
-        share, last = self._shares
-        return float(max(share.max(), last))
+        """The largest share of the total weight that one point has, the test point included."""
+        share, test_share = self._shares
+        return float(max(share.max(), test_share))
 
     @cached_property
     def relative_weights(self) -> tuple[float, ...]:
@@ -175,26 +168,49 @@ class Calibration:
 
     @cached_property
     def acceptance(self) -> float:
-        """The share of its draws that a rejection sampler keeps; nan for a family that says not."""
-        return float(np.exp(self._evidence.log_acceptance(self.reached)))
+        """The share of proposals that a rejection sampler accepts; NaN where it is unknown."""
+        return float(np.exp(self._problem.log_acceptance(self.effective_log_beta)))
 
     @cached_property
     def rows_beyond_draws(self) -> int:
-        """How many rows have a ratio above that of every draw: the draws do not cover them."""
-        return diagnostics.rows_beyond(self._evidence)
+        """How many rows have a larger ratio than every draw: the draws do not cover them."""
+        return diagnostics.rows_beyond_draws(self._problem)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a careful reader would want to know before deploying, in words."""
-        return tuple(diagnostics.doubts(self, self._evidence))
+        return tuple(find_warnings(self, self._problem))
+
+    @property
+    def effective_log_beta(self) -> float:
+        """Log beta, or the nearest finite one with the same policy if the family saturates."""
+        return float(np.clip(self.log_beta, *self._problem.reach(self.log_beta)))
 
     def curve(self, constraint: str | None = None, *, points: int = 256) -> Curve:
-        """Beta and calibrated risk at the breakpoints, thinned to about `points` of them.
+        """Compute beta and calibrated risk at the breakpoints, thinned to about `points` of them.
 
         A loaded calibration has the curve that it was saved with, whatever `points` says.
+
+        Parameters
+        ----------
+        constraint : str, optional
+            The name of a loss; that of the binding constraint by default.
+        points : int, default 256
+            How many points to compute.
+
+        Returns
+        -------
+        Curve
+            The calibrated risk along beta.
+
+        Raises
+        ------
+        ValueError
+            If there is no such constraint, or `points` is less than 2.
+
         """
         if not isinstance(points, int) or points < 2:
-            raise ValueError(f"points must be a whole number of at least 2, got {points!r}")
+            raise ValueError(f"points must be an integer of at least 2, got {points!r}")
         name = self.binding.name if constraint is None else constraint
         saved: dict[str, Curve] = self.__dict__.get("_curves", {})
         if name in saved:
@@ -202,41 +218,99 @@ class Calibration:
         chosen = {each.name: each for each in self.constraints}
         if name not in chosen:
             raise ValueError(f"constraint must be one of {sorted(chosen)}, got {name!r}")
-        log_beta, risk = diagnostics.risk_curve(chosen[name], self._evidence, self.log_beta, points)
-        return Curve(frozen(log_beta), frozen(risk))
+        return risk_curve(self._problem, chosen[name], self.log_beta, points)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk along beta, with alpha, beta and the neighbourhood of beta.
+        """Draw the calibrated risk along beta, with alpha, beta and the neighborhood of beta.
 
-        Draws into the matplotlib axes `ax` or into a figure of its own, which is returned; pyplot
-        is left alone. Needs the extra `plot`.
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
         """
         from tether.report.calibration_plot import plot_calibration
 
         return plot_calibration(self, ax)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, diagnostics included, as plain values."""
-        plain = {name: getattr(self, name) for name in (*_STATED, *_DERIVED)}
-        plain["constraints"] = [asdict(each) for each in self.constraints]
-        for name in ("beta", "exists", "alpha", "bound", "risk", "promise", "promises"):
-            plain[name] = getattr(self, name)
-        plain["log_beta_by_constraint"] = dict(self.log_beta_by_constraint)
-        plain["assumptions"] = summary.ASSUMPTIONS
-        plain["curves"] = {
-            each.name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
-            for each in self.constraints
-            for curve in (self.curve(each.name),)
+    def summary(self) -> str:
+        """Say everything in words: beta, the promise, what they rest on, warnings, assumptions.
+
+        Returns
+        -------
+        str
+            Several lines for a terminal; what printing the calibration shows.
+
+        """
+        return write_summary(self)
+
+    def to_frame(self) -> dict[str, np.ndarray]:
+        """Return the risk curves of all constraints as columns.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Columns `constraint`, `log_beta`, `beta` and `risk`, which any data-frame library takes:
+            ``pandas.DataFrame(found.to_frame())``.
+
+        """
+        curves = {each.name: self.curve(each.name) for each in self.constraints}
+        return {
+            "constraint": np.repeat(list(curves), [len(c.risk) for c in curves.values()]),
+            "log_beta": np.concatenate([curve.log_beta for curve in curves.values()]),
+            "beta": np.concatenate([curve.beta for curve in curves.values()]),
+            "risk": np.concatenate([curve.risk for curve in curves.values()]),
         }
-        return plain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, diagnostics included, as plain values.
+
+        Returns
+        -------
+        dict
+            What `save` writes and `from_dict` reads.
+
+        """
+        return calibration_record.to_content(self)
 
     def save(self, path: str | Path) -> None:
-        """Write everything as JSON."""
+        """Write everything as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to write.
+
+        """
         records.write(path, "calibration", self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; all of it is there except the log itself."""
+        """Read what `save` wrote; all of it is there except the log itself.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to read.
+
+        Returns
+        -------
+        Calibration
+            The saved calibration.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold a complete calibration.
+
+        """
         saved = records.read(path, "calibration")
         try:
             return cls.from_dict(saved)
@@ -245,55 +319,39 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`, whether or not `content` has been JSON in between."""
-        if not isinstance(content, Mapping):
-            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
-        needed = (*_STATED, *_DERIVED, "constraints", "curves")
-        lacking = [name for name in needed if name not in content]
-        if lacking:
-            raise ValueError(f"this is no whole calibration: it lacks {', '.join(lacking)}")
-        saved = records.decode(dict(content))
-        stated = {name: saved[name] for name in _STATED}
-        stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
+        """Make a calibration of what `to_dict` returned, also after a way through JSON.
+
+        Parameters
+        ----------
+        content : mapping
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Calibration
+            The same calibration without its log.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `content` is not a mapping or lacks entries.
+
+        """
+        stated, derived = calibration_record.from_content(content)
         loaded = cls(**stated)
-        loaded.__dict__.update({name: saved[name] for name in _DERIVED})
-        for name in ("warnings", "relative_weights"):
-            loaded.__dict__[name] = tuple(saved[name])
-        loaded.__dict__["_curves"] = {
-            name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
-            for name, curve in saved["curves"].items()
-        }
+        loaded.__dict__.update(derived)
         return loaded
 
     def __str__(self) -> str:
-        return summary.of_calibration(self)
+        return self.summary()
 
     @property
-    def _evidence(self) -> Weights:
-        if self._weights is None:
-            raise RuntimeError("this was not saved with the calibration and the log is not at hand")
-        return self._weights
+    def _problem(self) -> Problem:
+        if self._stored_problem is None:
+            raise RuntimeError("this was not saved with the calibration, and the log is not here")
+        return self._stored_problem
 
     @cached_property
     def _shares(self) -> tuple[Floats, float]:
         """The weights at beta, which several diagnostics read."""
-        return self._evidence.shares(self.reached)
-
-    @property
-    def reached(self) -> float:
-        """Log beta, or the nearest finite one with the same policy if the family settles."""
-        return float(np.clip(self.log_beta, *self._evidence.reach(self.log_beta)))
-
-
-_STATED = ("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual")
-_DERIVED = (
-    "risks",
-    "stability",
-    "smoothness",
-    "effective_sample_size",
-    "max_weight",
-    "relative_weights",
-    "acceptance",
-    "rows_beyond_draws",
-    "warnings",
-)
+        return self._problem.shares(self.effective_log_beta)

@@ -2,7 +2,7 @@
 
 ψ sums min(free, β·capped) over the draws of a context. While beta stays in a window, a draw whose
 ratio lies outside the window is capped throughout or not at all, so only the draws inside are
-looked at again. Draws whose numbers leave the range of floating point are summed from logs.
+looked at again. ContextDraws whose numbers leave the range of floating point are summed from logs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats
-from tether.control.context_draws import Draws, refuse_empty
+from tether.control.context_draws import ContextDraws, refuse_empty
 from tether.control.families import Clip
 
 FARTHEST = 200.0
@@ -44,7 +44,7 @@ class Window:
 class ClipNormalizer:
     """ψ(β, x) of every context, by windows; the window last used is kept, for the next beta."""
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: ContextDraws) -> None:
         self.draws = draws
         free, capped = draws.log_optimized - draws.log_mass, draws.log_safe - draws.log_mass
         self.plain = not (_far(free) or _far(capped))

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats
-from tether.control.families import Family
+from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
-PLAIN = 700.0
+SAFE_LOG_SUM = 700.0
 """Sums with a log within this of zero lost nothing to the range of floating point."""
-CLEARLY = 6.0
+CLEAR_EXCESS = 6.0
 """How many standard errors past one make a normalizer impossible rather than unlucky."""
 
 
 @dataclass(frozen=True)
-class Draws:
+class ContextDraws:
     """Actions grouped by context: draw j counts kernel_j / e^log_mass_j towards its normalizer.
 
     `start` says where each context begins; `row` says which context each row of the log is in.
@@ -49,7 +49,7 @@ class Draws:
     @classmethod
     def of_tables(
         cls, log_safe_all: Floats, log_optimized_all: Floats, log_mix_all: Floats | None = None
-    ) -> Draws:
+    ) -> ContextDraws:
         """Every action of a finite set, in a context a row: normalizers are sums, not estimates."""
         rows, actions = log_safe_all.shape
         safe = log_safe_all.ravel()
@@ -86,7 +86,7 @@ class Draws:
         return density - self.log_mix
 
 
-def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
+def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
     """The draws a calibration uses: the tables, else the proposals, else the log's own rows.
 
     Raises where a context of the log has no draws, and where the log has contexts that the
@@ -95,7 +95,7 @@ def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
     if log.log_safe_all is not None and log.log_optimized_all is not None:
         if proposals is not None:
             raise ValueError("proposals are not needed beside log_safe_all: the tables are exact")
-        return Draws.of_tables(log.log_safe_all, log.log_optimized_all, log.log_mix_all)
+        return ContextDraws.of_tables(log.log_safe_all, log.log_optimized_all, log.log_mix_all)
     if proposals is not None:
         return _from_proposals(log, proposals)
     if log.context is not None:
@@ -104,7 +104,7 @@ def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
             "(or log_safe_all and log_optimized_all for a finite action set)"
         )
     mix = log.log_safe if log.log_mix is None else log.log_mix
-    return Draws(
+    return ContextDraws(
         log.log_safe,
         log.log_optimized,
         mix,
@@ -114,7 +114,7 @@ def gather_draws(log: Log, proposals: Proposals | None) -> Draws:
     )
 
 
-def _from_proposals(log: Log, proposals: Proposals) -> Draws:
+def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
     if (log.context is None) != (proposals.context is None):
         present, lacking = ("log", "proposals")
         if log.context is None:
@@ -149,7 +149,9 @@ def _from_proposals(log: Log, proposals: Proposals) -> Draws:
         np.logical_or.reduceat(from_safe, start).all()
         and np.logical_or.reduceat(~from_safe, start).all()
     )
-    return Draws(safe, optimized, _nowhere_zero(mix, safe), mass, start=start, row=row, both=both)
+    return ContextDraws(
+        safe, optimized, _nowhere_zero(mix, safe), mass, start=start, row=row, both=both
+    )
 
 
 def _log_mass(
@@ -180,7 +182,7 @@ def _log_sums(values: Floats, start: NDArray[np.int64], size: NDArray[np.int64])
     """Log of the sum of exponentials in each group; exact whatever the range of the values."""
     with np.errstate(divide="ignore", over="ignore"):
         sums = np.log(np.add.reduceat(np.exp(values), start))
-    if (np.abs(sums) < PLAIN).all():
+    if (np.abs(sums) < SAFE_LOG_SUM).all():
         return np.asarray(sums)
     top = np.maximum.reduceat(values, start)
     refuse_empty(top)
@@ -197,7 +199,7 @@ def refuse_empty(log_psi: Floats) -> None:
         )
 
 
-def check_normalizer(draws: Draws) -> None:
+def check_normalizer(draws: ContextDraws) -> None:
     """Refuse draws that cannot come from the policies whose log-probabilities they carry.
 
     The integral of the optimized density over what the safe policy can do is at most one. An
@@ -209,7 +211,7 @@ def check_normalizer(draws: Draws) -> None:
         mean, deviation = float(parts.mean()), float(parts.std())
     # A few draws may agree by chance: their own deviation is not trusted below one.
     error = max(deviation, 1.0) / np.sqrt(len(parts))
-    if np.isinf(mean) or mean > 1 + CLEARLY * error:
+    if np.isinf(mean) or mean > 1 + CLEAR_EXCESS * error:
         raise ValueError(
             f"the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the "
             f"proposals were not drawn from the policies whose log-probabilities they carry"

@@ -1,208 +1,222 @@
-"""Families: how beta turns a safe and an optimized policy into one tethered policy.
-
-A family states the density of its tethered policy, what its normalizer is the integral of, how
-much a sampler pays for one action, and how smooth it is: with smoothness K, log density moves by
-at most K times the change of log beta, at every action. The guarantee rests on that number.
-"""
+"""The families of the package: clip, mix and budgeted clip."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, final, runtime_checkable
+from typing import ClassVar, final
 
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.family import Family, limit_density
 
 
-@runtime_checkable
-class Family(Protocol):
-    """What calibration and sampling ask of a family; any object with these members is one.
+class _ClipKernel(Family):
+    """What clip and budgeted clip share: the kernel min(optimized, β·safe)."""
 
-    All densities are logs, all functions broadcast, and `log_beta` is one number: −inf gives the
-    safe policy, +inf the optimized one. `log_psi` is the log of the integral of `log_kernel`.
-    """
-
-    @property
-    def name(self) -> str:
-        """The word by which errors, results and the command line call it."""
-        ...
-
-    @property
-    def smoothness(self) -> float | None:
-        """K; None asks for it to be measured."""
-        ...
-
-    @property
-    def normalized(self) -> bool:
-        """Whether the kernel already integrates to one, so that no normalizer is needed."""
-        ...
-
-    @property
-    def saturates(self) -> bool:
-        """Whether the policy stops changing once beta leaves the range of the ratios and of 1."""
-        ...
-
-    def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-        """Log of the function whose integral over actions is the normalizer ψ."""
-        ...
-
-    def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Any
-    ) -> Floats:
-        """Log-density of the tethered policy."""
-        ...
-
-    def log_acceptance(self, log_beta: float, log_psi: Any) -> Any:
-        """Log of the share of draws that a sampler keeps; NaN where it is not known."""
-        ...
-
-    def log_ratio_bound(self, log_beta: float, log_psi: Any) -> Any:
-        """Log of a bound on tethered density over safe density; +inf where there is none."""
-        ...
-
-
-@final
-@dataclass(frozen=True)
-class Clip:
-    """min(optimized, β·safe) / ψ(β): no action becomes more than β/ψ times likelier than before.
-
-    Its smoothness is 1, whatever the policies are. Proposing from the safe policy below β = 1 and
-    from the optimized one above it, a sampler keeps a share ψ / min(β, 1) of its draws.
-    """
-
-    name: ClassVar[str] = "clip"
-    smoothness: ClassVar[float | None] = 1.0
-    normalized: ClassVar[bool] = False
     saturates: ClassVar[bool] = True
+    clips: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """The smaller of the two log-densities, the safe one raised by log beta."""
         return np.minimum(log_optimized, log_safe + log_beta)
 
-    def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Any
-    ) -> Floats:
-        """The kernel over its integral."""
-        if np.isinf(log_beta):
-            return _limit(log_safe, log_optimized, log_beta)
-        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
-
-    def log_acceptance(self, log_beta: float, log_psi: Any) -> Any:
+    def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
         """ψ / min(β, 1), at most one."""
         if np.isinf(log_beta):
             return np.zeros_like(log_psi)
         return np.minimum(log_psi - min(log_beta, 0.0), 0.0)
 
-    def log_ratio_bound(self, log_beta: float, log_psi: Any) -> Any:
-        """β / ψ."""
-        return log_beta - np.asarray(log_psi)
+    def log_ratio_bounds(
+        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
+    ) -> tuple[Floats, Floats]:
+        """Bounds from the monotone numerator min(ρ, β) and the monotone ψ(β)."""
+        lower = np.minimum(log_ratio, left) - log_psi(right)
+        upper = np.minimum(log_ratio, right) - log_psi(left)
+        return _quotient_bounds(lower, upper, right - left)
+
+    def optimized_share(self, log_beta: float) -> float:
+        """All proposals from the safe policy below β = 1, all from the optimized one above."""
+        return 0.0 if log_beta < 0 else 1.0
+
+    def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
+        """min(1, ρ/β) for proposals of the safe policy, min(1, β/ρ) for the optimized one's."""
+        excess = log_ratio - log_beta
+        return np.minimum(excess if log_beta < 0 else -excess, 0.0)
 
 
 @final
 @dataclass(frozen=True)
-class Mix:
-    """(safe + β·optimized) / (1 + β): a share β/(1+β) of the traffic goes to the optimized policy.
+class Clip(_ClipKernel):
+    """The density min(optimized, β·safe) / ψ(β): no action becomes over β/ψ times likelier.
 
-    Its smoothness is 1, it needs no normalizer, and one draw always suffices. Its ratio to the
-    safe policy has no bound that holds before one sees the optimized policy's ratios.
+    Its smoothness is 1, whatever the policies are. Proposing from the safe policy below β = 1 and
+    from the optimized one above it, a sampler accepts a share ψ / min(β, 1) of its proposals.
+
+    Examples
+    --------
+    >>> Clip().log_density(np.log([0.5]), np.log([0.9]), 0.0, np.log(0.8)).round(3)
+    array([-0.47])
+
+    """
+
+    name: ClassVar[str] = "clip"
+    smoothness: ClassVar[float | None] = 1.0
+
+    def log_density(
+        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
+    ) -> Floats:
+        """The kernel over its integral."""
+        if np.isinf(log_beta):
+            return limit_density(log_safe, log_optimized, log_beta)
+        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
+
+
+@final
+@dataclass(frozen=True)
+class Mix(Family):
+    """The density (safe + β·optimized) / (1 + β): a share β/(1+β) of actions is the optimized's.
+
+    Its smoothness is 1, it needs no normalizing constant, and one draw always suffices. Its ratio
+    to the safe policy has no bound that holds before the optimized policy's ratios are seen.
+
+    Examples
+    --------
+    >>> Mix().optimized_share(np.log(3.0))
+    0.75
+
     """
 
     name: ClassVar[str] = "mix"
     smoothness: ClassVar[float | None] = 1.0
     normalized: ClassVar[bool] = True
-    saturates: ClassVar[bool] = False
+    single_draw: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """The density itself."""
         return self.log_density(log_safe, log_optimized, log_beta, 0.0)
 
     def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Any
+        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
         """The log of a weighted average of the two densities."""
         if np.isinf(log_beta):
-            return _limit(log_safe, log_optimized, log_beta)
+            return limit_density(log_safe, log_optimized, log_beta)
         mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
         return np.asarray(mixed, dtype=np.float64)
 
-    def log_acceptance(self, log_beta: float, log_psi: Any) -> Any:
-        """Every draw is kept."""
+    def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
+        """Every draw is accepted."""
         return np.zeros_like(log_psi)
 
-    def log_ratio_bound(self, log_beta: float, log_psi: Any) -> Any:
-        """None: the optimized policy may be any number of times likelier than the safe one."""
-        return np.full_like(log_psi, np.inf)
+    def log_ratio_bounds(
+        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
+    ) -> tuple[Floats, Floats]:
+        """Bounds from the monotone numerator 1 + β·ρ and the monotone denominator 1 + β."""
+        lower = np.logaddexp(0.0, log_ratio + left) - np.logaddexp(0.0, right)
+        upper = np.logaddexp(0.0, log_ratio + right) - np.logaddexp(0.0, left)
+        return _quotient_bounds(lower, upper, right - left)
+
+    def optimized_share(self, log_beta: float) -> float:
+        """β / (1 + β)."""
+        return float(np.exp(-np.logaddexp(0.0, -log_beta)))
+
+    def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
+        """Every draw is accepted."""
+        return np.zeros_like(log_ratio)
 
 
 @final
 @dataclass(frozen=True)
-class BudgetedClip:
-    """Clip under a latency limit: after `draws` rejected draws the safe policy's action is taken.
+class BudgetedClip(_ClipKernel):
+    """Clip under a latency limit: after `max_draws` rejected proposals the safe policy acts.
 
-    With p the share of draws that clip keeps, the deployed density is c·clip + (1 − c)·safe where
-    c = 1 − (1 − p)^draws. Calibrating this family rather than clip keeps the promise honest when
-    the sampler gives up. Its smoothness has no constant and is measured.
+    With p the acceptance rate of clip, the deployed density is c·clip + (1 − c)·safe where
+    c = 1 − (1 − p)^max_draws. Calibrating this family rather than clip keeps the promise honest
+    when the sampler gives up. Its smoothness has no constant and is measured.
+
+    Parameters
+    ----------
+    max_draws : int, default 16
+        The most proposals for one action.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `max_draws` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> BudgetedClip(4).name
+    'budgeted_clip(4)'
+
     """
 
-    draws: int = 16
-    smoothness: ClassVar[float | None] = None
-    normalized: ClassVar[bool] = False
-    saturates: ClassVar[bool] = True
+    max_draws: int = 16
 
     def __post_init__(self) -> None:
-        if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)):
-            raise TypeError(f"draws must be a whole number, got {self.draws!r}")
-        if self.draws < 1:
-            raise ValueError(f"draws must be at least 1, got {self.draws!r}")
+        if isinstance(self.max_draws, bool) or not isinstance(self.max_draws, (int, np.integer)):
+            raise TypeError(f"max_draws must be an integer, got {self.max_draws!r}")
+        if self.max_draws < 1:
+            raise ValueError(f"max_draws must be at least 1, got {self.max_draws!r}")
 
     @property
     def name(self) -> str:
         """The family and its budget."""
-        return f"budgeted_clip({self.draws})"
-
-    def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-        """The clip kernel: ψ is clip's normalizer."""
-        return Clip().log_kernel(log_safe, log_optimized, log_beta)
+        return f"budgeted_clip({self.max_draws})"
 
     def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Any
+        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
         """The log of c·clip + (1 − c)·safe."""
         if np.isinf(log_beta):
-            return _limit(log_safe, log_optimized, log_beta)
+            return limit_density(log_safe, log_optimized, log_beta)
         clipped = Clip().log_density(log_safe, log_optimized, log_beta, log_psi)
-        return self.blend(clipped, log_safe, self.log_fallback(log_beta, log_psi))
+        return _with_fallback(clipped, log_safe, self.log_fallback(log_beta, np.asarray(log_psi)))
 
-    @staticmethod
-    def blend(log_clip: Floats, log_safe: Floats | float, log_given_up: Any) -> Floats:
-        """The log of c·clip + (1 − c)·safe, given the log of 1 − c."""
+    def log_fallback(self, log_beta: float, log_psi: Floats) -> Floats:
+        """Log of (1 − p)^max_draws, the share of actions that the safe policy takes in the end.
+
+        Parameters
+        ----------
+        log_beta : float
+            The control parameter.
+        log_psi : ndarray of float
+            Log of the normalizing constant of clip in each context.
+
+        Returns
+        -------
+        ndarray of float
+            The log share in each context.
+
+        """
         with np.errstate(divide="ignore"):
-            log_kept = np.log(-np.expm1(log_given_up))
-        return np.asarray(np.logaddexp(log_kept + log_clip, log_given_up + log_safe))
+            rejected = np.log1p(-np.exp(self.log_acceptance(log_beta, log_psi)))
+        return np.asarray(self.max_draws * rejected)
 
-    def log_fallback(self, log_beta: float, log_psi: Any) -> Any:
-        """Log of (1 − p)^draws, the share of actions that the safe policy takes in the end."""
-        log_accepted = self.log_acceptance(log_beta, log_psi)
-        with np.errstate(divide="ignore"):
-            return self.draws * np.log1p(-np.exp(log_accepted))
-
-    def log_acceptance(self, log_beta: float, log_psi: Any) -> Any:
-        """As for clip."""
-        return Clip().log_acceptance(log_beta, log_psi)
-
-    def log_ratio_bound(self, log_beta: float, log_psi: Any) -> Any:
-        """c·β/ψ + (1 − c)."""
-        clipped = Clip().log_ratio_bound(log_beta, log_psi)
-        return self.blend(clipped, 0.0, self.log_fallback(log_beta, log_psi))
+    def log_ratio_bounds(
+        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
+    ) -> tuple[Floats, Floats]:
+        """Clip's bounds mixed with 1 by a share that is monotone on either side of β = 1."""
+        low, high = super().log_ratio_bounds(log_ratio, left, right, log_psi)
+        ends = [self.log_fallback(left, log_psi(left)), self.log_fallback(right, log_psi(right))]
+        if left < 0 < right:  # the acceptance rate falls until β = 1 and rises from there
+            ends.append(self.log_fallback(0.0, log_psi(0.0)))
+        least: Floats = np.minimum.reduce(ends)
+        most: Floats = np.maximum.reduce(ends)
+        return (
+            _with_fallback(low, 0.0, np.where(low < 0, least, most)),
+            _with_fallback(high, 0.0, np.where(high > 0, least, most)),
+        )
 
 
 def find_family(family: str | Family) -> Family:
-    """The family a user named, or the object that the user brought.
+    """Return the family that a user named, or the object that the user brought.
 
     >>> find_family("clip"), find_family("budgeted_clip(4)")
-    (Clip(), BudgetedClip(draws=4))
+    (Clip(), BudgetedClip(max_draws=4))
     """
     if isinstance(family, str):
         named: dict[str, Family] = {"clip": Clip(), "mix": Mix(), "budgeted_clip": BudgetedClip()}
@@ -212,21 +226,29 @@ def find_family(family: str | Family) -> Family:
             return BudgetedClip(int(budgeted[1]))
         raise ValueError(
             f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)') "
-            f"or an object with the members of tether.Family, got {family!r}"
+            f"or an object derived from tether.Family, got {family!r}"
         )
     if isinstance(family, type):
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
-        members = ("name", "smoothness", "normalized", "saturates", "log_kernel", "log_density")
-        members += ("log_acceptance", "log_ratio_bound")
-        lacking = [member for member in members if not hasattr(family, member)]
-        raise TypeError(f"family {family!r} lacks {', '.join(lacking)} (see tether.Family)")
+        raise TypeError(f"family must be derived from tether.Family, got {family!r}")
+    if not isinstance(getattr(family, "name", None), str):
+        raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
     return family
 
 
-def _limit(log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-    """The policy at a beta of zero or infinity; it never acts where the safe policy does not."""
-    log_safe, log_optimized = np.broadcast_arrays(log_safe, log_optimized)
-    if log_beta < 0:
-        return np.array(log_safe)
-    return np.where(np.isneginf(log_safe), -np.inf, log_optimized)
+def _quotient_bounds(lower: Floats, upper: Floats, width: float) -> tuple[Floats, Floats]:
+    """Bounds on numerator/denominator where both rise with beta, and fall when divided by it.
+
+    Between two betas a factor e^width apart the quotient is at most `upper` (numerator right over
+    denominator left) and at most e^width times `lower` (the mirror image), and likewise from below.
+    Where nothing changes the bounds meet, so a plateau of any length is certified at once.
+    """
+    return np.maximum(lower, upper - width), np.minimum(upper, lower + width)
+
+
+def _with_fallback(log_clip: Floats, log_safe: Floats | float, log_fallback: Floats) -> Floats:
+    """The log of c·clip + (1 − c)·safe, given the log of 1 − c."""
+    with np.errstate(divide="ignore"):
+        log_kept = np.log(-np.expm1(log_fallback))
+    return np.asarray(np.logaddexp(log_kept + log_clip, log_fallback + log_safe))

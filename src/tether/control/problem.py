@@ -1,84 +1,99 @@
-"""Weights: how much each row of the log counts for the tethered policy at a given beta.
+"""The problem of a calibration: how much each row counts for the tethered policy at every beta.
 
-Row i weighs w_i(β) = tethered density / density of the mixture that produced the log. The test
-point, the action not yet taken, is given the largest weight it could have. All in logs.
+Row i has the importance weight w_i(β) = tethered density / density of the mixture that produced the
+log. The test point, the action not yet taken, has the largest weight it could have. With loss l_i,
+worst loss B and tolerance α, the calibrated risk is at most α exactly when sums compare:
+
+    (Σ l_i·w_i + B·w) / (Σ w_i + w) ≤ α    ⟺    Σ (l_i − α)·w_i + (B − α)·w ≤ 0.
+
+The largest beta that passes is found by one of three solvers, chosen here and nowhere else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether._core.types import Floats
 from tether.control.clip_normalizer import ClipNormalizer
-from tether.control.context_draws import Draws
-from tether.control.families import BudgetedClip, Clip, Family, Mix
+from tether.control.constraint import Constraint
+from tether.control.context_draws import ContextDraws, check_normalizer, gather_draws
+from tether.control.families import Clip, Mix
+from tether.control.family import Family
 from tether.control.log import Log
-from tether.control.solvers.segments import WIDEST
+from tether.control.proposals import Proposals
+from tether.control.solvers import clip, mix, search
+from tether.control.solvers.segments import fits_one_scale
+from tether.control.test_weight import Candidates, TestWeight, find_test_weight
 
-REMEMBERED = 64
-"""How many betas' normalizers are kept while the search goes back and forth."""
-UNCERTIFIED = 257
-"""How many ratios, and as many even steps, a search without a certificate begins with."""
-UNSETTLED = 30.0
-"""How far past the ratios a family that never settles is followed, in log beta."""
+KEPT_NORMALIZERS = 64
+"""How many betas' normalizers are kept while a search goes back and forth."""
+SEARCH_MARGIN = 30.0
+"""How far past the ratios a family that does not saturate is followed, in log beta."""
+SHARE_TOLERANCE = 1e-6
+"""How far, in logs, a mixture may be below the safe policy's share of it."""
+
+
+class Solver(Protocol):
+    """A way to solve the condition for beta; the modules of `tether.control.solvers` are such."""
+
+    def largest(self, problem: Problem, constraint: Constraint) -> float:
+        """Log of the largest beta that a constraint allows; −inf where it allows none."""
+        ...
+
+    def leave_one_out(self, problem: Problem, constraint: Constraint) -> Floats:
+        """The same without each row of the log in turn."""
+        ...
+
+    def risks(self, problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
+        """The calibrated risk at many betas, in increasing order."""
+        ...
 
 
 @dataclass(frozen=True)
-class Atoms:
-    """Draws that may be the heaviest: log ratio, log of safe over mixture density, and context."""
-
-    ratio: Floats
-    base: Floats
-    context: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A log, the draws that go with it, a family, and how the test point is weighed.
-
-    `test_weight` is "empirical" (the largest weight among the draws), "analytic" (a bound that no
-    draw can exceed) or a number (the user's own bound).
-    """
+class Problem:
+    """A log, its draws, a family and a test weight, which fit together."""
 
     log: Log
-    draws: Draws
+    draws: ContextDraws
     family: Family
-    test_weight: str | float
-    drawn: bool
+    test_weight: TestWeight
+    has_draws: bool
     """Whether the draws were given, rather than borrowed from the log's own rows."""
 
-    @property
-    def exact(self) -> bool:
-        """Whether the condition has a closed form in beta: mix, and clip without contexts."""
-        if isinstance(self.family, Mix) or (
-            isinstance(self.family, Clip) and not self.log.contextual
-        ):
-            return self._on_one_scale
-        return False
-
     @cached_property
-    def _on_one_scale(self) -> bool:
-        """Whether the amounts of `Constraint.terms` fit one range of plain numbers."""
-        if self.log.log_mix is None and isinstance(self.test_weight, str):
-            return True
-        scales = [np.zeros(1) if self.log.log_mix is None else self.log.log_safe - self.log_mix]
-        possible = self.draws.log_safe > -np.inf
-        scales.append((self.draws.log_safe - self.draws.log_mix)[possible])
-        if not isinstance(self.test_weight, str):
-            scales.append((self.draws.log_safe - self.draws.log_mass)[possible])
-        highest, lowest = max(part.max() for part in scales), min(part.min() for part in scales)
-        return bool(highest - lowest < WIDEST)
+    def solver(self) -> Solver:
+        """Exact for mix, and for clip without contexts; a certified search for everything else."""
+        if isinstance(self.family, Mix) and fits_one_scale(self):
+            return mix
+        if isinstance(self.family, Clip) and not self.log.contextual and fits_one_scale(self):
+            return clip
+        return search
 
     @property
     def log_mix(self) -> Floats:
         """Log-density of the policies that produced the rows."""
         return self.log.log_safe if self.log.log_mix is None else self.log.log_mix
 
-    def at(self, log_beta: float) -> tuple[Floats, float]:
+    @cached_property
+    def log_ratio(self) -> Floats:
+        """Log optimized over safe density at every row."""
+        return np.asarray(self.log.log_optimized - self.log.log_safe)
+
+    @cached_property
+    def log_base(self) -> Floats | float:
+        """Log of safe over mixture density at every row."""
+        return 0.0 if self.log.log_mix is None else self.log.log_safe - self.log.log_mix
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The points among which the test weight is found."""
+        return self.test_weight.candidates(self)
+
+    def log_weights(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
         log_psi = self.log_psi(log_beta)
         rows = self.family.log_density(
@@ -87,29 +102,35 @@ class Weights:
             log_beta,
             log_psi if len(log_psi) == 1 else log_psi[self.draws.row],
         )
-        return rows - self.log_mix, self._test(log_beta, log_psi)
+        return rows - self.log_mix, self.test_weight.log_weight(self, log_beta, log_psi)
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
-        """The weights of the rows and of the test point as shares of one."""
-        rows, test = self.at(log_beta)
+        """The weights of the rows and of the test point, scaled to sum to one."""
+        rows, test = self.log_weights(log_beta)
         top = max(rows.max(), test)
-        if top == -np.inf:  # no row and no draw is possible: nothing but the worst case is left
+        if top == -np.inf:  # no row and no draw is possible: only the worst case is left
             return np.zeros(len(rows)), 1.0
-        share, last = np.exp(rows - top), float(np.exp(test - top))
-        total = share.sum() + last
+        share, test_share = np.exp(rows - top), float(np.exp(test - top))
+        total = share.sum() + test_share
         share /= total
-        return share, last / total
+        return share, test_share / total
+
+    def risk(self, constraint: Constraint, log_beta: float) -> float:
+        """The calibrated risk of the tethered policy at one beta."""
+        share, test_share = self.shares(log_beta)
+        loss = self.log.loss[constraint.name]
+        return float((loss * share).sum() + constraint.bound * test_share)
 
     def log_acceptance(self, log_beta: float) -> float:
-        """Log of the share of a sampler's draws that it keeps, over all contexts of the log."""
+        """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
         per_context = self.family.log_acceptance(log_beta, self.log_psi(log_beta))
         log_draws = -np.asarray(per_context)[self.draws.row]
-        with np.errstate(invalid="ignore"):  # a family may answer nan
+        with np.errstate(invalid="ignore"):  # a family may answer NaN
             return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """The smallest and the largest log ratio that rows and draws have."""
+        """The smallest and the largest log ratio of rows and draws."""
         lo, hi = np.inf, -np.inf
         for part in (self.log, self.draws):
             with np.errstate(invalid="ignore"):
@@ -122,86 +143,104 @@ class Weights:
     def reach(self, log_beta: float = 0.0) -> tuple[float, float]:
         """The log betas between which the tethered policy changes, as far as the data can tell.
 
-        A finite `log_beta` is always within reach; a family that never settles reaches everything.
+        A finite `log_beta` is always within; a family that does not saturate has no such range.
         """
         lo, hi = self.span
         if not self.family.saturates:
             return -np.inf, np.inf
-        seen = log_beta if np.isfinite(log_beta) else 0.0
-        return min(lo, seen, 0.0), max(hi, seen, 0.0)
+        included = log_beta if np.isfinite(log_beta) else 0.0
+        return min(lo, included, 0.0), max(hi, included, 0.0)
 
-    def searched(self) -> tuple[float, float]:
+    def search_range(self) -> tuple[float, float]:
         """The log betas among which to look for the largest that passes."""
         lo, hi = self.span
-        return self.reach() if self.family.saturates else (lo - UNSETTLED, hi + UNSETTLED)
-
-    @property
-    def certified(self) -> bool:
-        """Whether the search can vouch for the betas between those it looks at."""
-        return isinstance(self.family, BudgetedClip) or self.family.smoothness is not None
-
-    def points(self, lo: float, hi: float) -> list[float]:
-        """Where the search begins: the ends, and ratios in between where it has no certificate."""
-        if self.certified:
-            return [lo, hi]
-        with np.errstate(invalid="ignore"):
-            ratio = np.append(self.ratio, self.draws.log_optimized - self.draws.log_safe)
-        ratio = np.sort(ratio[np.isfinite(ratio)])
-        picked = ratio[np.linspace(0, len(ratio) - 1, UNCERTIFIED).astype(int)]
-        even = np.linspace(lo, hi, UNCERTIFIED)
-        return [float(t) for t in np.unique(np.concatenate((picked, even))) if lo <= t <= hi]
-
-    def log_draws(self, log_beta: float) -> Floats:
-        """The log-weight of every draw."""
-        return self.draws.log_weight(self.family, log_beta, self.log_psi(log_beta))
+        return self.reach() if self.family.saturates else (lo - SEARCH_MARGIN, hi + SEARCH_MARGIN)
 
     def log_psi(self, log_beta: float) -> Floats:
-        """The log-normalizer of every context."""
+        """Log of the normalizing constant of every context."""
         if self.family.normalized or np.isinf(log_beta):
             return np.zeros(len(self.draws.start))
-        if not isinstance(self.family, (Clip, BudgetedClip)):
+        if not self.family.clips:
             return self.draws.log_psi(self.family, log_beta)
-        if log_beta not in self._psi:
-            while len(self._psi) >= REMEMBERED:
-                self._psi.pop(next(iter(self._psi)))
-            self._psi[log_beta] = self._normalizer.log_psi(log_beta)
-        return self._psi[log_beta]
+        if log_beta not in self._log_psi:
+            while len(self._log_psi) >= KEPT_NORMALIZERS:
+                self._log_psi.pop(next(iter(self._log_psi)))
+            self._log_psi[log_beta] = self._clip_normalizer.log_psi(log_beta)
+        return self._log_psi[log_beta]
 
     @cached_property
-    def ratio(self) -> Floats:
-        """The log ratio of every row."""
-        return np.asarray(self.log.log_optimized - self.log.log_safe)
-
-    @cached_property
-    def base(self) -> Floats | float:
-        """Log of safe over mixture density at every row."""
-        return 0.0 if self.log.log_mix is None else self.log.log_safe - self.log.log_mix
-
-    @cached_property
-    def atoms(self) -> Atoms:
-        """Draws that may be the heaviest: one a context, if the mixture is the safe policy."""
-        draws = self.draws
-        possible = np.flatnonzero(draws.log_safe > -np.inf)
-        ratio = draws.log_optimized[possible] - draws.log_safe[possible]
-        context = np.repeat(np.arange(len(draws.start)), draws.size)[possible]
-        if self.log.log_mix is not None:
-            return Atoms(ratio, draws.log_safe[possible] - draws.log_mix[possible], context)
-        contexts, start = np.unique(context, return_index=True)
-        highest = np.maximum.reduceat(ratio, start)
-        return Atoms(highest, np.zeros(len(contexts)), contexts)
-
-    @cached_property
-    def _normalizer(self) -> ClipNormalizer:
+    def _clip_normalizer(self) -> ClipNormalizer:
         return ClipNormalizer(self.draws)
 
     @cached_property
-    def _psi(self) -> dict[float, Floats]:
+    def _log_psi(self) -> dict[float, Floats]:
         return {}
 
-    def _test(self, log_beta: float, log_psi: Floats) -> float:
-        if self.test_weight == "empirical":
-            return float(self.draws.log_weight(self.family, log_beta, log_psi).max())
-        if self.test_weight == "analytic":
-            bound = self.family.log_ratio_bound(log_beta, log_psi)
-            return float(np.max(bound) - np.log(self.log.safe_share or 1.0))
-        return float(np.log(self.test_weight))
+
+def pose(
+    log: Log, proposals: Proposals | None, family: Family, test_weight: str | float
+) -> Problem:
+    """Bring log, proposals, family and test weight together, or say why they do not fit."""
+    if not isinstance(log, Log):
+        raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
+    if proposals is not None and not isinstance(proposals, Proposals):
+        raise TypeError(f"proposals must be tether.Proposals, got {type(proposals).__name__}")
+    has_draws = proposals is not None or log.log_safe_all is not None
+    weight = find_test_weight(test_weight, log, family, has_draws=has_draws)
+    if proposals is not None and (log.log_mix is None) != (proposals.log_mix is None):
+        present, lacking = ("log", "proposals") if log.log_mix is not None else ("proposals", "log")
+        raise ValueError(
+            f"the {present} has log_mix but the {lacking} has none: rows and draws need "
+            f"weights against the same mixture"
+        )
+    if family.normalized and log.context is not None and not has_draws:
+        draws = _without_draws(log)
+    else:
+        draws = gather_draws(log, proposals)
+    if proposals is not None:
+        check_normalizer(draws)
+    _check_support(draws, family)
+    _check_draws(log, draws)
+    return Problem(log, draws, family, weight, has_draws)
+
+
+def _without_draws(log: Log) -> ContextDraws:
+    """Placeholders for a family that needs no normalizer, when nothing else needs draws."""
+    mixture = log.log_safe if log.log_mix is None else log.log_mix
+    rows = np.arange(len(log))
+    return ContextDraws(log.log_safe, log.log_optimized, mixture, mixture, start=rows, row=rows)
+
+
+def _check_support(draws: ContextDraws, family: Family) -> None:
+    """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
+    outside = np.isneginf(draws.log_safe)
+    if not outside.any():
+        return
+    reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
+    if reached[0] > -np.inf and (draws.log_optimized[outside] > -np.inf).any():
+        where = int(np.argmax(outside & (draws.log_optimized > -np.inf)))
+        raise ValueError(
+            f"family {family.name!r} needs a safe policy that can take every action of the "
+            f"optimized one (absolute continuity), but draw {where} has log_safe −inf; restrict "
+            f"the optimized policy to actions of the safe one, or use family 'clip'"
+        )
+
+
+def _check_draws(log: Log, draws: ContextDraws) -> None:
+    """Refuse draws that have no weight, or an infinite one."""
+    if draws.lost.any():
+        where = int(np.argmax(draws.lost))
+        raise ValueError(
+            f"draw {where} has log_mix −inf and a finite log_safe: the safe policy is part of the "
+            f"mixture, so the mixture can take every action of the safe policy"
+        )
+    if not (np.minimum(draws.log_safe, draws.log_optimized) > -np.inf).any():
+        raise ValueError("no draw is possible under both policies: there is nothing to weight")
+    if log.log_mix is not None and log.safe_share is not None:
+        short = draws.log_mix < draws.log_safe + np.log(log.safe_share) - SHARE_TOLERANCE
+        if short.any():
+            where = int(np.argmax(short))
+            raise ValueError(
+                f"draw {where} has log_mix {draws.log_mix[where]:g}, below log_safe + "
+                f"log(safe_share) = {draws.log_safe[where] + np.log(log.safe_share):g}"
+            )

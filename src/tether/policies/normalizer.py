@@ -10,8 +10,8 @@ import numpy as np
 from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Floats
-from tether.control.context_draws import Draws, check_normalizer, refuse_empty
-from tether.control.families import BudgetedClip, Clip, Family
+from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
+from tether.control.family import Family
 from tether.sampling.policy_pair import Pair
 
 ENOUGH = 30
@@ -40,7 +40,7 @@ def exact_normalizer(
 ) -> Normalizer:
     """ψ as the sum over finitely many actions."""
     log_safe_all, log_optimized_all = np.broadcast_arrays(log_safe_all, log_optimized_all)
-    draws = Draws.of_tables(log_safe_all, log_optimized_all)
+    draws = ContextDraws.of_tables(log_safe_all, log_optimized_all)
     return Normalizer(draws.log_psi(family, log_beta), np.zeros(len(log_safe_all)))
 
 
@@ -69,9 +69,11 @@ def estimated_normalizer(
         policy_calls.reached(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     start, every = np.arange(0, safe.size, 2 * draws), np.arange(rows)
-    flat = Draws(safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every)
+    flat = ContextDraws(
+        safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every
+    )
     check_normalizer(flat)
-    if isinstance(family, (Clip, BudgetedClip)):
+    if family.clips:
         return clipped_normalizer(safe, optimized, log_beta)
     log_psi = flat.log_psi(family, log_beta)
     share = np.exp(family.log_kernel(safe, optimized, log_beta) - log_mass - log_psi[:, None])

@@ -13,7 +13,8 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, parts, take
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+from tether.control.families import find_family
+from tether.control.family import Family
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
 from tether.policies.normalizer import (
@@ -24,6 +25,8 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import as_policy
 from tether.sampling.discrete import choose
+from tether.sampling.envelope import Proposal
+from tether.sampling.family_envelope import FamilyEnvelope
 from tether.sampling.info import Info, direct, exact
 from tether.sampling.metropolis_hastings import metropolis
 from tether.sampling.policy_pair import Pair
@@ -74,18 +77,19 @@ class Tethered:
         self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
         self.family, self.log_beta = _family_and_beta(beta, family)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
-        if sampler != "auto" and not isinstance(self.family, Clip):
+        budget = self.family.max_draws
+        if sampler != "auto" and not (self.family.clips and budget is None):
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
         self.cap, self.seed = _whole("cap", cap, 1), _whole("seed", seed, 0)
-        if isinstance(self.family, BudgetedClip) and self.family.draws > self.cap:
+        if budget is not None and budget > self.cap:
             raise ValueError(f"the draws of {self.family.name!r} are above cap, {self.cap:,}")
         if normalizer_draws is not None:
             normalizer_draws = _whole("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
-        if not strict and not isinstance(self.family, (Clip, BudgetedClip)):
+        if not strict and not self.family.clips:
             raise ValueError(
                 f"outside='never' is for clip; family {self.family.name!r} does what only the "
                 f"optimized policy does"
@@ -124,18 +128,16 @@ class Tethered:
         if self._log_beta == np.inf:
             drawn = self._pair.propose(0.0, contexts, rng)
             return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
-        if isinstance(self.family, Mix):
-            share = np.exp(-np.logaddexp(0.0, -self._log_beta))
-            from_safe = rng.random(length(contexts)) >= share
+        if self.family.single_draw:
+            from_safe = rng.random(length(contexts)) >= self._optimized_share()
             actions = self._pair.draw(from_safe, contexts, rng)
-            return actions, direct("mix", len(actions), int(np.count_nonzero(from_safe)))
-        if not isinstance(self.family, (Clip, BudgetedClip)):
-            raise TypeError(
-                f"family {self.family.name!r} has no sampler beyond finitely many actions; "
-                f"the families with one are clip, mix and budgeted_clip"
-            )
+            taken_safe = int(np.count_nonzero(from_safe))
+            return actions, direct(self.family.name, len(actions), taken_safe)
         sampler = "auto" if self.log_beta == np.inf else self.sampler
-        proposal = find_proposal(sampler, self._pair, contexts, self._log_beta, rng)
+        if self.family.clips:
+            proposal: Proposal = find_proposal(sampler, self._pair, contexts, self._log_beta, rng)
+        else:
+            proposal = self._family_envelope()
         if sampler == "metropolis":
             return metropolis(self._pair, contexts, rng, proposal, cap=self.cap)
         return accept_reject(
@@ -143,7 +145,7 @@ class Tethered:
             contexts,
             rng,
             proposal,
-            budget=self.family.draws if isinstance(self.family, BudgetedClip) else None,
+            budget=self.family.max_draws,
             cap=self.cap,
             method=f"accept-reject ({sampler})",
         )
@@ -280,9 +282,22 @@ class Tethered:
             log_psi = self._exact(safe, optimized).log_psi[:, None]
         return self.family.log_density(safe, optimized, self._log_beta, log_psi)
 
+    def _optimized_share(self) -> float:
+        share = self.family.optimized_share(self._log_beta)
+        if share is None:
+            raise TypeError(
+                f"family {self.family.name!r} has no sampler beyond finitely many actions: it "
+                f"needs the members optimized_share and log_accept (see tether.Family)"
+            )
+        return share
+
+    def _family_envelope(self) -> FamilyEnvelope:
+        return FamilyEnvelope(self._log_beta, 1.0 - self._optimized_share(), family=self.family)
+
     def _sample_exactly(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Info]:
         assert self.actions is not None
-        plain = isinstance(self.family, Clip) and np.isfinite(self._log_beta)
+        clip = self.family.clips and self.family.max_draws is None
+        plain = clip and np.isfinite(self._log_beta)
         pieces = []
         for rows, safe, optimized in self._tables(contexts):
             if plain:  # its draws need no normalizer

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.calibration import Calibration, Curve
+from tether.control.calibration import Calibration
+from tether.control.risk_curve import Curve
 from tether.report import svg
 from tether.report.chart_marks import beta_ticks, note
 from tether.report.markup import Markup, element

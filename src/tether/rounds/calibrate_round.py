@@ -13,7 +13,7 @@ from tether._core.contexts import labels, take
 from tether._core.types import Floats
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
-from tether.control.families import Family
+from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals

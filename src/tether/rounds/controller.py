@@ -14,7 +14,9 @@ from sqlalchemy.exc import IntegrityError
 from tether._core import validate
 from tether._core.contexts import take
 from tether._core.types import Floats
-from tether.control.families import Family, find_family
+from tether.control.families import find_family
+from tether.control.family import Family
+from tether.control.test_weight import is_bounded
 from tether.policies.policy import as_policy
 from tether.rounds import observations
 from tether.rounds.calibrate_round import Beginning, calibrate_round
@@ -83,8 +85,7 @@ class Controller:
         self._family = find_family(family)
         bound = validate.number("bound", bound, above=0, below=np.inf)
         alpha = validate.number("alpha", alpha, above=0, below=bound)
-        bounded = np.isfinite(self._family.log_ratio_bound(0.0, np.zeros(1))).all()
-        if test_weight == "analytic" and not bounded:
+        if test_weight == "analytic" and not is_bounded(self._family):
             raise ValueError(
                 f"test_weight 'analytic' does not exist for family {self._family.name!r}: its "
                 f"weights have no bound; use 'empirical' or a number"

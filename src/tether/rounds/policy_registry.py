@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether.control.families import Family
+from tether.control.family import Family
 from tether.policies.normalizer import Normalizer
 from tether.policies.policy import as_policy
 from tether.policies.tethered import Tethered

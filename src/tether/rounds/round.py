@@ -205,5 +205,5 @@ def _log_prob(
     log_reference = log_safe
     if deployed.reference != SAFE:
         log_reference = policy_calls.score("last tethered", policy.safe, contexts, actions)
-    log_psi = 0.0 if plain else deployed.log_psi
+    log_psi = 0.0 if plain or deployed.log_psi is None else deployed.log_psi
     return policy.family.log_density(log_reference, log_optimized, policy.log_beta, log_psi)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import labels, part, take
 from tether._core.types import Floats
-from tether.control.families import Family
+from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.categorical import picked, positions

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether.control.weigh import TEST_WEIGHTS
+from tether.control.test_weight import TEST_WEIGHT_NAMES
 
 MISSING = ("wait", "worst_case", "exclude")
 AGAINST = ("safe", "last")
@@ -39,7 +39,7 @@ class Terms:
         validate.number("bound", self.bound, above=0, below=np.inf)
         validate.number("alpha", self.alpha, above=0, below=self.bound)
         if isinstance(self.test_weight, str):
-            validate.choice("test_weight", self.test_weight, TEST_WEIGHTS)
+            validate.choice("test_weight", self.test_weight, TEST_WEIGHT_NAMES)
         else:
             validate.number("test_weight", self.test_weight, above=0, below=np.inf)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.context_draws import Draws
+from tether.control.context_draws import ContextDraws
 from tether.control.families import Clip
 from tether.sampling.envelope import Proposal
 
@@ -45,7 +45,7 @@ def by_overlap(from_safe: Floats, from_optimized: Floats, log_beta: float) -> Pr
     log_safe = np.zeros_like(log_ratio)
     log_mass = np.logaddexp(log_counts[0], log_ratio + log_counts[1])
     one = np.zeros(1, dtype=np.int64)
-    draws = Draws(log_safe, log_ratio, log_safe, log_mass, start=one, row=one)
+    draws = ContextDraws(log_safe, log_ratio, log_safe, log_mass, start=one, row=one)
     log_psi = draws.log_psi(Clip(), log_beta)[0]
     kernel_safe = np.minimum(from_safe, log_beta)
     kernel_optimized = np.minimum(0.0, log_beta - from_optimized)

@@ -1,30 +1,84 @@
-"""The exact largest beta for clip without contexts: bin, certify, and sort only what is left.
+"""The solver for clip without contexts: exact; bin, certify, and sort only what is left.
 
 β̂ is the supremum of all β such that h ≤ 0 (see `segments`) at every smaller one. Sorting every
 ratio would find it; so does this, with one pass. Ratios are binned and h is known exactly at the
 bins' edges. Inside a bin the positive and the negative part of h both fall with β, so the bin is
 certified when the positive part at its left edge stays below the negative part at its right edge
 (and likewise for β·h, whose parts both rise). Only bins that cannot be certified are opened.
+
+Leaving a row out takes one term off the condition, so the largest beta without it is the first
+passage of the same function over a level that belongs to the row: no calibration is repeated.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
-from tether.control.solvers.segments import Carry, Segments, Terms, kept
+from tether._core.first_passage import first_past
+from tether._core.types import Floats, Integers
+from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, kept
+
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
 
 BINS = 4096
-CHUNK = 1 << 16
-LEAF = 1 << 14
+TERMS_PER_PASS = 1 << 16
+"""How many terms are binned at once: few enough to stay in the cache."""
+MAX_SORTED = 1 << 14
 """An interval with at most this many ratios is sorted rather than binned."""
-DEEPEST = 3
-"""Bins within bins within bins are sorted whatever they hold: their ratios are all but equal."""
+MAX_DEPTH = 3
+"""Bins within bins within bins are sorted whatever they hold: their ratios are nearly equal."""
+SELF_CANCELLATION = 1e-12
+"""What may be left of a row, relatively, when it is taken off a sum that contains it."""
+LOG_OFFSET = 1e6
+"""Added to logs of sizes so that they stay positive and can carry a sign."""
 
-NOTHING = Terms(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+NO_TERMS = Terms(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+
+
+def largest(problem: Problem, constraint: Constraint) -> float:
+    """Log of the largest beta that a constraint allows; −inf where it allows none."""
+    return first_crossing(_terms(problem, constraint))
+
+
+def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
+    """Log of the largest beta without each row of the log in turn."""
+    return _first_passages(_terms(problem, constraint), len(problem.log))
+
+
+def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
+    """The calibrated risk at many betas, in increasing order (see `mix.risks`)."""
+    if problem.test_weight.constant is not None:
+        return np.array([problem.risk(constraint, point) for point in log_beta])
+    losses, rest = (
+        Segments.at(log_beta, kept(_terms(problem, replace(constraint, alpha=alpha)))).value
+        for alpha in (0.0, constraint.bound)
+    )
+    return np.asarray(constraint.bound * losses / (losses - rest))
+
+
+def _terms(problem: Problem, constraint: Constraint) -> Terms:
+    """The terms of the condition; a constant test weight adds the normalizer's terms.
+
+    It bounds weights that have their normalizer ψ, which is Σ min(ρ, β)·safe/mass over the draws.
+    """
+    terms = condition_terms(problem, constraint)
+    constant = problem.test_weight.constant
+    if constant is None:
+        return terms
+    draws = problem.draws
+    possible = draws.log_safe > -np.inf
+    top = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    amount = top * np.exp(draws.log_safe[possible] - draws.log_mass[possible])
+    ratio = draws.log_optimized[possible] - draws.log_safe[possible]
+    return Terms(
+        np.append(terms.ratio, ratio), np.append(terms.amount, amount), np.empty(0), np.empty(0)
+    )
 
 
 def first_crossing(terms: Terms, extra: float = 0.0) -> float:
@@ -34,7 +88,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     """
     terms = kept(terms)
     highest = terms.top_amount.max(initial=0.0)
-    # With no row that speaks for it, a condition has not passed.
+    # A condition without a row below alpha has not passed.
     if not (terms.amount < 0).any() or terms.amount.sum() + highest + extra > 0:
         return -np.inf
     endless = np.isposinf(terms.top_ratio)
@@ -55,12 +109,12 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         top_above=constant,
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
-    return float(Segments.build(NOTHING, hi, hi, fading).roots(np.array([1]))[0])
+    return float(Segments.build(NO_TERMS, hi, hi, fading).roots(np.array([1]))[0])
 
 
 def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float | None:
     """The first crossing in [lo, hi], or None."""
-    if len(terms) <= LEAF or depth == DEEPEST or hi <= lo:
+    if len(terms) <= MAX_SORTED or depth == MAX_DEPTH or hi <= lo:
         return _sorted_crossing(terms, lo, hi, carry)
     bins = _Bins(terms, lo, hi, carry)
     for k, inside, outside in bins.doubtful():
@@ -126,15 +180,15 @@ class _Bins:
             opened.append((k, inside, outside))
         return opened
 
-    def _bin(self, ratio: Floats) -> NDArray[np.int64]:
+    def _bin(self, ratio: Floats) -> Integers:
         return np.minimum(((ratio - self.lo) * self.scale).astype(np.int64), BINS - 1)
 
     def _row_sums(self) -> tuple[Floats, Floats]:
         """Sums of |a| and |a|·e^(ratio − right edge) in each bin, positive and negative apart."""
         clipped, faded = np.zeros(2 * BINS), np.zeros(2 * BINS)
-        for start in range(0, len(self.terms.ratio), CHUNK):
-            ratio = self.terms.ratio[start : start + CHUNK]
-            amount = self.terms.amount[start : start + CHUNK]
+        for start in range(0, len(self.terms.ratio), TERMS_PER_PASS):
+            ratio = self.terms.ratio[start : start + TERMS_PER_PASS]
+            amount = self.terms.amount[start : start + TERMS_PER_PASS]
             place = self._bin(ratio)
             weight = np.abs(amount)
             cell = place + BINS * (amount < 0)
@@ -151,9 +205,9 @@ class _Bins:
     def _tops(self) -> tuple[Floats, Floats]:
         """At each edge, the largest top of a ratio past it, and of one before it, faded."""
         past, before = np.zeros(BINS), np.zeros(BINS)
-        for start in range(0, len(self.terms.top_ratio), CHUNK):
-            ratio = self.terms.top_ratio[start : start + CHUNK]
-            amount = self.terms.top_amount[start : start + CHUNK]
+        for start in range(0, len(self.terms.top_ratio), TERMS_PER_PASS):
+            ratio = self.terms.top_ratio[start : start + TERMS_PER_PASS]
+            amount = self.terms.top_amount[start : start + TERMS_PER_PASS]
             place = self._bin(ratio)
             np.maximum.at(past, place, amount)
             np.maximum.at(before, place, amount * np.exp(ratio - self.edge[place + 1]))
@@ -165,12 +219,16 @@ class _Bins:
         )
         return past, np.array(list(steps))
 
-    def _gather(self, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    def _gather(self, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Integers]:
         """The terms of all doubtful bins, ordered by bin, and where each bin starts among them."""
         kept = [
-            (ratio[start : start + CHUNK][hit], amount[start : start + CHUNK][hit], place[hit])
-            for start in range(0, len(ratio), CHUNK)
-            for place in (self._bin(ratio[start : start + CHUNK]),)
+            (
+                ratio[start : start + TERMS_PER_PASS][hit],
+                amount[start : start + TERMS_PER_PASS][hit],
+                place[hit],
+            )
+            for start in range(0, len(ratio), TERMS_PER_PASS)
+            for place in (self._bin(ratio[start : start + TERMS_PER_PASS]),)
             for hit in (self.doubt[place],)
         ]
         if not kept:
@@ -181,6 +239,71 @@ class _Bins:
         return ratios[order], amounts[order], starts
 
 
-def _slice(gathered: tuple[Floats, Floats, NDArray[np.int64]], k: int) -> tuple[Floats, Floats]:
+def _slice(gathered: tuple[Floats, Floats, Integers], k: int) -> tuple[Floats, Floats]:
     ratio, amount, starts = gathered
     return ratio[starts[k] : starts[k + 1]], amount[starts[k] : starts[k + 1]]
+
+
+def _first_passages(terms: Terms, rows: int) -> Floats:
+    """First passages for clip: over a_i by h while row i is clipped, over a_i·ρ_i by β·h after."""
+    ratio = terms.ratio[:rows]
+    amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
+    earliest = first_crossing(terms, extra=-float(amount.min(initial=0.0)))
+    latest = first_crossing(terms, extra=-float(amount.max(initial=0.0)))
+    if earliest == latest:
+        return np.full(rows, earliest)
+    segments, complete = _band(terms, earliest, latest)
+    edge, value = segments.edge, segments.value
+    # In the band a row's own ratio is an edge: it is clipped up to there.
+    own = np.searchsorted(edge, ratio) - (ratio < edge[0])
+    # What is left when a row cancels itself is rounding, and must not count as a crossing.
+    level = amount + SELF_CANCELLATION * np.abs(amount)
+    piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
+    clipped = piece <= own
+    later = first_past(_signed_log(value, edge), _signed_log(level, ratio), np.maximum(own, 0))
+    piece = np.where(clipped, piece, later)
+    found = np.where(piece == 0, earliest, latest)
+    inside = (piece > 0) & (piece < len(edge) + complete)
+    end, still = piece[inside], clipped[inside]
+    faded = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
+    roots = segments.roots(end, np.where(still, level[inside], 0.0), np.where(still, 0.0, faded))
+    # Rounding may hide a root that stands at the very end of its piece.
+    found[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
+    return found
+
+
+def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]:
+    """H where leaving out one row can make it cross, and whether no ratio lies past that."""
+    finite = np.concatenate((terms.ratio, terms.top_ratio))
+    finite = finite[np.isfinite(finite)]
+    lowest, highest = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    lo = min(max(earliest, lowest), highest)
+    hi = min(max(latest, lo), highest)
+
+    def split(ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        before, past = ratio < lo, ratio > hi
+        inside = ~(before | past)
+        return (
+            ratio[inside],
+            amount[inside],
+            amount[before] * np.exp(ratio[before] - lo),
+            amount[past],
+        )
+
+    ratio, amount, faded, above = split(terms.ratio, terms.amount)
+    top_ratio, top_amount, top_faded, top_above = split(terms.top_ratio, terms.top_amount)
+    carry = Carry(
+        float(above.sum()),
+        float(faded.sum()),
+        float(top_above.max(initial=0.0)),
+        float(top_faded.max(initial=0.0)),
+    )
+    segments = Segments.build(Terms(ratio, amount, top_ratio, top_amount), lo, hi, carry)
+    return segments, bool(hi == highest)
+
+
+def _signed_log(amount: Floats, log_scale: Floats) -> Floats:
+    """A number that orders like amount·e^log_scale, for scales that have no float."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.log(np.abs(amount)) + log_scale + LOG_OFFSET
+        return np.where(amount == 0, 0.0, np.sign(amount) * size)

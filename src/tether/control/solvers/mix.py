@@ -1,4 +1,4 @@
-"""The exact largest beta for mix: a straight line plus the upper edge of straight lines.
+"""The solver for mix: exact, by a straight line plus the upper envelope of straight lines.
 
 Times (1 + β), the condition of mix reads
 
@@ -10,12 +10,53 @@ first where the first of its lines does. Contexts change nothing: mix has no nor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.solvers.segments import Terms
+from tether.control.solvers.segments import Terms, condition_terms
+
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
+
+
+def largest(problem: Problem, constraint: Constraint) -> float:
+    """Log of the largest beta that a constraint allows; −inf where it allows none."""
+    return Lines.build(_terms(problem, constraint)).first_crossing()
+
+
+def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
+    """Log of the largest beta without each row of the log in turn."""
+    return Lines.build(_terms(problem, constraint)).without_each()
+
+
+def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
+    """The calibrated risk at many betas: the condition's left side is linear in alpha.
+
+    Between an alpha of 0, where it is the sum of the losses, and of B, it falls by B times the sum
+    of the weights.
+    """
+    if problem.test_weight.constant is not None:
+        return np.array([problem.risk(constraint, point) for point in log_beta])
+    shift = problem.span[1]
+    losses, rest = (
+        Lines.build(_terms(problem, replace(constraint, alpha=alpha)), shift).value(log_beta)
+        for alpha in (0.0, constraint.bound)
+    )
+    return np.asarray(constraint.bound * losses / (losses - rest))
+
+
+def _terms(problem: Problem, constraint: Constraint) -> Terms:
+    """The terms of the condition; a constant test weight is one top with a ratio of one."""
+    terms = condition_terms(problem, constraint)
+    constant = problem.test_weight.constant
+    if constant is None:
+        return terms
+    top = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    return replace(terms, top_ratio=np.zeros(1), top_amount=np.array([top]))
 
 
 @dataclass(frozen=True)

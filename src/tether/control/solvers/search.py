@@ -1,66 +1,88 @@
-"""The first beta that fails, found with a certificate.
-
-`between(left, right)` bounds F = log P − log N from above while log beta moves from left to right,
-P and N being what pushes against the condition and what speaks for it; at left = right it is F. An
-interval is certified when its bound is not positive, and split in two when it is.
-"""
+"""The solver for everything without a closed form: a certified search along log beta."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-RESOLUTION = 1e-3
-"""Narrower intervals of log beta are not split: inside one, P exceeds N by less than 0.3 %."""
-PATIENCE = 20_000
-EXACT = 1e-12
-"""How closely the crossing itself is pinned down, in log beta."""
+import numpy as np
 
-Between = Callable[[float, float], float]
+from tether._core.types import Floats
+from tether.control.solvers.certified_search import first_crossing
+from tether.control.solvers.excess import Excess
+from tether.control.solvers.weight_bounds import certified
+
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
+
+UNCERTIFIED_POINTS = 257
+"""How many ratios, and as many even steps, a search without known bounds starts with."""
+LEAVE_ONE_OUT_POINTS = 65
+"""Points between the earliest and the latest crossing at which rows are left out."""
 
 
-def first_crossing(between: Between, points: Sequence[float]) -> float | None:
-    """The largest t with F ≤ 0 at every smaller one from the first point on; None if all pass.
+def largest(problem: Problem, constraint: Constraint) -> float:
+    """Log of the largest beta that a constraint allows; −inf where it allows none."""
+    excess = Excess(problem, constraint)
+    lo, hi = problem.search_range()
+    if excess(lo) > 0:
+        return -np.inf
+    hi = _last_point(excess, problem, hi)
+    crossing = first_crossing(excess.between, _starting_points(problem, lo, hi))
+    if crossing is not None:
+        return crossing
+    return np.inf if problem.family.saturates or excess(np.inf) <= 0 else hi
 
-    F must not be positive at the first point; the points between it and the last are where the
-    search begins, and a certificate needs none of them. Gives up after `PATIENCE` intervals with
-    what it has vouched for until then, which is less than what might have passed.
+
+def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
+    """Log of the largest beta without each row in turn.
+
+    First passages on a grid between the earliest and the latest crossing, interpolated.
     """
-    pending = list(pairwise(points))[::-1]
-    looked = 0
-    while pending:
-        left, right = pending.pop()
-        looked += 1
-        if between(left, right) <= 0:
-            continue
-        if looked > PATIENCE:
-            return left
-        if right - left > RESOLUTION:
-            middle = (left + right) / 2
-            pending += [(middle, right), (left, middle)]
-        elif (failed := between(right, right)) > 0:
-            return _pin_down(between, left, between(left, left), right, failed)
-    return None
+    excess = Excess(problem, constraint)
+    lo, hi = problem.search_range()
+    hi = _last_point(excess, problem, hi)
+    points = _starting_points(problem, lo, hi)
+
+    def crossing(without: str) -> float:
+        shifted = partial(excess.between, without=without)
+        found = lo if shifted(lo, lo) > 0 else first_crossing(shifted, points)
+        return hi if found is None else found
+
+    earliest, latest = crossing("below"), crossing("above")
+    grid = np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS)
+    log_beta = np.full(len(problem.log), np.nan)
+    previous = excess.without_each(grid[0])
+    log_beta[previous > 0] = -np.inf if earliest == lo else earliest
+    for left, right in pairwise(grid):
+        value = excess.without_each(right)
+        crossed = np.isnan(log_beta) & (value > 0)
+        share = -previous[crossed] / (value[crossed] - previous[crossed])
+        log_beta[crossed] = left + (right - left) * share
+        previous = value
+    return np.where(np.isnan(log_beta), np.inf if latest == hi else latest, log_beta)
 
 
-def _pin_down(
-    between: Between, left: float, at_left: float, right: float, at_right: float
-) -> float:
-    """The root between a passing and a failing point, from the passing side (Illinois method)."""
-    if at_left > 0:  # the crossing stands at the very end of the interval before
-        return left
-    while right - left > EXACT * max(1.0, abs(left)):
-        finite = -float("inf") < at_left < at_right < float("inf")
-        share = -at_left / (at_right - at_left) if finite else 0.5
-        # A step that keeps both ends moving: never closer to an end than a hundredth of the way.
-        middle = left + (right - left) * min(max(share, 0.01), 0.99)
-        if not left < middle < right:
-            break
-        value = between(middle, middle)
-        if value > 0:
-            right, at_right = middle, value
-            at_left /= 2
-        else:
-            left, at_left = middle, value
-            at_right /= 2
-    return left
+def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
+    """The calibrated risk at many betas, one after the other."""
+    return np.array([problem.risk(constraint, point) for point in log_beta])
+
+
+def _last_point(excess: Excess, problem: Problem, hi: float) -> float:
+    """Where to stop looking: the analytic test weight grows with beta until it must fail."""
+    return excess.certain_failure(hi) if problem.test_weight.grows else hi
+
+
+def _starting_points(problem: Problem, lo: float, hi: float) -> list[float]:
+    """The ends of the range, and ratios in between where bounds are not known."""
+    if certified(problem):
+        return [lo, hi]
+    with np.errstate(invalid="ignore"):
+        drawn = problem.draws.log_optimized - problem.draws.log_safe
+    ratio = np.append(problem.log_ratio, drawn)
+    ratio = np.sort(ratio[np.isfinite(ratio)])
+    picked = ratio[np.linspace(0, len(ratio) - 1, UNCERTIFIED_POINTS).astype(int)]
+    even = np.linspace(lo, hi, UNCERTIFIED_POINTS)
+    return [float(t) for t in np.unique(np.concatenate((picked, even))) if lo <= t <= hi]

@@ -1,39 +1,92 @@
 """The condition of clip as a function of log beta, piece by piece.
 
-Divide g(β) of the marginal condition by β and write t for log β. What is left is
+Divide g(β) of the condition without contexts by β and write t for log β. What is left is
 
     h(t) = Σ_i a_i · min(ρ_i/β, 1)  +  max_j u_j · min(ρ_j/β, 1)
 
-with a_i = (l_i − α)·safe/mix at row i and u_j = (B − α)·safe/mix at proposal j. Between two
-neighbouring log ratios h is the larger of c + d·e^−t for two pairs (c, d): rows with a ratio above
-β contribute to c, rows below it to d. Each of the two is monotone, so h is positive somewhere in a
-piece exactly when it is positive at one of its ends, and its root has a closed form.
+with a_i = (l_i − α)·safe/mixture at row i and u_j = (B − α)·safe/mixture at candidate j of the test
+weight. Between two neighboring log ratios h is the larger of c + d·e^−t for two pairs (c, d): rows
+with a ratio above β contribute to c, rows below it to d. Each of the two is monotone, so h is
+positive somewhere in a piece exactly when it is positive at one of its ends, and its root has a
+closed form.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.ties import TOLERANCE
+from tether._core.types import Floats, Integers
 
-WIDEST = 500.0
-"""The widest block of log ratios on one linear scale: e^500 is still a number."""
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
+
+MAX_LOG_RANGE = 500.0
+"""The widest range of logs that is put on one linear scale: e^500 is still a float."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What h is made of: signed rows (ratio, a) and non-negative tops (ratio, u), in log ratios."""
+    """What h is made of: signed rows (ratio, amount) and non-negative tops, in log ratios.
+
+    The tops are the candidates of the test weight, of which h takes the largest. Amounts are
+    divided by e^log_scale, so that none overflows.
+    """
 
     ratio: Floats
     amount: Floats
     top_ratio: Floats
     top_amount: Floats
+    log_scale: float = 0.0
 
     def __len__(self) -> int:
         return len(self.ratio) + len(self.top_ratio)
+
+
+def signed_losses(problem: Problem, constraint: Constraint) -> Floats:
+    """Loss minus alpha of each row; negative ones grow by the tolerance, so that ties pass."""
+    amounts = problem.log.loss[constraint.name] - constraint.alpha
+    amounts *= np.where(amounts < 0, 1 + TOLERANCE, 1.0)
+    return amounts
+
+
+def condition_terms(problem: Problem, constraint: Constraint) -> Terms:
+    """The condition of clip without contexts, or of mix, as rows and tops.
+
+    The rows are those of the log, in order. A constant test weight has no tops.
+    """
+    amount = signed_losses(problem, constraint)
+    worst = constraint.bound - constraint.alpha
+    top_ratio, top_base = problem.candidates.log_ratio, problem.candidates.log_base
+    if problem.log.log_mix is None:
+        # Every base is the same, so the candidate with the largest ratio weighs the most.
+        if len(top_ratio):
+            top_ratio, top_base = top_ratio.max(keepdims=True), top_base[:1]
+        return Terms(problem.log_ratio, amount, top_ratio, worst * np.exp(top_base))
+    base = problem.log.log_safe - problem.log.log_mix
+    log_scale = float(max(base.max(), top_base.max(initial=-np.inf)))
+    amount *= np.exp(base - log_scale)
+    top_amount = worst * np.exp(top_base - log_scale)
+    return Terms(problem.log_ratio, amount, top_ratio, top_amount, log_scale)
+
+
+def fits_one_scale(problem: Problem) -> bool:
+    """Whether the amounts of `condition_terms` fit into one range of floats."""
+    log, draws = problem.log, problem.draws
+    fixed = problem.test_weight.constant is not None
+    if log.log_mix is None and not fixed:
+        return True
+    possible = draws.log_safe > -np.inf
+    scales = [np.zeros(1) if log.log_mix is None else log.log_safe - log.log_mix]
+    scales.append((draws.log_safe - draws.log_mix)[possible])
+    if fixed:
+        scales.append((draws.log_safe - draws.log_mass)[possible])
+    highest, lowest = max(part.max() for part in scales), min(part.min() for part in scales)
+    return bool(highest - lowest < MAX_LOG_RANGE)
 
 
 def kept(terms: Terms) -> Terms:
@@ -108,7 +161,7 @@ class Segments:
 
     def roots(
         self,
-        end: NDArray[np.int64],
+        end: Integers,
         less_above: Floats | float = 0.0,
         less_below: Floats | float = 0.0,
     ) -> Floats:
@@ -132,7 +185,7 @@ def _faded(
     ratio: Floats,
     amount: Floats,
     edge: Floats,
-    passed: NDArray[np.int64],
+    passed: Integers,
     first: float,
 ) -> Floats:
     """At each edge, amount·e^(ratio − edge) combined over the ratios it has passed.
@@ -143,7 +196,7 @@ def _faded(
     faded = np.empty(len(edge))
     done, start, at, carried = 0, 0, edge[0], first
     while start < len(edge):
-        stop = int(np.searchsorted(edge, edge[start] + WIDEST, side="right"))
+        stop = int(np.searchsorted(edge, edge[start] + MAX_LOG_RANGE, side="right"))
         reference = edge[stop - 1]
         new = slice(done, passed[stop - 1])
         terms = amount[new] * np.exp(np.minimum(ratio[new] - reference, 0.0))

@@ -1,0 +1,87 @@
+"""The condition as one function of log beta, with bounds on intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._core.types import Floats
+from tether.control.solvers.segments import signed_losses
+from tether.control.solvers.weight_bounds import weight_bounds
+
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
+
+REST_TOLERANCE = 1e-14
+"""What is left of a sum, relatively, when it is nothing but rounding."""
+
+
+class Excess:
+    """log P − log N along log beta, which is at most zero where the condition passes.
+
+    P is the weighted sum over rows with a loss above alpha and over the test point, N that over
+    rows with a loss below alpha.
+    """
+
+    def __init__(self, problem: Problem, constraint: Constraint) -> None:
+        self.problem = problem
+        self.amounts = signed_losses(problem, constraint)
+        self.above = np.flatnonzero(self.amounts > 0)
+        self.below = np.flatnonzero(self.amounts < 0)
+        with np.errstate(divide="ignore"):
+            self.log_amounts = np.log(np.abs(self.amounts))
+        self.log_worst = float(np.log(constraint.bound - constraint.alpha))
+
+    def __call__(self, log_beta: float) -> float:
+        """The excess at one beta."""
+        return self.between(log_beta, log_beta)
+
+    def between(self, left: float, right: float, without: str | None = None) -> float:
+        """An upper bound on the excess while log beta moves from left to right.
+
+        `without` leaves out the heaviest row: "below" alpha or "above" it.
+        """
+        low, high, test = weight_bounds(self.problem, left, right)
+        log_positive = self.log_amounts[self.above] + high[self.above]
+        log_negative = self.log_amounts[self.below] + low[self.below]
+        log_p = _log_sum(log_positive, self.log_worst + test)
+        log_n = _log_sum(log_negative)
+        if without == "below" and len(log_negative):
+            heaviest = self.log_amounts[self.below] + high[self.below]
+            log_n = _log_less(log_n, float(heaviest.max()))
+        if without == "above" and len(log_positive):
+            heaviest = self.log_amounts[self.above] + low[self.above]
+            log_p = _log_less(log_p, float(heaviest.max()))
+        # A condition without a row below alpha has not passed.
+        return np.inf if log_n == -np.inf else log_p - log_n
+
+    def without_each(self, log_beta: float) -> Floats:
+        """P − N without each row in turn, up to a positive factor: positive where it fails."""
+        rows, test = self.problem.log_weights(log_beta)
+        log_p = _log_sum((self.log_amounts + rows)[self.above], self.log_worst + test)
+        log_n = _log_sum((self.log_amounts + rows)[self.below])
+        top = max(log_p, log_n)
+        own = np.sign(self.amounts) * np.exp(self.log_amounts + rows - top)
+        return np.asarray(np.exp(log_p - top) - np.exp(log_n - top) - own)
+
+    def certain_failure(self, hi: float) -> float:
+        """A point past hi where the analytic test weight, which grows like beta, must fail."""
+        rows, test = self.problem.log_weights(hi)
+        room = _log_sum((self.log_amounts + rows)[self.below]) - self.log_worst - test
+        return hi + max(0.0, room) + 1.0 if np.isfinite(room) else hi
+
+
+def _log_sum(values: Floats, more: float = -np.inf) -> float:
+    """Log of a sum of exponentials."""
+    top = max(float(values.max(initial=-np.inf)), more)
+    if top == -np.inf:
+        return top
+    return top + float(np.log(np.exp(values - top).sum() + np.exp(more - top)))
+
+
+def _log_less(log_sum: float, part: float) -> float:
+    """Log of a sum with one part taken off; −inf where only rounding is left."""
+    rest = -np.expm1(min(part - log_sum, 0.0))
+    return log_sum + float(np.log(rest)) if rest > REST_TOLERANCE else -np.inf

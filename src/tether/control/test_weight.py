@@ -1,0 +1,181 @@
+"""Test weights: how much the action not yet taken may weigh.
+
+The calibrated risk gives the test point, the next action, the worst loss and the largest weight it
+could have. A weight is tethered over mixture density, so it is known from a log ratio (optimized
+over safe density), a log base (safe over mixture density) and a context. Each test weight here
+says which such points the next action could be; the weight is the largest among these candidates:
+
+- empirical: the draws that were given;
+- analytic: an action with an infinite ratio, in every context. With a share m₀ of the safe policy
+  in the mixture its base is at most 1/m₀, and no action can weigh more;
+- fixed: a number of the user's own, at every beta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from tether.control.family import Family
+    from tether.control.log import Log
+    from tether.control.problem import Problem
+
+TEST_WEIGHT_NAMES = ("empirical", "analytic")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Points that the next action could be, and that may weigh the most.
+
+    One log ratio, one log base and one context number for each.
+    """
+
+    log_ratio: Floats
+    log_base: Floats
+    context: Integers
+
+
+class TestWeight(Protocol):
+    """The weight of the test point; `label` is how the user asked for it."""
+
+    @property
+    def label(self) -> str | float:
+        """What results and the command line call it."""
+        ...
+
+    @property
+    def constant(self) -> float | None:
+        """The weight where it is the same at every beta, else None."""
+        ...
+
+    @property
+    def grows(self) -> bool:
+        """Whether the weight grows with beta without end."""
+        ...
+
+    def candidates(self, problem: Problem) -> Candidates:
+        """The points among which the heaviest is found at every beta."""
+        ...
+
+    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+        """The log-weight at one beta, given the normalizing constant of every context."""
+        ...
+
+
+@dataclass(frozen=True)
+class Empirical:
+    """The largest weight among the draws."""
+
+    label: ClassVar[str] = "empirical"
+    constant: ClassVar[None] = None
+    grows: ClassVar[bool] = False
+
+    def candidates(self, problem: Problem) -> Candidates:
+        """All possible draws; the largest ratio per context if the mixture is the safe policy."""
+        draws = problem.draws
+        possible = draws.log_safe > -np.inf
+        if problem.log.log_mix is None:
+            log_ratio = np.full(len(possible), -np.inf)
+            np.subtract(draws.log_optimized, draws.log_safe, out=log_ratio, where=possible)
+            contexts = len(draws.start)
+            highest = np.maximum.reduceat(log_ratio, draws.start)
+            return Candidates(highest, np.zeros(contexts), np.arange(contexts))
+        safe, mixture = draws.log_safe[possible], draws.log_mix[possible]
+        context = np.repeat(np.arange(len(draws.start)), draws.size)[possible]
+        return Candidates(draws.log_optimized[possible] - safe, safe - mixture, context)
+
+    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+        """The largest of the draws' weights."""
+        return float(problem.draws.log_weight(problem.family, log_beta, log_psi).max())
+
+
+@dataclass(frozen=True)
+class Analytic:
+    """The supremum of the family's ratio over the safe policy's share of the mixture."""
+
+    label: ClassVar[str] = "analytic"
+    constant: ClassVar[None] = None
+    grows: ClassVar[bool] = True
+
+    def candidates(self, problem: Problem) -> Candidates:
+        """An infinite ratio in every context."""
+        contexts = len(problem.draws.start)
+        log_base = -np.log(problem.log.safe_share or 1.0)
+        return Candidates(
+            np.full(contexts, np.inf), np.full(contexts, log_base), np.arange(contexts)
+        )
+
+    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+        """The largest ratio of any context, over the share."""
+        largest = log_largest_ratio(problem.family, log_beta, log_psi)
+        return float(np.max(largest) - np.log(problem.log.safe_share or 1.0))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A bound on the weights that the user states."""
+
+    constant: float
+    grows: ClassVar[bool] = False
+
+    @property
+    def label(self) -> float:
+        """The number itself."""
+        return self.constant
+
+    def candidates(self, problem: Problem) -> Candidates:
+        """None: the weight depends on no point."""
+        return Candidates(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+
+    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+        """The log of the number."""
+        return float(np.log(self.constant))
+
+
+def log_largest_ratio(family: Family, log_beta: float, log_psi: Floats) -> Floats:
+    """Log of the supremum of tethered over safe density: its value at an infinite ratio."""
+    with np.errstate(invalid="ignore"):
+        return family.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+
+
+def is_bounded(family: Family) -> bool:
+    """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
+    return bool(np.isfinite(log_largest_ratio(family, 0.0, np.zeros(1))).all())
+
+
+def find_test_weight(
+    test_weight: str | float, log: Log, family: Family, *, has_draws: bool
+) -> TestWeight:
+    """The test weight that a user named, or why it does not exist here.
+
+    Without draws there is no largest weight among them; a clip then falls back to the analytic one.
+    """
+    if not isinstance(test_weight, str):
+        return Fixed(validate.number("test_weight", test_weight, above=0, below=np.inf))
+    validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
+    if test_weight == "empirical" and has_draws:
+        return Empirical()
+    bounded = is_bounded(family)
+    cancels = family.normalized or (family.clips and family.max_draws is None)  # ψ does
+    if test_weight == "empirical" and not (bounded and cancels):
+        raise ValueError(
+            f"test_weight 'empirical' of family {family.name!r} needs proposals: draws from "
+            f"the optimized policy among which to find the largest weight"
+        )
+    if not bounded:
+        raise ValueError(
+            f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
+            f"have no bound; use 'empirical' with proposals, or a number"
+        )
+    if log.safe_share is None:
+        raise ValueError(
+            "test_weight 'analytic' needs safe_share in the log: the share of rows that the "
+            "safe policy produced, since log_mix is given"
+        )
+    return Analytic()
