@@ -7,6 +7,7 @@ number, the expected loss that is tolerated, to how far the optimized policy may
 from typing import TYPE_CHECKING, Any
 
 from tether import llm, monitor
+from tether._version import __version__ as __version__
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, Curve
 from tether.control.families import BudgetedClip, Clip, Family, Mix
@@ -83,7 +84,6 @@ __all__ = [
     "spread_ties",
     "sweep",
 ]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
