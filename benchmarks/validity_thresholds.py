@@ -93,7 +93,9 @@ def draw_claims(rng: np.random.Generator, items: int) -> tether.Claims:
 
 def true_curve(loss: str, draws: int = 400_000) -> Found:
     """The true risk of `draw_claims` at any threshold, from very many items."""
-    swept = tether.risk.sweep(draw_claims(np.random.default_rng(0), draws), loss=loss, envelope=False)
+    swept = tether.risk.sweep(
+        draw_claims(np.random.default_rng(0), draws), loss=loss, envelope=False
+    )
     grid = swept.thresholds if swept.safer == "smaller" else swept.thresholds[::-1]
     risks = swept.sums / draws
     risks = risks if swept.safer == "smaller" else risks[::-1]

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tether import control, monitor, policies, risk, sampling
+from tether._version import __version__ as __version__
 from tether.control import (
     BudgetedClip,
     Calibration,
@@ -47,8 +48,6 @@ from tether.risk import (
 if TYPE_CHECKING:
     from tether import bo, llm, report, rounds
     from tether.rounds import Controller
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BudgetedClip",

@@ -169,7 +169,9 @@ def test_the_counterexample_is_caught_by_the_conservative_level():
 def test_conservative_alpha_is_the_largest_level_that_pays(rows, alpha, lipschitz):
     exact = [[Fraction(cell, 8) for cell in row] for row in rows]
     given = np.array(exact, dtype=float)[:, ::-1]
-    found = tether.risk.conservative_alpha(given, alpha=float(alpha), lipschitz=lipschitz, levels=20)
+    found = tether.risk.conservative_alpha(
+        given, alpha=float(alpha), lipschitz=lipschitz, levels=20
+    )
     paid = []
     for step in range(1, 21):
         level = alpha * step / 20
