@@ -14,9 +14,9 @@ from tether._core import records
 from tether._core.types import Floats
 from tether.control import calibration_record, diagnostics
 from tether.control.constraint import Constraint
+from tether.control.diagnostics import Curve, risk_curve
 from tether.control.problem import Problem
 from tether.control.promise import instability, promised_loss
-from tether.control.risk_curve import Curve, risk_curve
 from tether.control.summary import find_warnings, write_statement, write_summary
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from tether._core import records
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
+from tether.control.diagnostics import Curve
 from tether.control.promise import ASSUMPTIONS
-from tether.control.risk_curve import Curve
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration

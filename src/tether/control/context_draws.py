@@ -4,6 +4,10 @@ The normalizer of a family in context x is the integral of its kernel over actio
 action set it is a sum. Otherwise it is estimated from draws: with n₀ draws from the safe policy and
 n₁ from the optimized one, each draw counts kernel / (n₀·safe + n₁·optimized), which is unbiased and
 never explodes where one of the two policies is rare.
+
+For clip, ψ(β, x) sums min(free, β·capped) over the draws of a context. While beta stays in a
+window, a draw whose ratio lies outside it is capped throughout or not at all, so only the draws
+inside are examined again. Draws whose numbers leave the range of floats are summed from logs.
 """
 
 from __future__ import annotations
@@ -12,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Integers
+from tether.control.families import Clip
 from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
@@ -23,6 +27,10 @@ SAFE_LOG_SUM = 700.0
 """Sums with a log within this of zero lost nothing to the range of floating point."""
 CLEAR_EXCESS = 6.0
 """How many standard errors past one make a normalizer impossible rather than unlucky."""
+MAX_PLAIN_LOG = 200.0
+"""Logs within this of zero can be multiplied and summed as plain numbers."""
+DRAWS_PER_WINDOW = 1 << 15
+"""About how many draws one window of the clip normalizer holds."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +44,13 @@ class ContextDraws:
     log_optimized: Floats
     log_mix: Floats
     log_mass: Floats
-    start: NDArray[np.int64]
-    row: NDArray[np.int64]
+    start: Integers
+    row: Integers
     both: bool = True
     """Whether every context has draws from both policies, or all its actions."""
 
     @property
-    def lost(self) -> NDArray[np.bool_]:
+    def lost(self) -> Booleans:
         """Draws that the safe policy can take and the mixture cannot."""
         return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
 
@@ -63,7 +71,7 @@ class ContextDraws:
         )
 
     @cached_property
-    def size(self) -> NDArray[np.int64]:
+    def size(self) -> Integers:
         """How many draws each context has."""
         return np.diff(self.start, append=len(self.log_safe))
 
@@ -121,7 +129,7 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
             present, lacking = lacking, present
         raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
     if log.context is None or proposals.context is None:
-        order: slice | NDArray[np.int64] = slice(None)
+        order: slice | Integers = slice(None)
         start = np.zeros(1, dtype=np.int64)
         row = np.zeros(len(log), dtype=np.int64)
     else:
@@ -154,12 +162,10 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
     )
 
 
-def _log_mass(
-    safe: Floats, optimized: Floats, from_safe: NDArray[np.bool_], start: NDArray[np.int64]
-) -> Floats:
+def _log_mass(safe: Floats, optimized: Floats, from_safe: Booleans, start: Integers) -> Floats:
     """Log of n₀·safe + n₁·optimized at each draw, with the counts of the draw's own context."""
 
-    def log_count(drew: NDArray[np.bool_]) -> Floats:
+    def log_count(drew: Booleans) -> Floats:
         with np.errstate(divide="ignore"):
             counts = np.log(np.add.reduceat(drew, start, dtype=np.int64))
         return counts if len(start) == 1 else np.repeat(counts, np.diff(start, append=len(drew)))
@@ -178,7 +184,7 @@ def _nowhere_zero(log_mix: Floats, log_safe: Floats) -> Floats:
     return np.where(np.isneginf(log_mix) & np.isneginf(log_safe), 0.0, log_mix)
 
 
-def _log_sums(values: Floats, start: NDArray[np.int64], size: NDArray[np.int64]) -> Floats:
+def _log_sums(values: Floats, start: Integers, size: Integers) -> Floats:
     """Log of the sum of exponentials in each group; exact whatever the range of the values."""
     with np.errstate(divide="ignore", over="ignore"):
         sums = np.log(np.add.reduceat(np.exp(values), start))
@@ -216,3 +222,82 @@ def check_normalizer(draws: ContextDraws) -> None:
             f"the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the "
             f"proposals were not drawn from the policies whose log-probabilities they carry"
         )
+
+
+@dataclass(frozen=True)
+class _Window:
+    """ψ while log beta stays in [lo, hi]: free + β·capped + what lies inside."""
+
+    lo: float
+    hi: float
+    free: Floats
+    capped: Floats
+    inside_free: Floats
+    inside_capped: Floats
+    inside_context: Integers
+
+    def psi(self, beta: float) -> Floats:
+        """The normalizer of every context at one beta."""
+        inside = np.minimum(self.inside_free, self.inside_capped * beta)
+        sums = np.bincount(self.inside_context, inside, len(self.free))
+        return np.asarray(self.free + self.capped * beta + sums)
+
+
+class ClipNormalizer:
+    """ψ(β, x) of every context, by windows; the window last used is kept, for the next beta."""
+
+    def __init__(self, draws: ContextDraws) -> None:
+        self.draws = draws
+        free, capped = draws.log_optimized - draws.log_mass, draws.log_safe - draws.log_mass
+        self.plain = not (_far(free) or _far(capped))
+        if not self.plain:
+            return
+        self.free, self.capped = np.exp(free), np.exp(capped)
+        with np.errstate(invalid="ignore"):
+            ratio = draws.log_optimized - draws.log_safe
+        # Where neither policy acts both sides are zero, and either will do.
+        self.ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+        self.context = np.repeat(np.arange(len(draws.start)), draws.size)
+        sample = np.sort(self.ratio[:: max(1, len(ratio) // 4096)])
+        cuts = np.linspace(0, len(sample) - 1, 2 + len(ratio) // DRAWS_PER_WINDOW)[1:-1]
+        inner = sample[cuts.astype(int)]
+        self.edge = np.concatenate(([-np.inf], inner[np.isfinite(inner)], [np.inf]))
+        self.window: _Window | None = None
+
+    def log_psi(self, log_beta: float) -> Floats:
+        """The log-normalizer of every context."""
+        if not self.plain or abs(log_beta) > MAX_PLAIN_LOG:
+            return self.draws.log_psi(Clip(), log_beta)
+        if self.window is None or not self.window.lo <= log_beta <= self.window.hi:
+            self.window = self._open(log_beta)
+        psi = self.window.psi(float(np.exp(log_beta)))
+        with np.errstate(divide="ignore"):
+            log_psi = np.log(psi)
+        refuse_empty(log_psi)
+        return np.asarray(log_psi)
+
+    def _open(self, log_beta: float) -> _Window:
+        k = int(np.searchsorted(self.edge, log_beta, side="right")) - 1
+        lo, hi = float(self.edge[k]), float(self.edge[k + 1])
+        below, above = self.ratio < lo, self.ratio >= hi
+        inside = ~(below | above)
+        return _Window(
+            lo,
+            hi,
+            self._sums(self.free, below),
+            self._sums(self.capped, above),
+            self.free[inside],
+            self.capped[inside],
+            self.context[inside],
+        )
+
+    def _sums(self, amounts: Floats, chosen: Booleans) -> Floats:
+        """Sums of the chosen draws in each context."""
+        sums = np.bincount(self.context[chosen], amounts[chosen], len(self.draws.start))
+        return np.asarray(sums, dtype=np.float64)
+
+
+def _far(values: Floats) -> bool:
+    """Whether any value but −inf, which is zero, is far from zero."""
+    bottom = values.min(initial=0.0, where=values > -np.inf)
+    return bool(values.max(initial=0.0) > MAX_PLAIN_LOG or bottom < -MAX_PLAIN_LOG)

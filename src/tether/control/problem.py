@@ -18,9 +18,13 @@ from typing import Protocol
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.clip_normalizer import ClipNormalizer
 from tether.control.constraint import Constraint
-from tether.control.context_draws import ContextDraws, check_normalizer, gather_draws
+from tether.control.context_draws import (
+    ClipNormalizer,
+    ContextDraws,
+    check_normalizer,
+    gather_draws,
+)
 from tether.control.families import Clip, Mix
 from tether.control.family import Family
 from tether.control.log import Log

@@ -14,7 +14,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.control.risk_curve import Curve
+from tether.control.diagnostics import Curve
 from tether.report import svg
 from tether.report.chart_marks import beta_ticks, note
 from tether.report.markup import Markup, element
