@@ -47,7 +47,7 @@ def main(report: Path, picture: Path) -> None:
             metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             driver.get(report.resolve().as_uri())
-            both = [shot(driver, "light", "body"), shot(driver, "dark", "#closer")]
+            both = [shot(driver, "light", "body"), shot(driver, "dark", "#one-round")]
         finally:
             driver.quit()
     joined = Image.new("RGB", (2 * width, height))

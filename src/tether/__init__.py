@@ -4,6 +4,7 @@ Keeps an optimized policy on a tether to a safe one: from a log of what the safe
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tether import llm, monitor
@@ -42,6 +43,7 @@ from tether.risk import (
 )
 
 if TYPE_CHECKING:
+    from tether import report
     from tether.rounds import Controller
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "monotonized_crc",
     "permutation_weights",
     "plan",
+    "report",
     "spread_ties",
     "sweep",
 ]
@@ -87,7 +90,9 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The controller comes with a database library: it is imported when it is asked for."""
+    """Import what needs a database or plotting library on first use."""
+    if name == "report":
+        return import_module("tether.report")
     if name != "Controller":
         raise AttributeError(f"module 'tether' has no attribute {name!r}")
     from tether.rounds import Controller
