@@ -30,8 +30,9 @@ def test_the_state_of_a_run(example_name):
 
 def test_the_state_names_the_monitor_and_the_time_of_an_alarm():
     assert run_state(example("active_alarm")).details == (
-        "The shift monitor raised it on 12 January 2026, 09:30 UTC: The distribution of contexts "
-        "has changed. It stays active until a person clears it and gives a reason."
+        "The shift monitor raised it on 12 January 2026, 09:30 UTC with the message “the "
+        "distribution of contexts has changed”. It stays active until a person clears it and gives "
+        "a reason."
     )
 
 

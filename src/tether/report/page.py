@@ -8,18 +8,19 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from tether.report import (
-    calibrations_over_rounds,
-    outcomes_over_rounds,
-    single_round_section,
-    text_sections,
-)
+from tether.report import text_sections
+from tether.report.acceptance_over_rounds import acceptance_chart
+from tether.report.beta_over_rounds import beta_chart
 from tether.report.chart_canvas import matplotlib_defaults
 from tether.report.html_elements import Markup, element
 from tether.report.html_tables import description_list
 from tether.report.number_format import format_number, format_time
 from tether.report.page_opening import banner, opening
+from tether.report.reward_over_rounds import reward_chart
+from tether.report.risk_over_rounds import realized_risk_chart
+from tether.report.sample_size_over_rounds import sample_size_chart
 from tether.report.sentences import RunState, run_state
+from tether.report.single_round_section import single_round
 from tether.rounds.history import History
 
 
@@ -134,13 +135,13 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
     """The id, the title and the content of every section."""
     sections = []
     if history.rounds:
-        risk = outcomes_over_rounds.realized_risk_chart(history)
+        risk = realized_risk_chart(history)
         no_losses = element("p", "No losses have arrived yet.")
         charts = [
-            calibrations_over_rounds.beta_chart(history),
-            outcomes_over_rounds.reward_chart(history),
-            calibrations_over_rounds.acceptance_chart(history),
-            calibrations_over_rounds.sample_size_chart(history),
+            beta_chart(history),
+            reward_chart(history),
+            acceptance_chart(history),
+            sample_size_chart(history),
         ]
         figures = [chart.figure() for chart in charts if chart.tips]
         sections = [
@@ -150,7 +151,7 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
                 "How far from the safe policy, and what was gained?",
                 element("div", figures, class_="halves"),
             ),
-            ("one-round", "One round in detail", single_round_section.single_round(history)),
+            ("one-round", "One round in detail", single_round(history)),
         ]
     sections += [
         ("assumptions", "Assumptions and checks", text_sections.assumptions_section(history)),

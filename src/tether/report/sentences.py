@@ -45,9 +45,9 @@ def run_state(history: History) -> RunState:
             "alarm",
             "Active alarm",
             f"The safe policy has been in use since an alarm in round {alarm.round}.",
-            f"The {alarm.monitor} monitor raised it on {format_time(alarm.raised)}: "
-            f"{as_sentence(alarm.message)} "
-            "It stays active until a person clears it and gives a reason.",
+            f"The {alarm.monitor} monitor raised it on {format_time(alarm.raised)} with the "
+            f"message “{alarm.message}”. It stays active until a person clears it and "
+            "gives a reason.",
         )
     if last.calibration is None or not last.calibration.exists:
         sentence = f"Round {last.number} uses the safe policy only."

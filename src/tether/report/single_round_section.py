@@ -99,12 +99,12 @@ def _facts(record: RoundRecord) -> list[tuple[str, str]]:
     realized = NO_VALUE
     if loss is not None:
         realized = f"{format_number(loss.mean)} ({format_interval(loss)})"
-    actions = f"{record.rows:,}, {record.safe_rows:,} of them by the safe policy"
+    by_safe = f"{record.safe_rows:,} by the safe policy"
     if record.fallback_rows:
-        actions += f" ({record.fallback_rows:,} after a failure)"
+        by_safe += f", {record.fallback_rows:,} of them after a failure"
     facts += [
         ("Realized risk", realized),
-        ("Actions", actions),
+        ("Actions", f"{record.rows:,} ({by_safe})"),
         ("Losses", f"{record.observed:,} arrived, {record.pending:,} pending"),
     ]
     if record.failure:
@@ -141,8 +141,7 @@ def _charts(records: Sequence[RoundRecord], rounds: Sequence[CalibratedRound]) -
     near = Chart(
         "near",
         "Calibrated risk near beta",
-        "The same curve from half of beta to twice beta: the steeper it is, the more precisely "
-        "the log determines beta.",
+        "From half of beta to twice beta: the steeper the curve, the more precisely beta is known.",
         "",
         _with_descriptions(
             single_round_charts.draw_near,
@@ -156,7 +155,7 @@ def _charts(records: Sequence[RoundRecord], rounds: Sequence[CalibratedRound]) -
     )
     weights = Chart(
         "weights",
-        "How weight is distributed over rows",
+        "Distribution of the weights",
         "The further the curve is below the dashed line, the fewer rows the calibration depends "
         "on.",
         "",

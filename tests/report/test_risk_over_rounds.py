@@ -4,7 +4,7 @@ from tests.report import example_histories
 from tests.report.example_histories import example, rendered
 from tests.report.html_tree import parse
 from tether.report.number_format import format_interval, format_number
-from tether.report.outcomes_over_rounds import realized_risk_chart, reward_chart
+from tether.report.risk_over_rounds import realized_risk_chart
 
 
 def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
@@ -57,11 +57,3 @@ def test_only_a_few_alarms_are_labeled():
         chart = realized_risk_chart(dataclasses.replace(history, alarms=tuple(alarms)))
         drawing = parse(chart.draw("x-only", 500.0, 300.0, "x"))
         assert ("alarm" in [node.text for node in drawing.find_all("text")]) == labeled
-
-
-def test_reward_is_compared_with_the_safe_policy_if_its_reward_is_known():
-    history = example("ten_rounds")
-    safe = format_number(history.safe_reward.mean)
-    assert f", compared with {safe} of the safe policy" in reward_chart(history).caption
-    unknown = reward_chart(dataclasses.replace(history, safe_reward=None))
-    assert "safe policy" not in unknown.caption
