@@ -27,7 +27,7 @@ def reward_chart(history: History) -> Chart:
     """The mean reward of every round, compared with the safe policy's own."""
     rewards = [(record, record.reward) for record in history.rounds if record.reward is not None]
     safe = history.safe_reward
-    latest = "not reported"
+    latest = "none observed"
     if rewards:
         record, reward = rewards[-1]
         latest = f"{format_number(reward.mean)} in round {record.number}"

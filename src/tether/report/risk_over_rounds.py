@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_LABELED_ALARMS = 6
 """With more alarms than this, their labels in the chart would overlap and are left out."""
+RIGHT_MARGIN = 98.0
+"""The width in pixels of the labels next to the lines."""
 LABEL_HEIGHT = 14.0
 """The height in pixels that a label next to a line takes."""
 
@@ -37,7 +39,7 @@ def realized_risk_chart(history: History) -> Chart:
     round_numbers = [record.number for record in history.rounds]
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:
-        figure, axes = blank_axes(width, height, right=84.0)
+        figure, axes = blank_axes(width, height, right=RIGHT_MARGIN)
         set_round_axis(axes, round_numbers, width)
         top = max([3 * alpha, 1.1 * alarm_level] + [1.15 * loss.mean for _, loss in losses])
         top = min(history.bound * 1.02, max(top, 1.3 * alpha))
