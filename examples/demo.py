@@ -1,4 +1,4 @@
-"""Whom to send to biopsy: the demonstration that `tether demo` runs as well."""
+"""Whom to send to biopsy: the same demonstration as `tether demo`."""
 
 from tether.demo.biopsy import run
 from tether.demo.biopsy_rounds import run_rounds

@@ -1,9 +1,9 @@
-"""Where a mixture proposal wins: no action has a ratio near beta.
+"""Where a mixture proposal is best: no action has a ratio near beta.
 
-Accept-reject from the safe policy needs the envelope beta, from the optimized one the envelope 1.
-Both are tight if some action is about beta times as likely under the optimized policy. Here none
-is: short answers become half as likely, long ones three times as likely, and beta is 1. The lowest
-envelope then belongs to a mixture of the two, which the joint grid finds by itself.
+Accept-reject sampling from the safe policy needs the envelope beta, and from the optimized policy
+the envelope 1. Both are tight if some action is about beta times as likely under the optimized
+policy. Here none is: short answers become half as likely, long ones three times as likely, and beta
+is 1. The lowest envelope then belongs to a mixture of the two policies, which the joint grid finds.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 import tether
 
 
-def answers(short):
-    """A length below 1 with probability `short`, else between 1 and 2."""
+def make_policy(short):
+    """Lengths of answers: below 1 with probability `short`, else between 1 and 2."""
     log_density = np.log([short, 1 - short])
     return tether.FunctionPolicy(
         sample=lambda n, rng: rng.random(n) + (rng.random(n) >= short),
@@ -20,7 +20,7 @@ def answers(short):
     )
 
 
-safe, optimized = answers(short=0.8), answers(short=0.4)  # ratios 1/2 and 3, beta 1 between
+safe, optimized = make_policy(short=0.8), make_policy(short=0.4)  # ratios 1/2 and 3 around beta 1
 rng = np.random.default_rng(0)
 print("proposals from       weight  acceptance  draws for 100,000 actions")
 for sampler in ("safe", "optimized", "overlap", "adaptive", "grid"):

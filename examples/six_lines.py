@@ -1,8 +1,8 @@
-"""From two policies and a record of what was done to actions that may be taken: six lines.
+"""From two policies and a record of past actions to new actions with a guarantee: six lines.
 
-A price is set for each customer. The safe policy keeps to the list price; the optimized one asks
-more where it believes that the customer will pay. A customer who is asked too much leaves, and at
-most one in ten may.
+A price is set for each customer. The safe policy stays near the list price; the optimized policy
+asks more of customers who are likely to pay more. A customer who is asked too much leaves; at most
+one in ten may.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 import tether
 
 rng = np.random.default_rng(0)
-means = rng.uniform(0.5, 2.0, size=2_000)  # what is known of each customer
+budgets = rng.uniform(0.5, 2.0, size=2_000)  # the feature that is known of each customer
 
 
 def leaves(customers, prices):
@@ -20,8 +20,8 @@ def leaves(customers, prices):
 
 safe = tether.Gaussian(lambda customers: np.ones(len(customers)), 0.5)
 optimized = tether.Gaussian(lambda customers: 0.6 + customers, 0.3)
-customers, newcomers = means[:1_000], means[1_000:]
-prices = safe.sample(customers, rng)  # what was done last month, and what it cost:
+customers, newcomers = budgets[:1_000], budgets[1_000:]
+prices = safe.sample(customers, rng)  # the prices of last month, and what they cost:
 
 log = tether.make_log(safe, optimized, customers, prices, leaves(customers, prices))
 proposals = tether.make_proposals(safe, optimized, customers, 64, rng)
@@ -31,9 +31,10 @@ new_prices, info = policy.sample_with_info(newcomers, rng)
 print(found)
 
 print(info)
-for name, asked in (
+for name, sampled in (
     ("safe", safe.sample(newcomers, rng)),
     ("optimized", optimized.sample(newcomers, rng)),
     ("tethered", new_prices),
 ):
-    print(f"{name:<10} {leaves(newcomers, asked).mean():6.1%} leave, mean price {asked.mean():.2f}")
+    left, price = leaves(newcomers, sampled).mean(), sampled.mean()
+    print(f"{name:<10} {left:6.1%} leave, mean price {price:.2f}")

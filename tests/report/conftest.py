@@ -1,23 +1,10 @@
-"""Every shape of a run is rendered once for all tests."""
-
-from functools import cache
+"""Tests that take `name` run on every example history."""
 
 import pytest
 
-from tests.report import histories
-from tether.report import render
+from tests.report.example_histories import EXAMPLES
 
 
-@cache
-def rendered(shape: str) -> str:
-    return render(made(shape))
-
-
-@cache
-def made(shape: str):
-    return histories.SHAPES[shape]()
-
-
-@pytest.fixture(params=sorted(histories.SHAPES))
-def shape(request) -> str:
+@pytest.fixture(params=sorted(EXAMPLES))
+def name(request) -> str:
     return request.param

@@ -1,4 +1,4 @@
-"""The report in a browser: it looks right, can be used by keyboard, and asks for nothing."""
+"""The report in a browser: layout, contrast, keyboard, screen reader, and no requests."""
 
 import runpy
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.report import browser, histories
-from tests.report.conftest import made, rendered
+from tests.report import headless_browser
+from tests.report.example_histories import EXAMPLES, example, rendered
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    started = browser.start(tmp_path_factory.mktemp("profile"))
+    started = headless_browser.start(tmp_path_factory.mktemp("profile"))
     yield started
     started.quit()
 
@@ -20,17 +20,17 @@ def driver(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    for shape in histories.SHAPES:
-        (folder / f"{shape}.html").write_text(rendered(shape), encoding="utf-8")
+    for name in EXAMPLES:
+        (folder / f"{name}.html").write_text(rendered(name), encoding="utf-8")
     return folder
 
 
 @pytest.fixture
-def opened(driver, pages):
-    def visit(shape, pixels=1200, scheme="light"):
-        browser.width(driver, pixels)
-        browser.prefers(driver, scheme)
-        driver.get((pages / f"{shape}.html").as_uri())
+def open_page(driver, pages):
+    def visit(name, pixels=1200, scheme="light"):
+        headless_browser.set_width(driver, pixels)
+        headless_browser.set_preferences(driver, scheme)
+        driver.get((pages / f"{name}.html").as_uri())
         return driver
 
     driver.execute_script("try { localStorage.clear() } catch {}")
@@ -43,37 +43,39 @@ def press(driver, *keys):
     ActionChains(driver, duration=0).send_keys(*keys).perform()
 
 
-def test_nothing_is_asked_for_and_nothing_complains(opened, driver, pages, shape):
+def test_the_page_requests_nothing_and_logs_no_errors(open_page, driver, pages, name):
     driver.get("about:blank")
-    browser.requested(driver), driver.get_log("browser")
-    opened(shape)
-    asked = [url for url in browser.requested(driver) if not url.startswith("data:")]
-    assert asked == [(pages / f"{shape}.html").as_uri()]
+    headless_browser.requested_urls(driver), driver.get_log("browser")
+    open_page(name)
+    requested = [
+        url for url in headless_browser.requested_urls(driver) if not url.startswith("data:")
+    ]
+    assert requested == [(pages / f"{name}.html").as_uri()]
     assert driver.get_log("browser") == []
     assert driver.title != "owned"
 
 
-def test_the_guard_would_have_spoken(driver, tmp_path):
-    """A page that does ask and complain is noticed, so the test above can fail."""
+def test_a_page_that_breaks_its_security_policy_logs_an_error(driver, tmp_path):
+    """So the test above can fail."""
     text = rendered("empty").replace("</main>", "<img src='data.png' onload='1'></main>")
     (tmp_path / "bad.html").write_text(text, encoding="utf-8")
     driver.get("about:blank")
-    browser.requested(driver), driver.get_log("browser")
+    headless_browser.requested_urls(driver), driver.get_log("browser")
     driver.get((tmp_path / "bad.html").as_uri())
-    assert any("Content Security Policy" in each["message"] for each in driver.get_log("browser"))
+    assert any("Content Security Policy" in entry["message"] for entry in driver.get_log("browser"))
 
 
 @pytest.mark.parametrize("pixels", [360, 820, 1200])
-def test_charts_have_sizes_and_nothing_sticks_out(opened, shape, pixels):
-    driver = opened(shape, pixels)
+def test_charts_fit_into_the_page(open_page, name, pixels):
+    driver = open_page(name, pixels)
     plots = driver.execute_script(
         "return [...document.querySelectorAll('.plot')].map((plot) => "
         "[...plot.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect())"
         ".filter((box) => box.width).map((box) => [box.width, box.height, box.left, box.right]))"
     )
-    assert bool(plots) == bool(made(shape).rounds)
+    assert bool(plots) == bool(example(name).rounds)
     for drawings in plots:
-        ((width, height, left, right),) = drawings  # one drawing of each chart for each width
+        ((width, height, left, right),) = drawings  # exactly one drawing per chart is visible
         assert width > 250
         assert 180 < height < 420
         assert left >= 0
@@ -82,38 +84,38 @@ def test_charts_have_sizes_and_nothing_sticks_out(opened, shape, pixels):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("shape", ["ten_rounds", "alarm_standing", "hostile"])
-def test_contrast(opened, shape, scheme):
-    driver = opened(shape, scheme=scheme)
-    seen, bad = driver.execute_script(browser.CONTRAST)
-    assert seen > 300
-    assert bad == []
+@pytest.mark.parametrize("name", ["ten_rounds", "active_alarm", "hostile_texts"])
+def test_text_has_enough_contrast(open_page, name, scheme):
+    driver = open_page(name, scheme=scheme)
+    checked, too_low = driver.execute_script(headless_browser.FIND_LOW_CONTRAST)
+    assert checked > 300
+    assert too_low == []
 
 
-def test_theme_follows_the_system_and_the_button(opened):
-    def paper():
+def test_theme_follows_the_system_and_the_button(open_page):
+    def background():
         return driver.execute_script("return getComputedStyle(document.body).backgroundColor")
 
-    driver = opened("one_safe_round", scheme="dark")
-    dark, button = paper(), driver.find_element("id", "theme")
+    driver = open_page("one_safe_round", scheme="dark")
+    dark, button = background(), driver.find_element("id", "theme")
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
-    light = paper()
+    light = background()
     assert light != dark
     assert button.get_attribute("aria-pressed") == "false"
     driver.refresh()
-    assert paper() == light  # the choice is kept
+    assert background() == light  # the choice is remembered
     driver.execute_script("localStorage.clear()")
-    driver = opened("one_safe_round")
-    assert paper() == light
+    driver = open_page("one_safe_round")
+    assert background() == light
     driver.find_element("id", "theme").click()
-    assert paper() == dark
-    browser.prefers(driver, "dark", media="print")
-    assert paper() == "rgb(255, 255, 255)"
+    assert background() == dark
+    headless_browser.set_preferences(driver, "dark", media="print")
+    assert background() == "rgb(255, 255, 255)"
 
 
-def test_every_control_is_reached_by_tab(opened):
-    driver = opened("ten_rounds")
+def test_every_control_can_be_reached_with_tab(open_page):
+    driver = open_page("ten_rounds")
     order = []
     for _ in range(60):
         press(driver, "\ue004")
@@ -135,25 +137,25 @@ def test_every_control_is_reached_by_tab(opened):
     charts = ["risk", "beta", "reward", "acceptance", "effective"]
     assert plots == [f"chart-{name}" for name in charts]
     assert names.count("SUMMARY") == 8
-    assert all(outline != "none" for *_, outline in order[:-1])  # one sees where one is
+    assert all(outline != "none" for *_, outline in order[:-1])  # the focus is visible
 
 
-def test_skip_link_leads_past_the_banner(opened):
-    driver = opened("one_safe_round")
+def test_the_skip_link_leads_past_the_banner(open_page):
+    driver = open_page("one_safe_round")
     press(driver, "\ue004", "\ue007")
     assert driver.execute_script("return document.activeElement.id") == "main"
 
 
-def test_points_are_read_with_the_arrow_keys(opened):
-    history = made("ten_rounds")
-    driver = opened("ten_rounds")
+def test_the_arrow_keys_read_the_points_of_a_chart(open_page):
+    history = example("ten_rounds")
+    driver = open_page("ten_rounds")
     plot = driver.find_element("css selector", "#chart-risk .plot")
     driver.execute_script("arguments[0].focus()", plot)
-    spoken = driver.find_element("id", "spoken")
+    announcement = driver.find_element("id", "announcement")
     press(driver, "\ue014")
-    assert spoken.get_attribute("textContent").startswith("Round 1: ")
+    assert announcement.get_attribute("textContent").startswith("Round 1: ")
     press(driver, "\ue010")  # End
-    assert spoken.get_attribute("textContent").startswith("Round 10: ")
+    assert announcement.get_attribute("textContent").startswith("Round 10: ")
     press(driver, "\ue012", "\ue012", "\ue012", "\ue012")
     tip = driver.find_element("css selector", "#chart-risk .tip")
     assert tip.text.startswith(f"Round 6: {history.rounds[5].loss.mean:.3g}")
@@ -173,25 +175,23 @@ def test_points_are_read_with_the_arrow_keys(opened):
     assert not tip.is_displayed()
 
 
-def test_the_pointer_finds_the_nearest_round(opened):
+def test_the_pointer_finds_the_nearest_round(open_page):
     from selenium.webdriver.common.action_chains import ActionChains
 
-    driver = opened("two_hundred")
+    driver = open_page("two_hundred_rounds")
     svg = driver.find_element("css selector", "#chart-beta svg.wide")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", svg)
     ActionChains(driver, duration=0).move_to_element(svg).perform()
-    words = driver.find_element("css selector", "#chart-beta .tip").text
-    assert 80 < int(words.split(":")[0].split()[1]) < 120
-    assert (
-        f"beta {made('two_hundred').rounds[int(words.split(':')[0].split()[1]) - 1].beta:.3g}"
-        in (words)
-    )
+    tip = driver.find_element("css selector", "#chart-beta .tip").text
+    number = int(tip.split(":")[0].removeprefix("Round "))
+    assert 80 < number < 120
+    assert f"beta {example('two_hundred_rounds').rounds[number - 1].beta:.3g}" in tip
 
 
-def test_a_finger_reads_and_a_mouse_looks_closer(opened):
+def test_a_tap_shows_the_tip_and_a_click_opens_the_round(open_page):
     from selenium.webdriver.common.action_chains import ActionChains
 
-    driver = opened("ten_rounds")
+    driver = open_page("ten_rounds")
     svg = driver.find_element("css selector", "#chart-beta svg.wide")
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", svg)
     tip = driver.find_element("css selector", "#chart-beta .tip")
@@ -208,52 +208,52 @@ def test_a_finger_reads_and_a_mouse_looks_closer(opened):
     assert driver.execute_script("return scrollY") > before
 
 
-def test_another_round_can_be_chosen(opened):
-    driver = opened("ten_rounds")
+def test_another_round_can_be_selected(open_page):
+    driver = open_page("ten_rounds")
 
-    def shown():
+    def visible():
         return driver.execute_script(
             "return [[...document.querySelectorAll('.card')].filter((e) => e.offsetHeight)"
-            ".map((e) => e.dataset.round), [...new Set([...document.querySelectorAll('.chosen')]"
-            ".map((e) => e.dataset.round))], [...document.querySelectorAll('.absent')]"
+            ".map((e) => e.dataset.round), [...new Set([...document.querySelectorAll('.selected')]"
+            ".map((e) => e.dataset.round))], [...document.querySelectorAll('.not-drawn')]"
             ".filter((e) => e.offsetHeight).map((e) => e.textContent),"
-            " document.querySelector('#curve-only-words').innerText.trim().slice(0, 8)]"
+            " document.querySelector('#curve-only-description').innerText.trim().slice(0, 8)]"
         )
 
-    assert shown() == [["10"], ["10"], [], "Round 10"]
+    assert visible() == [["10"], ["10"], [], "Round 10"]
     driver.find_element("id", "earlier").click()
-    assert shown() == [["9"], ["9"], [], "Round 9,"]
+    assert visible() == [["9"], ["9"], [], "Round 9,"]
     assert driver.find_element("id", "later").is_enabled()
     options = driver.find_elements("css selector", "#round option")
     options[-1].click()
-    assert shown() == [["1"], [], ["Nothing was calibrated."] * 3, ""]
+    assert visible() == [["1"], [], ["Nothing was calibrated."] * 3, ""]
     assert not driver.find_element("id", "earlier").is_enabled()
 
 
-def test_without_script_the_latest_round_is_there(opened, driver):
+def test_without_javascript_the_latest_round_is_shown(open_page, driver):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        opened("ten_rounds")
+        open_page("ten_rounds")
         cards = [card for card in driver.find_elements("class name", "card") if card.is_displayed()]
         assert [card.find_element("tag name", "h3").text for card in cards] == [
             "Round 10, biopsy-model-10"
         ]
         assert not driver.find_element("id", "round").is_displayed()
         assert not driver.find_element("id", "theme").is_displayed()
-        assert driver.find_element("css selector", "#chart-curve .chosen").is_displayed()
+        assert driver.find_element("css selector", "#chart-curve .selected").is_displayed()
         driver.find_element("css selector", "#chart-risk summary").click()
         assert driver.find_element("css selector", "#chart-risk table").is_displayed()
     finally:
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_what_a_screen_reader_is_told(opened):
-    driver = opened("ten_rounds")
+def test_everything_has_a_name_for_screen_readers(open_page):
+    driver = open_page("ten_rounds")
     tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     nodes = [
-        (each["role"]["value"], each.get("name", {}).get("value", ""))
-        for each in tree
-        if not each["ignored"] and "role" in each
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in tree
+        if not node["ignored"] and "role" in node
     ]
     roles = [role for role, _ in nodes]
     for landmark in ("banner", "navigation", "main", "contentinfo"):
@@ -267,15 +267,14 @@ def test_what_a_screen_reader_is_told(opened):
     assert ("combobox", "Round") in nodes
     (title,) = [name for role, name in nodes if role == "heading" and "Running" in name]
     assert (
-        " ".join(title.split())
-        == "Running : Round 10 follows biopsy-model-10 as far as beta = 0.765."
+        " ".join(title.split()) == "Running : Round 10 follows biopsy-model-10 up to beta = 0.765."
     )
 
 
-def test_the_picture_of_a_report_is_taken(driver, pages, tmp_path):
-    """With `driver`, so that it is skipped where there is no browser."""
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "report_picture.py"))
-    example["main"](pages / "ten_rounds.html", tmp_path / "report.png")
+def test_the_example_script_takes_a_screenshot(driver, pages, tmp_path):
+    """Uses `driver` so that it is skipped without a browser."""
+    script = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "report_picture.py"))
+    script["main"](pages / "ten_rounds.html", tmp_path / "report.png")
     picture = Image.open(tmp_path / "report.png")
     assert picture.size == (1440, 744)
     light, dark = (sum(picture.getpixel((x, 10))) / 3 for x in (400, 1100))

@@ -199,7 +199,7 @@ def test_what_was_calibrated_after_an_outage_is_computed_again_from_the_table(tm
 def test_a_person_sees_it(tmp_path):
     with_an_outage(tmp_path / "run.db")
     page = render(read_history(tmp_path / "run.db"))
-    assert "240, 80 of them by the safe policy, 80 after a failure" in page
+    assert "240 (80 by the safe policy, 80 of them after a failure)" in page
     run, round_, optimized, rng = start(tmp_path / "other.db")
     optimized.error = ConnectionError("gone")
     round_.act(7, rng)

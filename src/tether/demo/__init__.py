@@ -1,1 +1,1 @@
-"""The demonstration: whom to send to biopsy."""
+"""The demonstration that `tether demo` runs: whom to send to biopsy."""

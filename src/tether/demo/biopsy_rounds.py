@@ -1,79 +1,75 @@
-"""The demonstration goes on: the same clinic, round after round, with a model that learns.
+"""The demonstration over several rounds: the same clinic, with a model that learns.
 
-Patients come as random draws from the Wisconsin breast-cancer data. The first round is the safe
-policy's. After each round the model is trained anew on the training rows alone, and `Controller`
-finds how far the clinic may follow it. The run stays in a store, with its report beside it.
+Patients are random draws from the Wisconsin breast-cancer data. The first round uses the safe
+policy. After each round the model is retrained on the training rows alone, and `Controller` finds
+how far the clinic may follow it. The run is kept in a store, with its report next to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
-from tether.demo.biopsy import BOLDNESS, NOISE, REFER, WATCH, WATCHED, patients, trained_score
-from tether.policies.categorical import Categorical
-from tether.policies.mixture import Mixture
+from tether.demo.biopsy_clinic import (
+    WATCH,
+    load_patients,
+    make_optimized_policy,
+    make_safe_policy,
+    train_score,
+)
 from tether.policies.policy import Policy
 from tether.report import write
 from tether.rounds import Controller, RoundRecord
 
-ALPHA, ROUNDS, BATCH = 0.05, 6, 300
-"""Missed cancers tolerated for each patient, rounds, and patients in a round."""
+ROUND_ALPHA = 0.05
+"""Missed cancers tolerated per patient."""
+ROUNDS, PATIENTS_PER_ROUND = 6, 300
 
 
 def run_rounds(
-    out: str | Path = ".", *, seed: int = 0, show: Callable[[str], Any] = print
+    out: str | Path = ".", *, seed: int = 0, show: Callable[[str], object] = print
 ) -> tuple[RoundRecord, ...]:
-    """Run the rounds, print a line for each, and save `demo.db` and `report.html` in `out`.
+    """Run the rounds, show a line for each, and save `demo.db` and `report.html` in `out`.
 
-    An older `demo.db` there is replaced.
+    An older `demo.db` in that folder is replaced.
     """
-    features, malignant = patients()
+    features, malignant = load_patients()
     rng = np.random.default_rng([seed, 569])
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / "demo.db"
-    for old in folder.glob("demo.db*"):
-        old.unlink()
-    safe = Categorical.from_probabilities([WATCHED, 1 - WATCHED], actions=[WATCH, REFER])
+    for old_file in folder.glob("demo.db*"):
+        old_file.unlink()
+    safe = make_safe_policy()
     optimized: Policy | None = None
-    diagnosis: dict[int, bool] = {}  # what biopsies and time have told the clinic
-    show(f"{ROUNDS} rounds of {BATCH} patients, tolerating {100 * ALPHA:g} missed cancers in 100:")
-    with Controller(safe, alpha=ALPHA, store=store, name="refer nine in ten") as run:
+    diagnoses: dict[int, bool] = {}  # by the id of the action, as known to the clinic afterwards
+    show(
+        f"{ROUNDS} rounds of {PATIENTS_PER_ROUND} patients, tolerating {100 * ROUND_ALPHA:g} "
+        "missed cancers in 100:"
+    )
+    with Controller(safe, alpha=ROUND_ALPHA, store=store, name="refer nine in ten") as controller:
         for number in range(1, 1 + ROUNDS):
-            who = rng.integers(len(features), size=BATCH)
-            round_ = run.begin(optimized, name=None if optimized is None else f"model {number}")
-            taken = round_.act(features[who], rng)
+            patients = rng.integers(len(features), size=PATIENTS_PER_ROUND)
+            name = None if optimized is None else f"model {number}"
+            round_ = controller.begin(optimized, name=name)
+            taken = round_.act(features[patients], rng)
             watched = taken.actions == WATCH
-            missed, spared = watched & malignant[who], watched & ~malignant[who]
-            round_.observe(taken.ids, missed.astype(float), spared.astype(float))
-            diagnosis.update(zip(taken.ids.tolist(), malignant[who].tolist(), strict=True))
+            missed, avoided = watched & malignant[patients], watched & ~malignant[patients]
+            round_.observe(taken.ids, missed.astype(float), avoided.astype(float))
+            diagnoses.update(zip(taken.ids.tolist(), malignant[patients].tolist(), strict=True))
             show(
                 f"  round {number}: beta {round_.beta:7.3g}   cancers missed "
                 f"{100 * missed.mean():4.1f}   needless biopsies avoided "
-                f"{100 * spared.mean():4.1f}   (of 100)"
+                f"{100 * avoided.mean():4.1f}   (of 100)"
             )
-            rows = run.training_rows()
-            known = np.array([diagnosis[number] for number in rows.ids.tolist()])
-            optimized = model(rows.contexts, known, safe)
-        found = run.history()
+            rows = controller.training_rows()
+            known = np.array([diagnoses[action_id] for action_id in rows.ids.tolist()])
+            optimized = make_optimized_policy(train_score(rows.contexts, known), safe)
+        history = controller.history()
     report = folder / "report.html"
-    write(found, report)
+    write(history, report)
     show(f"Store:  {store}   (tether status {store})")
     show(f"Report: {report}")
-    return found.rounds
-
-
-def model(features: Floats, malignant: NDArray[np.bool_], safe: Policy) -> Policy:
-    """The policy of a model trained on these patients, with a little of the safe one in it."""
-    score = trained_score(features, malignant)
-    bold = Categorical.from_logits(
-        lambda x: np.column_stack([np.zeros(len(x)), (score(x) - BOLDNESS) / NOISE]),
-        actions=[WATCH, REFER],
-    )
-    return Mixture.blend(bold, safe, delta=0.02)
+    return history.rounds

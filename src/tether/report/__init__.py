@@ -1,11 +1,32 @@
 """What to show: a run as one HTML file, and a calibration as a figure. Computes nothing.
 
-Charts are drawn by matplotlib as SVG and written into the page, with their colors left to its style
-sheet. Against plotly (4 MB inlined) and Vega-Lite (0.8 MB) this costs about 10 kB a chart, is there
-without JavaScript and on paper, follows light and dark, and needs no copy of anybody's bundle; the
-price is a small script of our own for pointing at rounds and choosing one.
+The charts of the HTML report are drawn by matplotlib as SVG and embedded in the page; their colors
+are left to its style sheet. Compared with plotly (4 MB inlined) and Vega-Lite (0.8 MB), this costs
+about 10 kB per chart, works without JavaScript and in print, follows light and dark themes, and
+needs no third-party bundle. The price is a small script of our own for reading points and
+selecting a round.
+
+Names are imported on first use: `Calibration.plot` needs `tether.report.calibration_plot` alone,
+neither the page nor the records of `tether.rounds`.
 """
 
-from tether.report.page import render, write
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.report.page import render, write
 
 __all__ = ["render", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tether.report' has no attribute {name!r}")
+    from tether.report import page
+
+    return getattr(page, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,134 +1,149 @@
-"""What the promise rests on, who vouches for it, and what has been seen of it."""
+"""What the promise assumes, and what the library or the data say about each assumption."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tether.report.number_format import count, interval, number
-from tether.rounds.history import History
+from tether.report.number_format import format_count, format_interval, format_number
 
-CHECKED, PARTLY, ASSUMED, DOUBTFUL = "checked", "partly checked", "assumed", "doubtful"
-GLYPHS = {CHECKED: "✓", PARTLY: "◐", ASSUMED: "○", DOUBTFUL: "✗"}
+if TYPE_CHECKING:
+    from tether.rounds.history import History
+
+CHECKED, PARTLY_CHECKED, ASSUMED, DOUBTFUL = "checked", "partly checked", "assumed", "doubtful"
+STATUS_SYMBOLS = {DOUBTFUL: "✗", CHECKED: "✓", PARTLY_CHECKED: "◐", ASSUMED: "○"}
+"""A symbol for every status, in the order in which assumptions are listed."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption: whether the library checks it, what it says, and how that is known."""
+    """One assumption: whether the library checks it, what it states, and how that is known."""
 
     status: str
     title: str
-    how: str
+    explanation: str
 
 
 def assumptions(history: History) -> list[Assumption]:
-    """All assumptions of a run, the checked ones first."""
-    every = [*_checked(history), *_partly(history), *_assumed(history)]
-    order = [DOUBTFUL, CHECKED, PARTLY, ASSUMED]
-    return sorted(every, key=lambda each: order.index(each.status))
+    """List all assumptions of a run: doubtful ones first, then by how far they are checked."""
+    unsorted = [*_always_checked(history), *_partly_checked(history), *_not_checked(history)]
+    order = list(STATUS_SYMBOLS)
+    return sorted(unsorted, key=lambda assumption: order.index(assumption.status))
 
 
-def _checked(history: History) -> list[Assumption]:
+def _always_checked(history: History) -> list[Assumption]:
     normalizers = (
-        "This family needs none."
+        "This family needs no normalizing constants."
         if history.family == "mix"
-        else "Draws that clearly say more are refused: they were scored under another policy."
+        else "Draws are rejected if the constant that they estimate is clearly above 1: they were "
+        "scored under another policy."
     )
     return [
         Assumption(
             CHECKED,
-            f"Losses lie between 0 and {number(history.bound)}",
-            "Any other loss is refused when it is reported.",
+            f"Losses lie between 0 and {format_number(history.bound)}",
+            "Any other loss is rejected when it is observed.",
         ),
         Assumption(
             CHECKED,
-            "Log-probabilities are numbers",
-            "NaN and +∞ are refused, and so is a row that its own policy could not have produced.",
+            "Log-probabilities are valid numbers",
+            "NaN and +∞ are rejected, and so is a row that its own policy could not have produced.",
         ),
-        Assumption(CHECKED, "Normalizers are at most 1", normalizers),
+        Assumption(CHECKED, "Normalizing constants are at most 1", normalizers),
         Assumption(
             CHECKED,
-            "No calibration row was trained on",
-            "Each row is given to one share at random, once and durably; the run hands out "
-            "training rows only. What a policy learned elsewhere is not seen here.",
+            "Calibration rows are not used for training",
+            "Each row is assigned at random, once and permanently, to training or to calibration, "
+            "and only training rows are handed out. What a policy learned from other sources is "
+            "not visible here.",
         ),
         Assumption(
             CHECKED,
-            "The safe policy is the one the run began with",
-            "Its fingerprint, and its scores of stored actions, are compared whenever the run is "
-            "taken up again.",
+            "The safe policy has not changed",
+            "Its fingerprint and its scores of stored actions are compared whenever the run is "
+            "reopened.",
         ),
         Assumption(
             CHECKED,
             "Beta meets its definition",
-            "The calibrated risk at beta is computed afresh and compared with alpha before use.",
+            "The calibrated risk at beta is recomputed and compared with alpha before use.",
         ),
     ]
 
 
-def _partly(history: History) -> list[Assumption]:
-    pending = sum(each.pending for each in history.rounds)
+def _partly_checked(history: History) -> list[Assumption]:
+    pending = sum(record.pending for record in history.rounds)
     safe = history.safe_loss
-    seen, status = "Its own losses have not been seen yet.", ASSUMED
+    evidence, status = "The safe policy has no observed losses yet.", ASSUMED
     if safe is not None:
-        status = DOUBTFUL if safe.lower > history.alpha else PARTLY
-        seen = f"{number(safe.mean)} ({interval(safe)}) over {count(safe.count, 'loss', 'losses')}."
+        status = DOUBTFUL if safe.lower > history.alpha else PARTLY_CHECKED
+        losses = format_count(safe.count, "loss", "losses")
+        evidence = (
+            f"Its mean loss is {format_number(safe.mean)} ({format_interval(safe)}) over {losses}."
+        )
     return [
-        Assumption(status, f"The safe policy's risk is at most {number(history.alpha)}", seen),
-        _coverage(history),
         Assumption(
-            PARTLY,
-            "Log-probabilities are those of the policies as they sample",
-            "What they sum to over the log is compared with 1, and a warning says if it is more. "
-            "Another prompt, temperature or truncation may still go unnoticed.",
+            status, f"The safe policy's risk is at most {format_number(history.alpha)}", evidence
+        ),
+        _test_weight(history),
+        Assumption(
+            PARTLY_CHECKED,
+            "Log-probabilities match how the policies sample",
+            "The optimized policy's mean importance weight over the log is compared with 1, with a "
+            "warning if it is larger. A different prompt, temperature or truncation may still go "
+            "unnoticed.",
         ),
         Assumption(
-            PARTLY if pending else CHECKED,
+            PARTLY_CHECKED if pending else CHECKED,
             "Every loss arrives",
-            f"{count(pending, 'loss is', 'losses are')} awaited now.".capitalize(),
+            f"{format_count(pending, 'loss is', 'losses are')} pending.".capitalize(),
         ),
     ]
 
 
-def _coverage(history: History) -> Assumption:
+def _test_weight(history: History) -> Assumption:
     title = "The test weight covers the next action"
-    found = next((e.calibration for e in reversed(history.rounds) if e.calibration), None)
-    way = history.test_weight if found is None else found.test_weight
-    if way == "analytic":
-        return Assumption(CHECKED, title, "The analytic weight cannot be exceeded.")
-    if way != "empirical":
-        return Assumption(ASSUMED, title, f"It is the number {way} that was given.")
-    if found is None:
-        return Assumption(PARTLY, title, "It is the heaviest among the draws.")
-    beyond = f"{count(found.rows_beyond_draws, 'row')} of {found.rows:,}"
+    calibrations = [record.calibration for record in history.rounds if record.calibration]
+    latest = calibrations[-1] if calibrations else None
+    test_weight = history.test_weight if latest is None else latest.test_weight
+    if test_weight == "analytic":
+        return Assumption(CHECKED, title, "The analytic test weight is an upper bound.")
+    if test_weight != "empirical":
+        return Assumption(ASSUMED, title, f"It was set to the number {test_weight}.")
+    if latest is None:
+        return Assumption(PARTLY_CHECKED, title, "It is the largest weight among the draws.")
+    rows = f"{format_count(latest.rows_beyond_draws, 'row')} of {latest.rows:,}"
+    verb = "has" if latest.rows_beyond_draws == 1 else "have"
     return Assumption(
-        PARTLY,
+        PARTLY_CHECKED,
         title,
-        f"It is the heaviest among the draws; {beyond} in the latest calibration "
-        f"{'lies' if found.rows_beyond_draws == 1 else 'lie'} beyond all of them.",
+        f"It is the largest weight among the draws; in the latest calibration, {rows} {verb} a "
+        "larger ratio than every draw.",
     )
 
 
-def _assumed(history: History) -> list[Assumption]:
-    assumed = {
-        "Contexts keep coming from where they came": (
-            "A shift monitor sees what its score shows of them, and no more."
+def _not_checked(history: History) -> list[Assumption]:
+    explanations = {
+        "New contexts follow the same distribution as past ones": (
+            "A shift monitor detects only changes that its score shows."
         ),
-        "Actions were carried out as chosen, and losses are what they cost": (
-            "Nothing inside a store can tell."
+        "Actions were carried out as chosen, and losses were measured correctly": (
+            "This cannot be checked from the store."
         ),
     }
-    if len({each.policy for each in history.rounds}) > 1:
-        assumed["Past policies may be taken as one mixture"] = (
-            "With several past policies this stands in for all orders in which the rows could have "
-            "come; it is exact for one."
+    if len({record.policy for record in history.rounds}) > 1:
+        explanations["Past policies may be treated as one mixture"] = (
+            "With several past policies, the mixture replaces a sum over all orders in which the "
+            "rows could have come; it is exact for one policy."
         )
     if history.missing == "exclude":
-        assumed["Losses that never arrive are missing by chance"] = (
-            "Their rows are left out; if bad news is what goes missing, the risk looks too small."
+        explanations["Losses are missing at random"] = (
+            "Rows without a loss are left out; if large losses are the ones that go missing, the "
+            "risk is underestimated."
         )
     if history.against == "last":
-        assumed["The last tethered policy is safe"] = (
-            "Beta is measured against it rather than against the safe policy, so what is promised "
-            "rests on each round before."
+        explanations["The last tethered policy is safe"] = (
+            "Beta is relative to that policy rather than to the safe policy, so the promise "
+            "depends on every earlier round."
         )
-    return [Assumption(ASSUMED, title, how) for title, how in assumed.items()]
+    return [Assumption(ASSUMED, title, text) for title, text in explanations.items()]

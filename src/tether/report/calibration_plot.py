@@ -7,66 +7,73 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.report.chart_marks import beta_ticks
-from tether.report.number_format import beta, number
+from tether.report.beta_axis import NEAR_BETA, beta_ticks
+from tether.report.number_format import format_beta, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, ACCENT, OVER = "#1c2226", "#0b6b5d", "#b3261e"
-NEAR = math.log(2)
-STYLES = ("-", "--", ":", "-.")
+ALPHA_LINE_COLOR = "#1c2226"
+PASSING_COLOR = "#0b6b5d"
+ABOVE_ALPHA_COLOR = "#b3261e"
+CONSTRAINT_LINE_STYLES = ("-", "--", ":", "-.")
 
 
-def plot_calibration(found: Calibration, ax: Axes | None = None) -> Figure:
-    """The calibrated risk along beta, with alpha and beta, and from half of beta to twice beta.
+def plot_calibration(calibration: Calibration, axes: Axes | None = None) -> Figure:
+    """Plot the calibrated risk against beta, with alpha, and from half of beta to twice beta.
 
-    Into `ax`, the neighbourhood is a band; in a figure of its own it is drawn large beside the
-    whole. Several constraints share one scale: risk over alpha.
+    In `axes` of the user, this neighborhood of beta is a shaded band; in a figure of its own it is
+    drawn enlarged in a second panel. Several constraints share one scale: risk divided by alpha.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
-    finite = math.isfinite(found.log_beta)
-    if ax is not None:
-        _draw(found, ax, band=finite)
-        inner: Any = ax.figure
-        outer: Figure = inner.figure  # the whole, if `ax` is in a part of a figure
-        return outer
+    finite = math.isfinite(calibration.log_beta)
+    if axes is not None:
+        _draw(calibration, axes, shade_near=finite)
+        parent: Any = axes.figure
+        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
+        return figure
     if not finite:
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        _draw(found, figure.add_subplot())
+        _draw(calibration, figure.add_subplot())
         return figure
     figure = Figure(figsize=(10.0, 4.0), layout="constrained")
-    whole, near = figure.subplots(1, 2, width_ratios=[3, 2])
-    _draw(found, whole, band=True)
-    _draw(found, near, label=False)
-    _zoom(found, near)
+    overview, near = figure.subplots(1, 2, width_ratios=[3, 2])
+    _draw(calibration, overview, shade_near=True)
+    _draw(calibration, near, annotate=False)
+    _zoom(calibration, near)
     return figure
 
 
-def _draw(found: Calibration, axes: Axes, band: bool = False, label: bool = True) -> None:
-    several = len(found.constraints) > 1
-    lows, highs = [], [found.log_beta] if math.isfinite(found.log_beta) else []
-    for each, style in zip(found.constraints, STYLES * len(found.constraints), strict=False):
-        curve = found.curve(each.name)
-        unit = each.alpha if several else 1.0
-        risk = curve.risk / unit
-        binding = each is found.binding
-        shape: dict[str, Any] = {"linestyle": style, "linewidth": 2.2 if binding else 1.4}
-        name = f"{each.name}, alpha {number(each.alpha)}{', binding' if binding else ''}"
-        # The part above alpha lies over the line in its own color, and ends where it meets it.
-        x, y = _crossed(curve.log_beta, risk, each.alpha / unit)
-        axes.plot(x, np.where(y <= each.alpha / unit, y, np.nan), color=ACCENT, label=name, **shape)
-        axes.plot(x, np.where(y >= each.alpha / unit, y, np.nan), color=OVER, **shape)
+def _draw(
+    calibration: Calibration, axes: Axes, shade_near: bool = False, annotate: bool = True
+) -> None:
+    several = len(calibration.constraints) > 1
+    finite = math.isfinite(calibration.log_beta)
+    lows, highs = [], [calibration.log_beta] if finite else []
+    styles = CONSTRAINT_LINE_STYLES * len(calibration.constraints)
+    for constraint, line_style in zip(calibration.constraints, styles, strict=False):
+        curve = calibration.curve(constraint.name)
+        unit = constraint.alpha if several else 1.0
+        level = constraint.alpha / unit
+        binding = constraint is calibration.binding
+        style: dict[str, Any] = {"linestyle": line_style, "linewidth": 2.2 if binding else 1.4}
+        alpha = format_number(constraint.alpha)
+        label = f"{constraint.name}, alpha {alpha}{', binding' if binding else ''}"
+        # The part above alpha is a second line in its own color, cut where the risk meets alpha.
+        x, y = _with_crossings(curve.log_beta, curve.risk / unit, level)
+        axes.plot(x, np.where(y <= level, y, np.nan), color=PASSING_COLOR, label=label, **style)
+        axes.plot(x, np.where(y >= level, y, np.nan), color=ABOVE_ALPHA_COLOR, **style)
         if len(curve.log_beta):
             lows.append(float(np.quantile(curve.log_beta, 0.02)))
             highs.append(float(curve.log_beta[-1]))
-    level = 1.0 if several else found.alpha
-    axes.axhline(level, color=INK, linewidth=1.2)
+    level = 1.0 if several else calibration.alpha
+    axes.axhline(level, color=ALPHA_LINE_COLOR, linewidth=1.2)
     low = min(lows + highs, default=-1.0) - 0.4
     high = max(highs, default=1.0) + 0.4
     axes.set_xlim(low, high)
@@ -76,49 +83,52 @@ def _draw(found: Calibration, axes: Axes, band: bool = False, label: bool = True
     axes.set_xlabel("beta")
     axes.set_ylabel("calibrated risk / alpha" if several else "calibrated risk")
     axes.spines[["top", "right"]].set_visible(False)
-    if math.isfinite(found.log_beta):
-        if band:
-            axes.axvspan(found.log_beta - NEAR, found.log_beta + NEAR, color=ACCENT, alpha=0.1)
-        height = found.risk / (found.alpha if several else 1.0)
-        axes.plot([found.log_beta] * 2, [0, height], color=ACCENT, linewidth=1.2)
-        axes.plot(found.log_beta, height, "o", color=ACCENT, markersize=8)
-    if not label:
+    if finite:
+        log_beta = calibration.log_beta
+        if shade_near:
+            limits = log_beta - NEAR_BETA, log_beta + NEAR_BETA
+            axes.axvspan(*limits, color=PASSING_COLOR, alpha=0.1)
+        risk = calibration.risk / (calibration.alpha if several else 1.0)
+        axes.plot([log_beta] * 2, [0, risk], color=PASSING_COLOR, linewidth=1.2)
+        axes.plot(log_beta, risk, "o", color=PASSING_COLOR, markersize=8)
+    if not annotate:
         return
-    where = axes.get_yaxis_transform()
-    word = "alpha" if several else f"alpha = {number(found.alpha)}"
-    axes.text(0.01, level, word, transform=where, va="bottom", color=INK)
-    axes.set_title(_headline(found), loc="left")
+    text = "alpha" if several else f"alpha = {format_number(calibration.alpha)}"
+    transform = axes.get_yaxis_transform()
+    axes.text(0.01, level, text, transform=transform, va="bottom", color=ALPHA_LINE_COLOR)
+    axes.set_title(_title(calibration), loc="left")
     if several:
         axes.legend(frameon=False)
 
 
-def _zoom(found: Calibration, axes: Axes) -> None:
-    """From half of beta to twice beta, and as high and low as the lines go there."""
-    several = len(found.constraints) > 1
-    seen = [1.0 if several else found.alpha]
-    for each in found.constraints:
-        curve = found.curve(each.name)
-        inside = np.abs(curve.log_beta - found.log_beta) <= NEAR
-        seen += list(curve.risk[inside] / (each.alpha if several else 1.0))
-    space = 0.08 * (max(seen) - min(seen)) or 0.1 * max(seen)
-    axes.set_ylim(min(seen) - space, max(seen) + space)
-    axes.set_xlim(found.log_beta - NEAR, found.log_beta + NEAR)
-    steps = {"½ β": -NEAR, "β": 0.0, "2 β": NEAR}
-    axes.set_xticks([found.log_beta + step for step in steps.values()], list(steps))
+def _zoom(calibration: Calibration, axes: Axes) -> None:
+    """Limit the axes to half of beta to twice beta, and to the risks in between."""
+    several = len(calibration.constraints) > 1
+    risks = [1.0 if several else calibration.alpha]
+    for constraint in calibration.constraints:
+        curve = calibration.curve(constraint.name)
+        near = np.abs(curve.log_beta - calibration.log_beta) <= NEAR_BETA
+        risks += list(curve.risk[near] / (constraint.alpha if several else 1.0))
+    space = 0.08 * (max(risks) - min(risks)) or 0.1 * max(risks)
+    axes.set_ylim(min(risks) - space, max(risks) + space)
+    axes.set_xlim(calibration.log_beta - NEAR_BETA, calibration.log_beta + NEAR_BETA)
+    ticks = {"½ β": -NEAR_BETA, "β": 0.0, "2 β": NEAR_BETA}
+    axes.set_xticks([calibration.log_beta + tick for tick in ticks.values()], list(ticks))
     axes.set_title("from half of beta to twice beta", loc="left")
 
 
-def _crossed(x: Any, y: Any, level: float) -> tuple[Any, Any]:
-    """A line with a point wherever it meets a level, so that it can be cut there."""
+def _with_crossings(x: Floats, y: Floats, level: float) -> tuple[Floats, Floats]:
+    """Add a point to a line wherever it crosses a level, so that it can be cut there."""
     gap = y - level
-    cuts = np.flatnonzero(gap[1:] * gap[:-1] < 0)
-    where = x[cuts] + (x[cuts + 1] - x[cuts]) * gap[cuts] / (gap[cuts] - gap[cuts + 1])
-    return np.insert(x, cuts + 1, where), np.insert(y, cuts + 1, level)
+    before = np.flatnonzero(gap[1:] * gap[:-1] < 0)
+    step = x[before + 1] - x[before]
+    crossings = x[before] + step * gap[before] / (gap[before] - gap[before + 1])
+    return np.insert(x, before + 1, crossings), np.insert(y, before + 1, level)
 
 
-def _headline(found: Calibration) -> str:
-    if not found.exists:
-        return "no beta passes: serve the safe policy"
-    if math.isinf(found.log_beta):
-        return "beta = ∞: the optimized policy passes whole"
-    return f"beta = {beta(found.log_beta)}"
+def _title(calibration: Calibration) -> str:
+    if not calibration.exists:
+        return "no beta passes: use the safe policy"
+    if math.isinf(calibration.log_beta):
+        return "beta = ∞: the optimized policy passes without restriction"
+    return f"beta = {format_beta(calibration.log_beta)}"

@@ -1,86 +1,97 @@
-"""Numbers as a person reads them: short, and honest about zero, infinity and nothing at all."""
+"""Numbers, times and counts as text, with words of their own for infinity and missing values."""
 
 from __future__ import annotations
 
 import math
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from tether.rounds.history import Estimate
+if TYPE_CHECKING:
+    from tether.rounds.history import Estimate
 
-NOTHING = "–"
+NO_VALUE = "–"
+"""What is written where there is no value."""
+MAX_PLAIN_LOG_BETA = 300
+"""Beyond this log, beta is written as exp(…), since beta itself would be unreadable or overflow."""
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """A number with `digits` significant digits, with thin groups and without trailing zeros.
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Write a number with `digits` significant digits, grouped, without trailing zeros.
 
-    >>> number(0.10432), number(12345.6), number(2e-7), number(float("inf")), number(None)
-    ('0.104', '12,346', '2e-7', '∞', '–')
+    >>> format_number(0.10432), format_number(12345.6), format_number(2e-7)
+    ('0.104', '12,346', '2e-7')
+    >>> format_number(float("inf")), format_number(None)
+    ('∞', '–')
     """
     if value is None or math.isnan(value):
-        return NOTHING
+        return NO_VALUE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
     if abs(value) >= 10**digits:
-        written = f"{value:,.0f}" if abs(value) < 1e9 else _scientific(value, digits)
+        text = f"{value:,.0f}" if abs(value) < 1e9 else _scientific(value, digits)
     elif abs(value) < 1e-4:
-        written = _scientific(value, digits)
+        text = _scientific(value, digits)
     else:
-        written = f"{value:.{digits}g}"
-    return written.replace("-", "−") if value < 0 and "e" not in written else written
+        text = f"{value:.{digits}g}"
+    return text.replace("-", "−") if value < 0 and "e" not in text else text
 
 
-def beta(log_beta: float) -> str:
-    """Beta from its log, which does not overflow.
+def format_beta(log_beta: float) -> str:
+    """Write beta given its log, which does not overflow.
 
-    >>> beta(0.0), beta(-math.inf), beta(math.inf), beta(2000.0)
+    >>> format_beta(0.0), format_beta(-math.inf), format_beta(math.inf), format_beta(2000.0)
     ('1', '0', '∞', 'exp(2000)')
     """
     if math.isinf(log_beta):
         return "∞" if log_beta > 0 else "0"
-    return number(math.exp(log_beta)) if abs(log_beta) < 300 else f"exp({number(log_beta, 4)})"
+    if abs(log_beta) < MAX_PLAIN_LOG_BETA:
+        return format_number(math.exp(log_beta))
+    return f"exp({format_number(log_beta, 4)})"
 
 
-def percent(share: float | None) -> str:
-    """A share of one.
+def format_percent(share: float | None) -> str:
+    """Write a share of one as a percentage.
 
-    >>> percent(0.3333), percent(1.0), percent(0.004)
+    >>> format_percent(0.3333), format_percent(1.0), format_percent(0.004)
     ('33 %', '100 %', '0.4 %')
     """
     if share is None or math.isnan(share):
-        return NOTHING
-    return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else f"{number(100 * share, 1)} %"
+        return NO_VALUE
+    if share >= 0.01 or share == 0:
+        return f"{100 * share:.0f} %"
+    return f"{format_number(100 * share, 1)} %"
 
 
-def interval(estimate: Estimate) -> str:
-    """The limits of an estimate, in words."""
-    return f"{number(estimate.lower)} to {number(estimate.upper)}"
+def format_interval(estimate: Estimate) -> str:
+    """Write the limits of an estimate."""
+    return f"{format_number(estimate.lower)} to {format_number(estimate.upper)}"
 
 
-def moment(when: str | None) -> str:
-    """An ISO 8601 time to the minute; anything else as it stands.
+def format_time(iso_time: str | None) -> str:
+    """Write an ISO 8601 time to the minute; return any other text unchanged.
 
-    >>> moment("2026-03-01T09:30:12.5+00:00")
+    >>> format_time("2026-03-01T09:30:12.5+00:00")
     '1 March 2026, 09:30 UTC'
     """
-    if when is None:
-        return NOTHING
+    if iso_time is None:
+        return NO_VALUE
     try:
-        read = datetime.fromisoformat(when)
+        time = datetime.fromisoformat(iso_time)
     except ValueError:
-        return when
-    return f"{read.day} {read:%B %Y, %H:%M} {read.tzname() or 'UTC'}"
+        return iso_time
+    return f"{time.day} {time:%B %Y, %H:%M} {time.tzname() or 'UTC'}"
 
 
-def count(number_of: int, one: str, many: str | None = None) -> str:
-    """A count with its noun.
+def format_count(count: int, singular: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
 
-    >>> count(1, "row"), count(1200, "row"), count(0, "loss", "losses")
+    >>> format_count(1, "row"), format_count(1200, "row"), format_count(0, "loss", "losses")
     ('1 row', '1,200 rows', 'no losses')
     """
-    noun = one if number_of == 1 else many or f"{one}s"
-    return f"{number_of:,} {noun}" if number_of else f"no {noun}"
+    noun = singular if count == 1 else plural or f"{singular}s"
+    return f"{count:,} {noun}" if count else f"no {noun}"
 
 
 def _scientific(value: float, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it."""
+"""The HTML report: one file with everything in it."""
 
 from __future__ import annotations
 
@@ -7,49 +7,72 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from tether.report import beta_charts, outcome_charts, report_tables, round_detail, svg
-from tether.report.markup import Markup, element, join
-from tether.report.number_format import count, interval, moment, number
-from tether.report.sentences import State, policy_name, promise, state, waiting, written_beta
+from tether.report import text_sections
+from tether.report.acceptance_over_rounds import acceptance_chart
+from tether.report.beta_over_rounds import beta_chart
+from tether.report.chart_canvas import matplotlib_defaults
+from tether.report.html_elements import Markup, element
+from tether.report.html_tables import description_list
+from tether.report.number_format import format_number, format_time
+from tether.report.page_opening import banner, opening
+from tether.report.reward_over_rounds import reward_chart
+from tether.report.risk_over_rounds import realized_risk_chart
+from tether.report.sample_size_over_rounds import sample_size_chart
+from tether.report.sentences import RunState, run_state
+from tether.report.single_round_section import single_round
 from tether.rounds.history import History
-
-ICONS = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}
 
 
 def render(history: History) -> str:
-    """The report as the text of one HTML file, which needs nothing beside itself.
+    """Render the report on a run as the text of one self-contained HTML file.
 
-    The same history gives the same text. Needs matplotlib (extra `plot`).
+    The page needs no network and no other file. The same history gives the same text. Needs
+    matplotlib (extra `plot`).
+
+    Parameters
+    ----------
+    history : History
+        The record of the run, from `Controller.history` or `tether.rounds.read_history`.
+
+    Returns
+    -------
+    str
+        The HTML text.
+
+    Raises
+    ------
+    TypeError
+        If `history` is not a `tether.rounds.History`.
+    ImportError
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    write : Write the report to a file.
+
+    Examples
+    --------
+    >>> import tether
+    >>> safe = tether.Gaussian(0.0, 1.0)
+    >>> with tether.Controller(safe, alpha=0.1, store="sqlite://") as controller:
+    ...     page = tether.report.render(controller.history())
+    >>> "No round has started yet." in page
+    True
     """
     if not isinstance(history, History):
         raise TypeError(f"history must be a tether History, got {type(history).__name__}")
-    with svg.settings():
-        now = state(history)
+    with matplotlib_defaults():
+        state = run_state(history)
         sections = _sections(history)
-    style, script = _asset("style.css"), _asset("script.js")
-    policy = (
-        f"default-src 'none'; style-src '{_fingerprint(style)}'; "
-        f"script-src '{_fingerprint(script)}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{now.word}: {now.sentence} · tether report"),
-        element("link", rel="icon", href="data:,"),
-        element("style", Markup(style)),
-    )
+    script = _read_asset("script.js")
     body = element(
         "body",
         element("a", "Skip to the report", href="#main", class_="skip"),
-        _banner(history, [(name, title) for name, title, _ in sections]),
+        banner(history, [(name, title) for name, title, _ in sections]),
         element(
             "main",
-            _opening(history, now),
+            opening(history, state),
             [
                 element(
                     "section",
@@ -64,139 +87,122 @@ def render(history: History) -> str:
             tabindex="-1",
         ),
         _footer(history),
-        element("div", id="spoken", class_="unseen", aria_live="polite"),
+        element("div", id="announcement", class_="visually-hidden", aria_live="polite"),
         element("script", Markup(script)),
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return f"<!doctype html>\n{element('html', _head(state, script), body, lang='en')}\n"
 
 
 def write(history: History, path: str | Path) -> None:
-    """Write the report to a file."""
+    """Write the report on a run to a file.
+
+    Parameters
+    ----------
+    history : History
+        The record of the run, from `Controller.history` or `tether.rounds.read_history`.
+    path : str or Path
+        The HTML file to write. An existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        If `history` is not a `tether.rounds.History`.
+    ImportError
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    render : Return the text instead.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import tether
+    >>> safe = tether.Gaussian(0.0, 1.0)
+    >>> with tether.Controller(safe, alpha=0.1, store="sqlite://") as controller:
+    ...     history = controller.history()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "report.html")
+    ...     tether.report.write(history, path)
+    ...     path.exists()
+    True
+    """
     Path(path).write_text(render(history), encoding="utf-8")
 
 
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
-    made = []
+    """The id, the title and the content of every section."""
+    sections = []
     if history.rounds:
-        made_of = (
-            beta_charts.how_far,
-            outcome_charts.reward,
-            beta_charts.acceptance,
-            beta_charts.sample_size,
-        )
-        charts = [chart for chart in (make(history) for make in made_of) if chart.tips]
-        halves = element("div", [each.figure() for each in charts], class_="halves")
-        risk = outcome_charts.realized_risk(history)
-        made = [
-            ("risk", "Is the risk holding?", risk.figure() if risk.tips else _none("losses")),
-            ("far", "How far did it go, and what for?", halves),
-            ("closer", "A round, closely", round_detail.section(history)),
+        risk = realized_risk_chart(history)
+        no_losses = element("p", "No losses have arrived yet.")
+        charts = [
+            beta_chart(history),
+            reward_chart(history),
+            acceptance_chart(history),
+            sample_size_chart(history),
         ]
-    made.append(
-        ("assumptions", "What is assumed, and what was checked", report_tables.assumed(history))
-    )
-    made.append(("alarms", "Alarms", report_tables.alarms(history)))
-    if history.rounds:
-        content = join(element("p", waiting(history)), report_tables.rounds(history))
-        made.append(("rounds", "All rounds", content))
-    return made
-
-
-def _none(what: str) -> Markup:
-    return element("p", f"No {what} have arrived yet.")
-
-
-def _banner(history: History, sections: list[tuple[str, str]]) -> Markup:
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title in sections]
-    return element(
-        "header",
-        element("div", element("span", "tether", class_="name"), " ", history.store),
-        element(
-            "button", "Dark theme", type="button", id="theme", aria_pressed="false", hidden=True
-        ),
-        element("nav", element("ul", links), aria_label="Sections"),
-    )
-
-
-def _opening(history: History, now: State) -> Markup:
-    last = history.rounds[-1] if history.rounds else None
-    standing = history.alarm is not None
-    promised, why = promise(None if last is None or standing else last.calibration)
-    return element(
-        "div",
-        element(
-            "h1",
-            element(
-                "span",
-                element("span", ICONS[now.kind], aria_hidden="true"),
-                f" {now.word}",
-                element("span", ": ", class_="unseen"),
-                class_=f"state {now.kind}",
+        figures = [chart.figure() for chart in charts if chart.tips]
+        sections = [
+            ("risk", "Is the risk within alpha?", risk.figure() if risk.tips else no_losses),
+            (
+                "distance",
+                "How far from the safe policy, and what was gained?",
+                element("div", figures, class_="halves"),
             ),
-            _unbroken(now.sentence, policy_name(last) if last else None),
-        ),
-        element("p", now.more, class_="more") if now.more else None,
-        element("p", element("strong", promised), " ", why, class_="promise"),
-        element("dl", [round_detail.pair(*each) for each in _glance(history)], class_="glance"),
-        class_="opening",
+            ("one-round", "One round in detail", single_round(history)),
+        ]
+    sections += [
+        ("assumptions", "Assumptions and checks", text_sections.assumptions_section(history)),
+        ("alarms", "Alarms", text_sections.alarms_section(history)),
+    ]
+    if history.rounds:
+        sections.append(("rounds", "All rounds", text_sections.all_rounds_section(history)))
+    return sections
+
+
+def _head(state: RunState, script: str) -> Markup:
+    """The head of the page; its security policy allows this style and this script only."""
+    style = _read_asset("style.css")
+    policy = (
+        f"default-src 'none'; style-src '{_source_hash(style)}'; "
+        f"script-src '{_source_hash(script)}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _unbroken(sentence: str, name: str | None) -> Any:
-    """A sentence in which a name of ordinary length is not broken at its hyphens."""
-    if not name or len(name) > 24 or name not in sentence:
-        return sentence
-    before, _, after = sentence.partition(name)
-    return [before, element("span", name, class_="whole"), after]
-
-
-def _glance(history: History) -> list[tuple[str, str, str]]:
-    """The figures that come first: a term, a number, and what to hold it against."""
-    shown = [("Tolerated: alpha", number(history.alpha), f"of at most {number(history.bound)}")]
-    if not history.rounds:
-        return shown
-    last = history.rounds[-1]
-    risk = next((each for each in reversed(history.rounds) if each.loss), None)
-    if risk is not None and risk.loss is not None:
-        shown.append(
-            (f"Realized risk, round {risk.number}", number(risk.loss.mean), interval(risk.loss))
-        )
-    of = "suspended by the alarm" if history.alarm else policy_name(last) or "optimized policy"
-    if last.calibration is None or not last.calibration.exists:
-        of = "safe policy only"
-    shown.append((f"Beta, round {last.number}", written_beta(last), of))
-    paid = next((each for each in reversed(history.rounds) if each.reward), None)
-    if paid is not None and paid.reward is not None:
-        safe = history.safe_reward
-        against = interval(paid.reward) if safe is None else f"safe policy {number(safe.mean)}"
-        shown.append((f"Reward, round {paid.number}", number(paid.reward.mean), against))
-    pending = sum(each.pending for each in history.rounds)
-    shown.append(("Losses awaited", f"{pending:,}", f"missing = {history.missing}"))
-    return shown
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{state.heading}: {state.sentence} · tether report"),
+        element("link", rel="icon", href="data:,"),
+        element("style", Markup(style)),
+    )
 
 
 def _footer(history: History) -> Markup:
-    terms = [
+    settings = [
         ("Store", history.store),
-        ("Created", moment(history.created)),
+        ("Created", format_time(history.created)),
         ("Safe policy", history.safe),
         ("Family", history.family),
         ("Test weight", str(history.test_weight)),
-        ("Measured against", f"the {history.against} policy"),
-        ("Share for calibration", number(history.calibration_share)),
-        ("Rounds", count(len(history.rounds), "round")),
+        ("Beta is relative to", f"the {history.against} policy"),
+        ("Calibration share", format_number(history.calibration_share)),
+        ("Rounds", f"{len(history.rounds):,}"),
     ]
     return element(
         "footer",
-        element("h2", "Terms of this run"),
-        element("dl", [round_detail.pair(*each) for each in terms], class_="facts"),
+        element("h2", "Settings of this run"),
+        description_list(settings, "facts"),
     )
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files("tether.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _fingerprint(text: str) -> str:
+def _source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

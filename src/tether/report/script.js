@@ -1,14 +1,14 @@
 "use strict";
-// The page is whole without this; here are a switch for the theme, a choice of the round, and
-// points that can be read with a pointer or with the arrow keys.
+// The page is complete without this script. It adds a switch for the theme, a way to select a round,
+// and points that can be read with a pointer or with the arrow keys.
 (() => {
   const $ = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const spoken = $("#spoken");
+  const announcement = $("#announcement");
 
   const theme = $("#theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const kept = (value) => {
+  const storedTheme = (value) => {
     try {
       if (value) localStorage.setItem("tether-theme", value);
       return localStorage.getItem("tether-theme");
@@ -16,10 +16,10 @@
   };
   const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
   const showTheme = () => theme.setAttribute("aria-pressed", String(isDark()));
-  if (kept()) document.documentElement.dataset.theme = kept();
+  if (storedTheme()) document.documentElement.dataset.theme = storedTheme();
   theme.addEventListener("click", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    kept(document.documentElement.dataset.theme);
+    storedTheme(document.documentElement.dataset.theme);
     showTheme();
   });
   dark.addEventListener("change", showTheme);
@@ -27,26 +27,26 @@
   showTheme();
 
   const select = $("#round");
-  const choose = (round) => {
+  const selectRound = (round) => {
     select.value = round;
-    for (const each of all("#closer [data-round]")) {
-      const chosen = each.dataset.round === String(round);
-      if (each instanceof SVGElement) each.classList.toggle("chosen", chosen);
-      else each.hidden = !chosen;
+    for (const node of all("#one-round [data-round]")) {
+      const selected = node.dataset.round === String(round);
+      if (node instanceof SVGElement) node.classList.toggle("selected", selected);
+      else node.hidden = !selected;
     }
     $("#later").disabled = select.selectedIndex === 0;
     $("#earlier").disabled = select.selectedIndex === select.options.length - 1;
   };
   if (select) {
-    $(".chooser").hidden = false;
-    select.addEventListener("change", () => choose(select.value));
+    $(".round-picker").hidden = false;
+    select.addEventListener("change", () => selectRound(select.value));
     const step = (by) => () => {
-      choose(select.options[select.selectedIndex + by].value);
-      spoken.textContent = select.selectedOptions[0].textContent;
+      selectRound(select.options[select.selectedIndex + by].value);
+      announcement.textContent = select.selectedOptions[0].textContent;
     };
     $("#earlier").addEventListener("click", step(1));
     $("#later").addEventListener("click", step(-1));
-    choose(select.value);
+    selectRound(select.value);
   }
 
   for (const plot of all(".plot[data-tips]")) {
@@ -57,10 +57,10 @@
     const cursor = Object.assign(document.createElement("div"), { className: "cursor", hidden: true });
     const tip = Object.assign(document.createElement("div"), { className: "tip", hidden: true });
     plot.append(cursor, tip);
-    let at = -1;
+    let current = -1;
     const shown = () => drawings.find(({ svg }) => svg.getBoundingClientRect().width > 0);
-    const show = (index, aloud) => {
-      at = index;
+    const show = (index, announce) => {
+      current = index;
       cursor.hidden = tip.hidden = index < 0;
       if (index < 0) return;
       const { points, box } = shown();
@@ -70,18 +70,18 @@
       tip.textContent = tips[index];
       const free = plot.clientWidth - tip.offsetWidth;
       tip.style.left = `${Math.max(0, Math.min(free, x * plot.clientWidth - tip.offsetWidth / 2))}px`;
-      if (aloud) spoken.textContent = tips[index];
+      if (announce) announcement.textContent = tips[index];
     };
-    const look = () => {
-      if (at < 0 || !select) return;
-      choose(rounds[at]);
-      $("#closer").scrollIntoView();
+    const openRound = () => {
+      if (current < 0 || !select) return;
+      selectRound(rounds[current]);
+      $("#one-round").scrollIntoView();
       select.focus({ preventScroll: true });
     };
     plot.tabIndex = 0;
     plot.setAttribute("role", "group");
-    plot.setAttribute("aria-label", `${plot.dataset.title}: the arrow keys read the rounds, Enter looks into one`);
-    const point = (event) => {
+    plot.setAttribute("aria-label", `${plot.dataset.title}: use the arrow keys to read the rounds, Enter to show one in detail`);
+    const showNearest = (event) => {
       const { svg, points, box } = shown();
       const frame = svg.getBoundingClientRect();
       const x = ((event.clientX - frame.left) / frame.width) * box.width;
@@ -91,21 +91,21 @@
       });
       show(nearest, false);
     };
-    plot.addEventListener("pointermove", point);
-    plot.addEventListener("pointerdown", point);
-    // A finger that taps wants to read the point, and cannot hover: the tip stays until it is
-    // elsewhere. A mouse that clicks has read it already.
+    plot.addEventListener("pointermove", showNearest);
+    plot.addEventListener("pointerdown", showNearest);
+    // A tap cannot hover, so it only shows the tip, which stays until the next tap elsewhere. With a
+    // mouse, the tip is already visible and a click opens the round.
     plot.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(-1); });
     plot.addEventListener("blur", () => show(-1));
-    plot.addEventListener("click", (event) => { if (event.pointerType !== "touch") look(); });
+    plot.addEventListener("click", (event) => { if (event.pointerType !== "touch") openRound(); });
     plot.addEventListener("keydown", (event) => {
       const last = tips.length - 1;
       const to = {
-        ArrowRight: Math.min(at + 1, last), ArrowLeft: at < 0 ? last : Math.max(at - 1, 0),
+        ArrowRight: Math.min(current + 1, last), ArrowLeft: current < 0 ? last : Math.max(current - 1, 0),
         Home: 0, End: last, Escape: -1,
       }[event.key];
       if (to !== undefined) { show(to, true); event.preventDefault(); }
-      if (event.key === "Enter") look();
+      if (event.key === "Enter") openRound();
     });
   }
 })();

@@ -1,117 +1,134 @@
-"""What a run has come to, in sentences."""
+"""The state of a run, its promise and its missing losses, in sentences."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from tether.control.calibration import Calibration
-from tether.report.number_format import beta, count, moment, number
-from tether.rounds.history import History, RoundRecord
+from tether.report.number_format import format_beta, format_count, format_number, format_time
 
-MISSING = {
-    "wait": "nothing is calibrated until enough losses of every round have arrived, and those "
-    "still missing then count as the worst possible",
-    "worst_case": "a loss that has not arrived counts as the worst possible",
-    "exclude": "rows without a loss are left out, as if their absence said nothing",
+if TYPE_CHECKING:
+    from tether.rounds.history import History, RoundRecord
+
+MISSING_LOSS_RULES = {
+    "wait": "calibration waits until enough losses of every round have arrived, and those still "
+    "missing then count as the largest possible loss",
+    "worst_case": "a loss that has not arrived counts as the largest possible loss",
+    "exclude": "rows without a loss are left out, as if losses were missing at random",
 }
+"""What each value of the setting `missing` means."""
+MAX_ROUNDS_LISTED = 12
 
 
 @dataclass(frozen=True)
-class State:
-    """Where a run stands: a word for it, a sentence, and what to do or to know about it."""
+class RunState:
+    """The state of a run: a heading, a sentence, and details for whoever has to act on it."""
 
-    kind: str
-    """"running", "alarm", "safe" or "empty"."""
-    word: str
+    kind: Literal["running", "alarm", "safe", "empty"]
+    heading: str
     sentence: str
-    more: str
+    details: str
 
 
-def state(history: History) -> State:
-    """Where the run stands now."""
+def run_state(history: History) -> RunState:
+    """Describe the present state of a run."""
     if not history.rounds:
-        return State("empty", "Not begun", "No round has begun.", "The safe policy serves.")
+        return RunState(
+            "empty", "Not started", "No round has started yet.", "The safe policy is in use."
+        )
     last, alarm = history.rounds[-1], history.alarm
     if alarm is not None:
-        return State(
+        return RunState(
             "alarm",
-            "Alarm standing",
-            f"The safe policy serves since an alarm in round {alarm.round}.",
-            f"Raised {moment(alarm.raised)} by the {alarm.monitor} monitor: {alarm.message}. "
-            "It stands until a person clears it with a reason.",
+            "Active alarm",
+            f"The safe policy has been in use since an alarm in round {alarm.round}.",
+            f"The {alarm.monitor} monitor raised it on {format_time(alarm.raised)} with the "
+            f"message “{alarm.message}”. It stays active until a person clears it and "
+            "gives a reason.",
         )
     if last.calibration is None or not last.calibration.exists:
-        why = f" {sentence(last.note)}" if last.note else ""
-        return State(
-            "safe", "Safe only", f"The safe policy serves round {last.number} alone.", why.strip()
-        )
+        sentence = f"Round {last.number} uses the safe policy only."
+        return RunState("safe", "Safe policy only", sentence, as_sentence(last.note))
     name = policy_name(last) or "the optimized policy"
     if math.isinf(last.calibration.log_beta):
-        how = f"Round {last.number} serves {name} whole."
+        sentence = f"Round {last.number} uses {name} without restriction."
     else:
-        how = f"Round {last.number} follows {name} as far as beta = {written_beta(last)}."
-    return State("running", "Running", how, sentence(last.note))
+        sentence = f"Round {last.number} follows {name} up to beta = {round_beta(last)}."
+    return RunState("running", "Running", sentence, as_sentence(last.note))
 
 
-def promise(found: Calibration | None) -> tuple[str, str]:
-    """What is promised for a round, in a sentence, and how it comes about."""
-    if found is None:
+def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
+    """State what is promised for a round, and explain where the number comes from."""
+    if calibration is None:
         return (
-            "Nothing is promised by calibration.",
-            "The safe policy serves; its risk is its own, and is assumed to be at most alpha.",
+            "No promise from calibration applies.",
+            "The safe policy is in use; its risk is assumed to be at most alpha.",
         )
-    if not found.exists:
+    if not calibration.exists:
         return (
-            "Nothing is promised: no beta passes.",
-            f"Even at the safe policy the calibrated risk is {number(found.risk)}, above "
-            f"alpha = {number(found.alpha)}; so the safe policy serves.",
+            "No promise: no beta passes.",
+            f"Even for the safe policy the calibrated risk is {format_number(calibration.risk)}, "
+            f"above alpha = {format_number(calibration.alpha)}; so the safe policy is used.",
         )
     return (
-        f"The expected loss of the next action is at most {number(found.promise)}.",
-        f"That is alpha = {number(found.alpha)} plus what exchanging one row of the log can do to "
-        f"beta: max(alpha, bound − alpha)·ε̂ with bound = {number(found.bound)} and "
-        f"ε̂ = {number(found.stability)}, measured by leaving each row out. It is an average over "
-        "logs, and it holds if the assumptions below do.",
+        f"The expected loss of the next action is at most {format_number(calibration.promise)}.",
+        f"This is alpha = {format_number(calibration.alpha)} plus a stability term, "
+        f"max(alpha, bound − alpha)·ε̂ with bound = {format_number(calibration.bound)} and "
+        f"ε̂ = {format_number(calibration.stability)}. The term covers how much beta changes when "
+        "one row of the log is replaced, and is estimated by leaving out each row in turn. The "
+        "promise is an average over logs, and holds under the assumptions below.",
     )
 
 
-def waiting(history: History) -> str:
-    """How many losses are awaited, what became of the others, and how that is treated."""
-    pending = sum(each.pending for each in history.rounds)
-    withdrawn = sum(each.withdrawn for each in history.rounds)
-    rows = sum(each.rows for each in history.rounds)
-    where = [each.number for each in history.rounds if each.pending]
-    listed = ", ".join(map(str, where[-8:])) + (", and before" if len(where) > 8 else "")
-    first = (
-        f"Of {count(rows, 'action')}, {count(pending, 'loss is', 'losses are')} awaited"
-        f"{f' (round {listed})' if where else ''} and {count(withdrawn, 'row was', 'rows were')} "
-        "withdrawn, never carried out."
-    )
+def missing_losses_sentences(history: History) -> str:
+    """State how many losses are pending or withdrawn, and how missing ones are treated."""
+    pending = sum(record.pending for record in history.rounds)
+    withdrawn = sum(record.withdrawn for record in history.rounds)
+    rows = sum(record.rows for record in history.rounds)
+    pending_rounds = [record.number for record in history.rounds if record.pending]
+    where = f" (in {list_rounds(pending_rounds[::-1])})" if pending_rounds else ""
+    rule = MISSING_LOSS_RULES.get(history.missing, "as stated")
     return (
-        f"{first} With missing = “{history.missing}”, {MISSING.get(history.missing, 'as stated')}."
+        f"Of {format_count(rows, 'action')}, {format_count(pending, 'loss is', 'losses are')} "
+        f"pending{where}, and {format_count(withdrawn, 'row was', 'rows were')} withdrawn because "
+        f"the action was not carried out. With missing = “{history.missing}”, {rule}."
     )
 
 
-def policy_name(each: RoundRecord) -> str | None:
-    """The name of a round's optimized policy, where it has one that says more than its number."""
-    return None if each.policy == f"round {each.number}" else each.policy
+def list_rounds(numbers: Sequence[int]) -> str:
+    """List rounds by number, at most a dozen of them.
+
+    >>> list_rounds([3]), list_rounds([3, 5])
+    ('round 3', 'rounds 3, 5')
+    """
+    text = ", ".join(map(str, numbers[:MAX_ROUNDS_LISTED]))
+    if len(numbers) > MAX_ROUNDS_LISTED:
+        text += f" and {len(numbers) - MAX_ROUNDS_LISTED} more"
+    return f"round {text}" if len(numbers) == 1 else f"rounds {text}"
 
 
-def round_label(each: RoundRecord) -> str:
+def policy_name(record: RoundRecord) -> str | None:
+    """The name of a round's optimized policy, unless it only repeats the round's number."""
+    return None if record.policy == f"round {record.number}" else record.policy
+
+
+def round_label(record: RoundRecord) -> str:
     """A round by its number and its policy."""
-    if each.policy is None:
-        return f"Round {each.number}, the safe policy"
-    return f"Round {each.number}" + (f", {each.policy}" if policy_name(each) else "")
+    if record.policy is None:
+        return f"Round {record.number}, safe policy"
+    return f"Round {record.number}" + (f", {record.policy}" if policy_name(record) else "")
 
 
-def written_beta(each: RoundRecord) -> str:
-    """The beta of a round, from its log."""
-    return "0" if each.calibration is None else beta(each.calibration.log_beta)
+def round_beta(record: RoundRecord) -> str:
+    """The beta of a round as text."""
+    return "0" if record.calibration is None else format_beta(record.calibration.log_beta)
 
 
-def sentence(text: str) -> str:
-    """Text as a sentence: a capital first, a full stop last."""
+def as_sentence(text: str) -> str:
+    """Make a sentence of a text: with a capital first and a full stop last."""
     text = text.strip()
     if not text:
         return ""

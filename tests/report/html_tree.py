@@ -1,11 +1,11 @@
-"""A page as a tree, by the standard library's own parser: what is not closed is an error."""
+"""HTML as a tree, read with the standard library's parser; an unclosed element is an error."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"meta", "link", "br", "hr", "img", "input", "col"}
+VOID_TAGS = {"meta", "link", "br", "hr", "img", "input", "col"}
 
 
 @dataclass
@@ -14,14 +14,14 @@ class Node:
     attributes: dict[str, str | None]
     children: list = field(default_factory=list)
 
-    def all(self, tag: str | None = None, **wanted: str):
-        """Every element below with that tag and those attributes, in order."""
+    def find_all(self, tag: str | None = None, **wanted: str):
+        """Every descendant with this tag and these attributes, in document order."""
         for child in self.children:
             if isinstance(child, Node):
-                given = {key: child.attributes.get(key) for key in wanted}
-                if tag in (None, child.tag) and given == wanted:
+                actual = {key: child.attributes.get(key) for key in wanted}
+                if tag in (None, child.tag) and actual == wanted:
                     yield child
-                yield from child.all(tag, **wanted)
+                yield from child.find_all(tag, **wanted)
 
     @property
     def text(self) -> str:
@@ -29,21 +29,21 @@ class Node:
 
     def rows(self) -> list[list[str]]:
         """The body of a table, cell by cell."""
-        body = next(self.all("tbody"))
-        return [[c.text for c in row.children] for row in body.all("tr")]
+        body = next(self.find_all("tbody"))
+        return [[c.text for c in row.children] for row in body.find_all("tr")]
 
 
-class _Reader(HTMLParser):
+class _TreeParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.root = Node("root", {})
         self.open = [self.root]
 
     def handle_starttag(self, tag, attrs):
-        assert len(attrs) == len(dict(attrs)), f"{tag} has an attribute twice: {attrs}"
+        assert len(attrs) == len(dict(attrs)), f"{tag} has a duplicate attribute: {attrs}"
         node = Node(tag, dict(attrs))
         self.open[-1].children.append(node)
-        if tag not in VOID:
+        if tag not in VOID_TAGS:
             self.open.append(node)
 
     def handle_endtag(self, tag):
@@ -54,9 +54,9 @@ class _Reader(HTMLParser):
         self.open[-1].children.append(data)
 
 
-def read(text: str) -> Node:
-    reader = _Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == [reader.root], f"{reader.open[-1].tag} is never closed"
-    return reader.root
+def parse(text: str) -> Node:
+    parser = _TreeParser()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == [parser.root], f"{parser.open[-1].tag} is never closed"
+    return parser.root

@@ -1,0 +1,119 @@
+"""The chart of realized risk: the mean loss of every round, compared with alpha."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tether.report.chart_canvas import (
+    ABOVE_ALPHA_COLOR,
+    FONT_SIZE,
+    MUTED_COLOR,
+    TEXT_COLOR,
+    blank_axes,
+    label_axes,
+    pixel_positions,
+)
+from tether.report.chart_figure import Chart
+from tether.report.chart_marks import label_level, move_apart, plot_estimates, set_round_axis
+from tether.report.html_elements import Markup
+from tether.report.html_tables import data_table
+from tether.report.number_format import format_interval, format_number
+from tether.report.sentences import list_rounds
+from tether.report.svg_export import figure_to_svg
+
+if TYPE_CHECKING:
+    from tether.rounds.history import Estimate, History
+
+MAX_LABELED_ALARMS = 6
+"""With more alarms than this, their labels in the chart would overlap and are left out."""
+RIGHT_MARGIN = 98.0
+"""The width in pixels of the labels next to the lines."""
+LABEL_HEIGHT = 14.0
+"""The height in pixels that a label next to a line takes."""
+
+
+def realized_risk_chart(history: History) -> Chart:
+    """The mean loss of every round with its interval, compared with alpha."""
+    losses = [(record, record.loss) for record in history.rounds if record.loss is not None]
+    alpha, alarm_level = history.alpha, history.watched
+    round_numbers = [record.number for record in history.rounds]
+
+    def draw(name: str, width: float, height: float, label: str) -> Markup:
+        figure, axes = blank_axes(width, height, right=RIGHT_MARGIN)
+        set_round_axis(axes, round_numbers, width)
+        top = max([3 * alpha, 1.1 * alarm_level] + [1.15 * loss.mean for _, loss in losses])
+        top = min(history.bound * 1.02, max(top, 1.3 * alpha))
+        axes.set_ylim(0, top)
+        axes.axhspan(alpha, top, facecolor=ABOVE_ALPHA_COLOR, alpha=0.06, linewidth=0)
+        rounds_with_alarm = {alarm.round for alarm in history.alarms}
+        for number in rounds_with_alarm:
+            axes.axvline(number, color=TEXT_COLOR, linewidth=1, dashes=(1, 3))
+            if len(rounds_with_alarm) <= MAX_LABELED_ALARMS:
+                style: dict[str, Any] = {"color": TEXT_COLOR, "fontsize": FONT_SIZE, "va": "top"}
+                axes.annotate("alarm", (number, top), (5, -3), textcoords="offset points", **style)
+        plot_estimates(axes, losses, len(history.rounds), alpha)
+        axes.axhline(alpha, color=TEXT_COLOR, linewidth=1.5)
+        alpha_label = alpha
+        if alarm_level != alpha:
+            axes.axhline(alarm_level, color=MUTED_COLOR, linewidth=1, dashes=(4, 3))
+            alpha_label, level_label = move_apart(alpha, alarm_level, LABEL_HEIGHT * top / height)
+            text = f"alarm at {format_number(alarm_level)}"
+            label_level(axes, level_label, text, MUTED_COLOR, outside=True)
+        label_level(axes, alpha_label, f"alpha {format_number(alpha)}", TEXT_COLOR, outside=True)
+        label_axes(axes, "round", "mean loss")
+        points = pixel_positions(
+            axes, [record.number for record, _ in losses], [loss.mean for _, loss in losses]
+        )
+        return figure_to_svg(figure, name=name, label=label, points=points)
+
+    return Chart(
+        "risk",
+        "Realized risk per round",
+        "The mean loss of each round's policy, with a 95 % interval that is valid at all times. A "
+        "dot is at most alpha; an open triangle is above alpha, but its interval includes alpha; a "
+        "filled triangle is clearly above. A ring is a round in which only the safe policy acted.",
+        _risk_in_words(history),
+        draw,
+        data_table(
+            "Realized risk per round",
+            ["Round", "Losses", "Mean loss", "95 % interval", "Compared with alpha"],
+            [
+                [
+                    record.number,
+                    f"{loss.count:,}",
+                    format_number(loss.mean),
+                    format_interval(loss),
+                    _compare(loss, alpha),
+                ]
+                for record, loss in reversed(losses)
+            ],
+        ),
+        "full",
+        [
+            f"Round {record.number}: {format_number(loss.mean)} ({format_interval(loss)}), "
+            f"{_compare(loss, alpha)}"
+            for record, loss in losses
+        ],
+        [record.number for record, _ in losses],
+    )
+
+
+def _compare(loss: Estimate, alpha: float) -> str:
+    if loss.lower > alpha:
+        return "clearly above alpha"
+    return "above alpha, interval includes alpha" if loss.mean > alpha else "at most alpha"
+
+
+def _risk_in_words(history: History) -> str:
+    """The text alternative of the chart of realized risk."""
+    alpha = history.alpha
+    losses = [(record.number, record.loss) for record in history.rounds if record.loss is not None]
+    above = [number for number, loss in losses if loss.mean > alpha]
+    clearly_above = [number for number, loss in losses if loss.lower > alpha]
+    text = f"Realized risk of {len(losses)} rounds compared with alpha = {format_number(alpha)}. "
+    if not above:
+        return text + "No mean is above alpha."
+    text += f"The mean is above alpha in {list_rounds(above)}"
+    if clearly_above:
+        text += f"; the whole interval is above alpha in {list_rounds(clearly_above)}"
+    return text + "."

@@ -1,0 +1,122 @@
+"""`Calibration.plot`: the curve, alpha, beta and its neighborhood, without pyplot."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import tether
+from tests.report.example_histories import calibrate_on_simulated_log
+
+OPTIMIZED = tether.Gaussian(1.0, 0.8)
+
+
+def make_calibration(alpha=0.1):
+    return calibrate_on_simulated_log(OPTIMIZED, 500, alpha, np.random.default_rng(0))
+
+
+def line_points(axes):
+    """The points of all lines, without the gaps in them."""
+    points = np.concatenate([np.column_stack(line.get_data()) for line in axes.lines])
+    return points[~np.isnan(points).any(axis=1)]
+
+
+def test_curve_alpha_and_beta_are_line_points():
+    fresh = make_calibration()
+    for calibration in (fresh, tether.Calibration.from_dict(fresh.to_dict())):
+        figure = calibration.plot()
+        assert isinstance(figure, Figure)
+        overview, near = figure.axes
+        drawn = {tuple(np.round(point, 9)) for point in line_points(overview)}
+        curve = calibration.curve()
+        assert {
+            tuple(p) for p in np.round(np.column_stack([curve.log_beta, curve.risk]), 9)
+        } <= drawn
+        assert (round(calibration.log_beta, 9), round(calibration.risk, 9)) in drawn
+        assert near.get_xlim() == pytest.approx(calibration.log_beta + np.log([0.5, 2]))
+        low, high = near.get_ylim()
+        assert low < calibration.alpha < high
+        assert overview.get_title(loc="left") == f"beta = {calibration.beta:.3g}"
+
+
+def test_the_part_above_alpha_has_its_own_color():
+    overview = make_calibration().plot().axes[0]
+    colors = {}
+    for line in overview.lines[:2]:
+        height = line.get_ydata()[~np.isnan(line.get_ydata())]
+        colors[line.get_color()] = (height.min(), height.max())
+    (below, above) = colors.values()
+    assert below[1] == pytest.approx(0.1)
+    assert above[0] == pytest.approx(0.1)
+    assert above[1] > 0.2
+
+
+def test_it_can_be_drawn_into_given_axes():
+    figure = Figure()
+    first, second = figure.subplots(1, 2)
+    assert make_calibration().plot(ax=first) is figure
+    assert len(first.lines) >= 4
+    assert not second.lines
+    subfigure = Figure().subfigures(1, 2)[0]
+    assert make_calibration().plot(subfigure.add_subplot()) is subfigure.figure
+
+
+@pytest.mark.parametrize(("alpha", "title"), [(0.9, "beta = ∞"), (0.01, "no beta passes")])
+def test_an_infinite_or_missing_beta_is_in_the_title(alpha, title):
+    (axes,) = make_calibration(alpha).plot().axes
+    assert axes.get_title(loc="left").startswith(title)
+
+
+def test_several_constraints_share_a_scale():
+    actions = np.random.default_rng(1).normal(size=400)
+    log = tether.Log(
+        {"harm": actions > 1.5, "delay": 5 * (actions > 1.8)},
+        -(actions**2) / 2,
+        -((actions - 1) ** 2) / 2,
+    )
+    calibration = tether.calibrate(
+        log, alpha={"harm": 0.12, "delay": 0.5}, bound={"harm": 1.0, "delay": 5.0}
+    )
+    overview, _ = calibration.plot().axes
+    labels = [text.get_text() for text in overview.get_legend().get_texts()]
+    assert {label.split(",")[0] for label in labels} == {"harm", "delay"}
+    assert sum("binding" in label for label in labels) == 1
+    points = line_points(overview)
+    for constraint in calibration.constraints:
+        curve = calibration.curve(constraint.name)
+        assert np.isclose(points[:, 1, None], curve.risk / constraint.alpha).any(axis=0).all()
+
+
+def run_python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_pyplot_is_not_imported(tmp_path):
+    code = (
+        "import sys; from tests.report.test_calibration_plot import make_calibration; "
+        f"make_calibration().plot().savefig({str(tmp_path / 'calibration.png')!r}); "
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    assert run_python(code) == "False"
+    assert (tmp_path / "calibration.png").stat().st_size > 5_000
+
+
+def test_neither_rounds_nor_the_page_is_imported():
+    code = (
+        "import sys, numpy as np, tether; rng = np.random.default_rng(0); a = rng.normal(size=200);"
+        "log = tether.Log(a > 1.5, -(a**2) / 2, -((a - 1) ** 2) / 2);"
+        "tether.calibrate(log, alpha=0.2).plot();"
+        "unwanted = ('sqlalchemy', 'tether.rounds', 'tether.report.page');"
+        "print([name for name in sys.modules if name.startswith(unwanted)])"
+    )
+    assert run_python(code) == "[]"
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
+        make_calibration().plot()

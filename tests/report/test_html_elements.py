@@ -1,0 +1,9 @@
+from tether.report.html_elements import Markup, element, join
+
+
+def test_text_is_escaped_and_markup_is_not():
+    assert join("<", Markup("<b>"), None, False, ["&"], 0) == "&lt;<b>&amp;0"
+
+
+def test_attributes_are_escaped():
+    assert element("meta", content='"') == '<meta content="&quot;">'
