@@ -10,7 +10,7 @@ import tether
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy, serve
-from tether.sampling.errors import CapError
+from tether.sampling.errors import DrawLimitError
 
 PROMPTS = np.array([[5, 7, 9], [4, -1, -1], [6, 6, 6], [5, 7, -1]])
 
@@ -218,7 +218,7 @@ def test_one_context_at_its_cap_takes_no_other_with_it(sampler):
     prompts = np.tile([4, 5], (16, 1))
     prompts[7, 0] = 9
     optimized = Beside(local(), scores=far)
-    policy = tether.Tethered(local(), optimized, 0.5, cap=300, sampler=sampler)
+    policy = tether.Tethered(local(), optimized, 0.5, max_draws=300, sampler=sampler)
     found = serve(policy, prompts, rng())
     assert np.flatnonzero(found.from_safe).tolist() == [7]
     assert "gave up" in found.failures[0]
@@ -243,7 +243,7 @@ class GivesUp:
     def sample(self, contexts, rng):
         missing = np.flatnonzero(np.asarray(contexts) == 7)
         if len(missing):
-            raise CapError("gave up", missing)
+            raise DrawLimitError("gave up", missing)
         return rng.normal(size=len(contexts))
 
     def log_prob(self, contexts, actions):

@@ -33,7 +33,7 @@ BAD = {
 def test_bad_scores_name_their_policy(which, kind, beta, contexts):
     bad, message = BAD[kind]
     pair = (bad, GOOD) if which == "safe" else (GOOD, bad)
-    policy = tether.Tethered(*pair, beta, cap=200)
+    policy = tether.Tethered(*pair, beta, max_draws=200)
     rejected = RuntimeError if kind == "impossible" else ValueError
     with pytest.raises((ValueError, rejected)) as caught:
         policy.sample(contexts, np.random.default_rng(1))

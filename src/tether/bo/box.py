@@ -11,7 +11,7 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Floats
 from tether.bo.values import acquisition_values
-from tether.sampling.discrete import choose, log_softmax
+from tether.sampling.discrete import log_softmax, sample_categorical
 
 MOST_CELLS = 1 << 22
 """A grid of more cells than this is refused: in so many dimensions a pool serves better."""
@@ -47,7 +47,7 @@ class AcquisitionBox:
         """Points of the box, one row each."""
         policy_calls.generator(rng)
         count = length(as_contexts(contexts))
-        chosen = choose(self._log_chance[None], count, rng)
+        chosen = sample_categorical(self._log_chance[None], count, rng)
         place = np.column_stack(np.unravel_index(chosen, tuple(self.cells)))
         points = self.lower + (place + rng.random(place.shape)) * self._width
         strayed = self._cell(points) != chosen  # by rounding, into the cell beside it

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Floats
-from tether.sampling.discrete import choose, log_softmax
+from tether.sampling.discrete import log_softmax, sample_categorical
 
 SLACK = 1e-6
 """How far probabilities may be from summing to one before they are refused."""
@@ -123,7 +123,7 @@ class Categorical:
         """One action in each context."""
         policy_calls.generator(rng)
         contexts = as_contexts(contexts)
-        return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
+        return self.actions[sample_categorical(self.log_prob_all(contexts), length(contexts), rng)]
 
 
 def positions(known: NDArray[Any], actions: Any) -> NDArray[np.int64]:

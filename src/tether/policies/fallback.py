@@ -15,7 +15,7 @@ from tether._core import policy_calls
 from tether._core.contexts import length
 from tether.control.families import Mix
 from tether.policies.tethered import Tethered
-from tether.sampling.errors import CapError
+from tether.sampling.errors import DrawLimitError
 
 
 def attempt(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
@@ -45,7 +45,7 @@ def _leg(name: str, policy: Any, contexts: Any, rng: np.random.Generator) -> NDA
 def gave_up(error: BaseException | None) -> bool:
     """Whether a sampler gave up at its cap, in this policy or in one that it is made of."""
     while error is not None:
-        if isinstance(error, CapError):
+        if isinstance(error, DrawLimitError):
             return True
         error = error.__cause__
     return False

@@ -11,7 +11,7 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Floats
 from tether.policies.categorical import positions
-from tether.sampling.discrete import choose, log_softmax
+from tether.sampling.discrete import log_softmax, sample_categorical
 
 
 class Pool:
@@ -57,4 +57,4 @@ class Pool:
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """Positions in the pool, with replacement."""
         policy_calls.generator(rng)
-        return choose(self._table, length(as_contexts(contexts)), rng)
+        return sample_categorical(self._table, length(as_contexts(contexts)), rng)

@@ -12,7 +12,7 @@ from tether._core import policy_calls
 from tether._core.contexts import as_contexts, length, take
 from tether._core.validate import frozen
 from tether.policies.fallback import attempt
-from tether.sampling.errors import CapError
+from tether.sampling.errors import DrawLimitError
 
 Rows = NDArray[np.int64]
 
@@ -94,7 +94,11 @@ def serve(policy: Any, contexts: Any, rng: np.random.Generator, *, safe: Any = N
 def _left_out(error: RuntimeError, contexts: Any) -> Rows:
     """The contexts in which this policy's own sampler gave up; all of them if it is gone."""
     told = error.__cause__  # of a policy that it is made of, the numbers would be of its draws
-    if isinstance(told, CapError) and told.missing is not None and not isinstance(contexts, int):
+    if (
+        isinstance(told, DrawLimitError)
+        and told.missing is not None
+        and not isinstance(contexts, int)
+    ):
         return told.missing
     return np.arange(length(contexts))
 
@@ -112,7 +116,9 @@ def _refused(policy: Any, contexts: Any, rng: np.random.Generator) -> dict[int, 
         try:
             attempt(policy, take(contexts, rows), rng)
         except RuntimeError as error:
-            if not isinstance(error.__cause__, CapError):  # gone meanwhile: all of them fall back
+            if not isinstance(
+                error.__cause__, DrawLimitError
+            ):  # gone meanwhile: all of them fall back
                 return dict.fromkeys(range(count), str(error))
         except ValueError as error:
             if len(rows) > 1:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.sampling import Pair, Proposal, accept_reject
+from tether.sampling import PolicyPair, Envelope, accept_reject
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
@@ -55,15 +55,15 @@ def test_observed_acceptance_in_contexts_is_the_harmonic_mean():
 
 @pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
 def test_acceptance_of_a_mixture_is_linear_in_its_weight(beta):
-    pair = Pair(SAFE, OPTIMIZED)
+    pair = PolicyPair(SAFE, OPTIMIZED)
     policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=1_000_000)
     log_psi = policy.normalizer(1).log_psi[0]
     seen = []
     for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
-        proposal = Proposal.tight(np.log(beta), weight)
+        envelope = Envelope.tight(np.log(beta), weight)
         predicted = np.exp(log_psi) * (weight / beta + 1 - weight)
-        assert np.exp(proposal.log_acceptance(log_psi)) == pytest.approx(predicted)
-        _, info = accept_reject(pair, 40_000, np.random.default_rng(4), proposal)
+        assert np.exp(envelope.log_acceptance(log_psi)) == pytest.approx(predicted)
+        _, info = accept_reject(pair, 40_000, np.random.default_rng(4), envelope)
         assert abs(deviation(info, predicted)) < 4.5
         seen.append(info.acceptance)
     assert np.diff(seen, 2) == pytest.approx(0, abs=0.02)
@@ -91,16 +91,16 @@ def test_calls_grow_with_the_logarithm_of_draws_not_with_actions():
 
 @pytest.mark.parametrize("contexts", [10, np.zeros(10)])
 def test_it_gives_up_with_what_it_saw(contexts):
-    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(40.0), 1.0, cap=5_000)
-    with pytest.raises(RuntimeError, match=r"acceptance 0\).*cap of 5,000"):
+    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(40.0), 1.0, max_draws=5_000)
+    with pytest.raises(RuntimeError, match=r"acceptance 0\).*max_draws = 5,000"):
         policy.sample(contexts, np.random.default_rng(7))
 
 
 def test_it_gives_up_early_in_many_contexts():
-    """A cap for every context in vain would be two thousand million draws."""
+    """The limit in every context would be two billion draws."""
     safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(60.0))
     policy = tether.Tethered(safe, optimized, 1.0)
-    with pytest.raises(RuntimeError, match=r"20000 of 20000 context.*cap of 100,000"):
+    with pytest.raises(RuntimeError, match=r"20000 of 20000 context.*max_draws = 100,000"):
         policy.sample(np.zeros(20_000), np.random.default_rng(7))
     assert sum(optimized.drawn) <= 200_000
     assert len(optimized.drawn) <= 10
@@ -108,17 +108,17 @@ def test_it_gives_up_early_in_many_contexts():
 
 def test_what_was_found_is_told_when_it_gives_up_on_the_rest():
     optimized = tether.Gaussian(lambda x: x)
-    policy = tether.Tethered(tether.Gaussian(0.0), optimized, 1.0, cap=3_000)
-    with pytest.raises(RuntimeError, match=r"kept 9 of .* gave up on 1 of 10 context"):
+    policy = tether.Tethered(tether.Gaussian(0.0), optimized, 1.0, max_draws=3_000)
+    with pytest.raises(RuntimeError, match=r"accepted 9 of .* gave up on 1 of 10 context"):
         policy.sample(np.append(np.zeros(9), 60.0), np.random.default_rng(7))
 
 
 def test_a_budget_above_the_cap_is_refused():
-    pair, proposal = Pair(SAFE, OPTIMIZED), Proposal.auto(0.0)
-    with pytest.raises(ValueError, match="budget of 20 draws an action is above cap, 10"):
-        accept_reject(pair, 3, np.random.default_rng(0), proposal, budget=20, cap=10)
-    with pytest.raises(ValueError, match=r"budgeted_clip.*above cap"):
-        tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", cap=10)
+    pair, envelope = PolicyPair(SAFE, OPTIMIZED), Envelope.auto(0.0)
+    with pytest.raises(ValueError, match="budget of 20 draws per action is above max_draws, 10"):
+        accept_reject(pair, 3, np.random.default_rng(0), envelope, budget=20, max_draws=10)
+    with pytest.raises(ValueError, match=r"budgeted_clip.*above max_draws"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", max_draws=10)
 
 
 @pytest.mark.parametrize("contexts", [30_000, np.zeros(30_000)])
