@@ -6,7 +6,7 @@ from scipy import stats
 
 import tether
 from tests.fit import chi_square, cumulative, fits
-from tether.sampling import PolicyPair, Envelope, metropolis
+from tether.sampling import Envelope, PolicyPair, metropolis
 from tether.sampling.metropolis_hastings import Chains, autocorrelation, diagnose
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)

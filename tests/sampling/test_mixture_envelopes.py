@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import tether
 from tether.sampling import (
-    PolicyPair,
     Envelope,
+    PolicyPair,
     accept_reject,
     adaptive_envelope,
     grid_envelope,
@@ -29,6 +29,7 @@ def split(share):
     )
 
 
+@settings(deadline=None)
 @given(WEIGHTS, LOGS, st.lists(LOGS, min_size=1, max_size=20))
 def test_no_draw_exceeds_the_tight_envelope(weight, log_beta, log_ratios):
     envelope = Envelope.tight(log_beta, weight)
@@ -37,6 +38,7 @@ def test_no_draw_exceeds_the_tight_envelope(weight, log_beta, log_ratios):
     assert envelope.log_accept_probability(np.array([log_beta]))[0] == pytest.approx(0, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(LOGS, st.lists(LOGS, min_size=1, max_size=30))
 def test_the_grid_finds_the_lowest_envelope_by_brute_force(log_beta, log_ratios):
     ratios = np.array(log_ratios)

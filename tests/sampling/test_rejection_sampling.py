@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.sampling import PolicyPair, Envelope, accept_reject
+from tether.sampling import Envelope, PolicyPair, accept_reject
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
