@@ -72,7 +72,7 @@ def test_a_classifier_is_a_policy():
         (lambda: tether.Categorical.from_logits([0.0, 0.0], temperature=0), "temperature"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a"]), "actions has 1"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a", "a"]), "distinct"),
-        (lambda: tether.Categorical.from_logits(lambda x: x), "actions is needed"),
+        (lambda: tether.Categorical.from_logits(lambda x: x), "actions is required"),
     ],
 )
 def test_impossible_tables_are_refused(make, message):

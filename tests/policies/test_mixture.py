@@ -40,7 +40,7 @@ def test_contexts_may_be_a_list():
 def test_a_blend_can_do_all_that_the_safe_policy_does():
     safe = tether.Categorical.from_probabilities([0.5, 0.5])
     certain = tether.Categorical.from_probabilities([1.0, 0.0])
-    blend = tether.Mixture.blend(certain, safe, delta=0.1)
+    blend = tether.Mixture.blend(certain, safe, safe_share=0.1)
     assert np.allclose(np.exp(blend.log_prob_all(1)), [[0.95, 0.05]])
     assert np.isfinite(tether.Tethered(safe, blend, 0.01).log_prob_all(1)).all()
 
@@ -58,8 +58,8 @@ def test_impossible_mixtures_are_refused():
     for policies in (safe, []):
         with pytest.raises(TypeError, match="policies must be a list"):
             tether.Mixture(policies, [1])
-    with pytest.raises(ValueError, match="delta"):
-        tether.Mixture.blend(safe, safe, delta=0)
+    with pytest.raises(ValueError, match="safe_share"):
+        tether.Mixture.blend(safe, safe, safe_share=0)
     with pytest.raises(TypeError, match=r"policies\[1\] must be a policy"):
         tether.Mixture([safe, 3], [1, 1])
     with pytest.raises(ValueError, match="different actions: \\[0, 1\\] and \\[0, 1, 2\\]"):

@@ -78,7 +78,7 @@ class Clinic:
             lambda x: np.column_stack([np.zeros(len(x)), (self.score(x) - BOLDNESS) / NOISE]),
             actions=[WATCH, REFER],
         )
-        self.optimized = Mixture.blend(model, self.safe, delta=0.02)
+        self.optimized = Mixture.blend(model, self.safe, safe_share=0.02)
         actions = self.safe.sample(features[logged], rng)
         missed = (actions == WATCH) & malignant[logged]
         self.log = make_log(self.safe, self.optimized, features[logged], actions, missed)

@@ -76,4 +76,4 @@ def model(features: Floats, malignant: NDArray[np.bool_], safe: Policy) -> Polic
         lambda x: np.column_stack([np.zeros(len(x)), (score(x) - BOLDNESS) / NOISE]),
         actions=[WATCH, REFER],
     )
-    return Mixture.blend(bold, safe, delta=0.02)
+    return Mixture.blend(bold, safe, safe_share=0.02)
