@@ -100,7 +100,7 @@ def test_impossible_tables_are_refused():
         tether.make_log(SAFE, OPTIMIZED, np.zeros(2), np.zeros(3), np.zeros(3))
     with pytest.raises(ValueError, match="loss has 2 rows"):
         tether.make_log(SAFE, OPTIMIZED, None, np.zeros(3), np.zeros(2))
-    with pytest.raises(ValueError, match="draws must be a whole number"):
+    with pytest.raises(ValueError, match="draws must be an integer"):
         tether.make_proposals(SAFE, OPTIMIZED, None, 0, rng)
     never = tether.Categorical.from_probabilities([0.0, 1.0])
     with pytest.raises(ValueError, match=r"the safe policy's log_prob\[0\] is -inf"):
