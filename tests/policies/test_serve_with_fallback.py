@@ -9,7 +9,8 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 import tether
 from tests.llm import tiny
 from tests.llm.loopback import Loopback
-from tether.llm import CausalPolicy, OpenAIPolicy, serve
+from tether.llm import CausalPolicy, OpenAIPolicy
+from tether.policies import serve
 from tether.sampling.errors import DrawLimitError
 
 PROMPTS = np.array([[5, 7, 9], [4, -1, -1], [6, 6, 6], [5, 7, -1]])
@@ -211,7 +212,7 @@ def test_an_interrupt_is_an_interrupt(error):
 
 
 @pytest.mark.parametrize("sampler", ["auto", "metropolis"])
-def test_one_context_at_its_cap_takes_no_other_with_it(sampler):
+def test_one_context_at_its_draw_limit_takes_no_other_with_it(sampler):
     def far(contexts, actions, found):
         return found - 40 * (np.asarray(contexts)[:, 0] == 9)
 
