@@ -218,25 +218,3 @@ def test_invalid_saved_content_is_refused():
         RiskMonitor.from_dict(good | {"alpha": -1.0})
     with pytest.raises(ValueError, match="squares must be above -1 and below inf, got nan"):
         RiskMonitor.from_dict(good | {"squares": math.nan})
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("seen", -1, "seen must be an integer of at least 0, got -1"),
-        ("seen", "5", "seen must be an integer of at least 0, got '5'"),
-        ("log_bets", ["nan"] * 8, "log_bets must hold 8 numbers"),
-        ("log_wealth", "inf", "log_wealth must be above -inf and below inf, got inf"),
-        ("log_peak", None, "log_peak must be a number, got None"),
-        ("alarm_at", 7, "alarm_at must be None or from 1 to 2, got 7"),
-    ],
-)
-def test_an_invalid_saved_e_process_is_refused(name, value, message):
-    monitor = RiskMonitor(0.1)
-    monitor.update([0.0, 1.0])
-    good = monitor.to_dict()
-    with pytest.raises((ValueError, TypeError), match=message):
-        RiskMonitor.from_dict(good | {"e_process": good["e_process"] | {name: value}})
-    lacking = {key: good["e_process"][key] for key in good["e_process"] if key != name}
-    with pytest.raises(ValueError, match=f"incomplete e-process: {name} missing"):
-        RiskMonitor.from_dict(good | {"e_process": lacking})

@@ -188,19 +188,6 @@ def test_tables_of_the_wrong_shape():
         tether.Tethered(tether.Pool.uniform(3), Wide(np.zeros(3)), 1.0).sample(4, RNG)
 
 
-def test_what_is_no_policy_at_all():
-    with pytest.raises(TypeError, match="optimized must be a policy"):
-        tether.Tethered(GOOD, "gpt", 1.0)
-    with pytest.raises(TypeError, match=r"safe must be a policy, not a class: write Gaussian"):
-        tether.Tethered(tether.Gaussian, GOOD, 1.0)
-    with pytest.raises(TypeError, match="sample must be a function"):
-        tether.FunctionPolicy(3, GOOD.log_prob)
-    with pytest.raises(TypeError, match="rng must be a numpy"):
-        tether.Tethered(GOOD, GOOD, 0.5).sample(3, np.random.RandomState(0))
-    assert isinstance(GOOD, tether.Policy)
-    assert not isinstance("gpt", tether.Policy)
-
-
 class Table:
     """A policy of the user's own over two actions, each with this probability."""
 

@@ -1,4 +1,4 @@
-"""Independence Metropolis–Hastings: right after its own thinning, and honest about it."""
+"""Independence Metropolis–Hastings: exact after thinning, with diagnostics that hold."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
 
 @pytest.mark.parametrize("beta", [1e-6, 0.3, 1.0, 3.0, 1e6])
-def test_draws_fit_the_density_after_its_own_thinning(beta):
+def test_thinned_draws_fit_the_density(beta):
     policy = tether.Tethered(SAFE, OPTIMIZED, beta, sampler="metropolis")
     below, _ = cumulative(lambda x: policy.log_prob(None, x))
     found = []
@@ -42,8 +42,8 @@ def test_draws_fit_in_contexts():
     fits(found)
 
 
-def test_dropping_the_repeats_would_be_noticed():
-    """Keeping only states that were moved to is the published mistake: here is what it does."""
+def test_dropping_repeated_states_would_be_biased():
+    """Keeping only the states that a chain moved to, a published mistake, gives a wrong density."""
     rng = np.random.default_rng(2)
     pair, envelope = PolicyPair(SAFE, tether.Gaussian(2.5)), Envelope.tight(0.0, 1.0)
     policy = tether.Tethered(pair.safe, pair.optimized, 1.0)
@@ -69,7 +69,7 @@ def test_diagnostics_of_known_moves():
     assert chain.steps == 8
 
 
-def test_effective_draws_tell_the_variance_of_an_average():
+def test_effective_draws_predict_the_variance_of_an_average():
     """The average of a coin flipped for each envelope varies as effective_draws says."""
     rng = np.random.default_rng(3)
     steps, chains, stay = 400, 3000, 0.8
@@ -77,13 +77,13 @@ def test_effective_draws_tell_the_variance_of_an_average():
     label = rng.integers(0, 2, size=(steps, chains)).astype(float)
     for t in range(1, steps):
         label[t] = np.where(moved[t], label[t], label[t - 1])
-    told = diagnose(moved, 1, 0.0)
-    per_chain = told.effective_draws / chains
+    diagnostics = diagnose(moved, 1, 0.0)
+    per_chain = diagnostics.effective_draws / chains
     assert 0.25 / label.mean(axis=0).var() == pytest.approx(per_chain, rel=0.1)
     assert autocorrelation(moved, 5)[1:] == pytest.approx(stay ** np.arange(1, 6), abs=0.01)
 
 
-def test_acceptance_and_effective_draws_fall_as_policies_part():
+def test_acceptance_and_effective_draws_decrease_with_the_distance_of_the_policies():
     rng = np.random.default_rng(4)
     seen = [
         metropolis(PolicyPair(SAFE, tether.Gaussian(mean)), 2000, rng, Envelope.auto(0.0))[1].chain
@@ -98,7 +98,7 @@ def test_acceptance_and_effective_draws_fall_as_policies_part():
 
 
 @pytest.mark.parametrize("contexts", [50, np.zeros(50)])
-def test_chains_that_cannot_forget_their_start_are_an_error(contexts):
+def test_chains_that_do_not_settle_are_an_error(contexts):
     policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis", max_draws=2_000)
     with pytest.raises(RuntimeError, match=r"50 of 50 chain.*max_draws = 2,000.*Chains moved"):
         policy.sample(contexts, np.random.default_rng(5))
@@ -144,7 +144,7 @@ def test_a_far_context_is_not_hidden_among_others():
         strict.sample(contexts, np.random.default_rng(9))
 
 
-def test_many_contexts_go_in_parts():
+def test_many_contexts_run_in_several_groups():
     contexts = np.linspace(0, 1, 100)
     safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
     actions, info = metropolis(
