@@ -71,8 +71,8 @@ class Chains:
             if taken >= max_draws or self.scored > max_draws * (settled + 1):
                 raise DrawLimitError(self._unsettled_message(len(missing), max_draws), missing)
             steps = min(max(1, batch_size // len(missing)), max_draws - taken)
-            draws, log_weight, slack = self._propose(missing, steps)
-            exact = slack + log_weight >= self.envelope.log_constant
+            draws, log_weight, exponential = self._propose(missing, steps)
+            exact = exponential + log_weight >= self.envelope.log_constant
             any_exact = exact.any(axis=0)
             chains, first = missing[any_exact], exact.argmax(axis=0)[any_exact]
             rows = first * len(missing) + np.flatnonzero(any_exact)
@@ -87,12 +87,12 @@ class Chains:
         return moves
 
     def _advance_at_once(self, steps: int) -> None:
-        draws, log_weight, slack = self._propose(np.arange(self.count), steps)
-        self.settled |= (slack + log_weight >= self.envelope.log_constant).any(axis=0)
+        draws, log_weight, exponential = self._propose(np.arange(self.count), steps)
+        self.settled |= (exponential + log_weight >= self.envelope.log_constant).any(axis=0)
         last_move = np.full(self.count, -1)
         for step in range(steps):
             with np.errstate(invalid="ignore"):  # −inf minus −inf: an impossible state stays
-                move = slack[step] >= self.log_weight - log_weight[step]
+                move = exponential[step] >= self.log_weight - log_weight[step]
             self.log_weight = np.where(move, log_weight[step], self.log_weight)
             last_move[move] = step
             self.moves.append(move)
@@ -100,7 +100,7 @@ class Chains:
         self._replace_states(chains, draws, last_move[chains] * self.count + chains)
 
     def _propose(self, chains: Integers, steps: int) -> tuple[ScoredDraws, Floats, Floats]:
-        """Proposals for some chains, their log weights, and −log of the uniforms: a row per step.
+        """Proposals for some chains, their log weights, and −log of the uniform numbers.
 
         The last two have one row per step and one column per chain.
         """
