@@ -52,12 +52,12 @@ RISK_WORLDS: dict[str, tuple[float, Stream]] = {
 
 def watched(losses: Array, risk: Array, alpha: float, batches: Array) -> tuple[bool, bool]:
     """Whether there was an alarm, and whether the interval missed the mean risk at any look."""
-    watch, missed = RiskMonitor(alpha, delta=DELTA), False
+    watch, missed = RiskMonitor(alpha, false_alarm_probability=DELTA), False
     mean_risk = risk.cumsum() / np.arange(1, STEPS + 1)
     for batch in np.split(losses, batches):
         report = watch.update(batch)
         missed |= not report.lower <= mean_risk[report.seen - 1] <= report.upper
-    return watch.report.alarm, missed
+    return watch.status.alarm, missed
 
 
 def adaptive_stakes(losses: Array, alpha: float, *, peek: bool = False) -> Array:
@@ -124,7 +124,7 @@ def risk_delays(streams: int) -> None:
                 chance = np.repeat([0.09, raised], [quiet, after])
                 losses = (rng.random(quiet + after) < chance).astype(float)
                 alarms = (
-                    RiskMonitor(alpha, delta=DELTA).update(losses).alarm_at,
+                    RiskMonitor(alpha, false_alarm_probability=DELTA).update(losses).alarm_at,
                     bettor(losses, alpha),
                 )
                 for alarm_at, delays in zip(alarms, (ours, theirs), strict=True):
@@ -159,7 +159,10 @@ def calibrated(streams: int) -> None:
             losses = (tether.Tethered(safe, optimized, found).sample(STEPS, rng) > 1.5) * 1.0
             means.append(losses.mean())
             alarms.append(
-                [RiskMonitor(s * alpha, delta=DELTA).update(losses).alarm for s in slacks]
+                [
+                    RiskMonitor(s * alpha, false_alarm_probability=DELTA).update(losses).alarm
+                    for s in slacks
+                ]
             )
         print(f"{rows:6d} {np.mean(means):10.4f} {np.std(means):7.4f} {'':42s}", end="")
         print("".join(f"{rate:8.3f}" for rate in np.mean(alarms, axis=0)), flush=True)

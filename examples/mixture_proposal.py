@@ -26,5 +26,5 @@ print("proposals from       weight  acceptance  draws for 100,000 actions")
 for sampler in ("safe", "optimized", "overlap", "adaptive", "grid"):
     policy = tether.Tethered(safe, optimized, 1.0, sampler=sampler)
     _, info = policy.sample_with_info(100_000, rng)
-    weight = {"safe": 1.0, "optimized": 0.0}.get(sampler, info.weight)
+    weight = {"safe": 1.0, "optimized": 0.0}.get(sampler, info.safe_weight)
     print(f"{sampler:<20} {weight:6.3f}  {info.acceptance:10.3f}  {info.draws:>10,}")

@@ -9,12 +9,12 @@ from tests.fit import chi_square, fits
 
 def test_probabilities_logits_and_temperature_agree():
     probabilities = np.array([0.5, 0.3, 0.2])
-    one = tether.Categorical.from_probabilities(probabilities)
-    two = tether.Categorical.from_logits(np.log(probabilities) + 7)
-    assert np.allclose(one.log_prob_all(1), two.log_prob_all(1))
+    from_probabilities = tether.Categorical.from_probabilities(probabilities)
+    from_logits = tether.Categorical.from_logits(np.log(probabilities) + 7)
+    assert np.allclose(from_probabilities.log_prob_all(1), from_logits.log_prob_all(1))
     flat = tether.Categorical.from_logits(np.log(probabilities), temperature=1e9)
     assert np.allclose(np.exp(flat.log_prob_all(1)), 1 / 3)
-    assert np.allclose(one.log_prob(2, [0, 2]), np.log([0.5, 0.2]))
+    assert np.allclose(from_probabilities.log_prob(2, [0, 2]), np.log([0.5, 0.2]))
 
 
 def test_contexts_are_rows_of_a_table_or_arguments_of_a_function():
@@ -35,8 +35,8 @@ def test_draws_have_the_stated_distribution():
     contexts = np.repeat(np.arange(3), 4000)
     actions = policy.sample(contexts, rng)
     fits([chi_square(actions[contexts == x], table[x]) for x in range(3)])
-    one = tether.Categorical.from_probabilities(table[0], actions=list("edcba"))
-    drawn = one.sample(4000, rng)
+    named = tether.Categorical.from_probabilities(table[0], actions=list("edcba"))
+    drawn = named.sample(4000, rng)
     assert chi_square(np.searchsorted(list("abcde"), drawn), table[0][::-1]) > 1e-3
 
 
@@ -72,15 +72,15 @@ def test_a_classifier_is_a_policy():
         (lambda: tether.Categorical.from_logits([0.0, 0.0], temperature=0), "temperature"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a"]), "actions has 1"),
         (lambda: tether.Categorical.from_logits([0.0, 0.0], actions=["a", "a"]), "distinct"),
-        (lambda: tether.Categorical.from_logits(lambda x: x), "actions is needed"),
+        (lambda: tether.Categorical.from_logits(lambda x: x), "actions is required"),
     ],
 )
-def test_impossible_tables_are_refused(make, message):
+def test_invalid_tables_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_what_is_neither_numbers_nor_names_is_refused():
+def test_actions_of_mixed_types_are_refused():
     make = tether.Categorical.from_probabilities
     for actions in (["a", 1], [None, 1]):
         with pytest.raises(TypeError, match="all numbers or all strings"):
@@ -91,7 +91,7 @@ def test_what_is_neither_numbers_nor_names_is_refused():
         tether.Categorical.from_logits(["a", "b"])
 
 
-def test_huge_logits_and_small_temperatures_stay_numbers():
+def test_huge_logits_and_small_temperatures_stay_finite():
     policy = tether.Categorical.from_logits([1e308, 0.0, 1e308], temperature=0.1)
     assert np.allclose(np.exp(policy.log_prob_all(1)), [[0.5, 0, 0.5]])
 

@@ -71,7 +71,7 @@ def test_draws_have_the_stated_distribution():
         ({"mean": [0.0, 0.0], "covariance": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
     ],
 )
-def test_impossible_parameters_are_refused(options, message):
+def test_invalid_parameters_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         tether.Gaussian(**options)
 

@@ -17,7 +17,7 @@ def test_probabilities_follow_scores_and_temperature():
     assert np.allclose(policy.sample(np.zeros(7), np.random.default_rng(0)).shape, (7,))
 
 
-def test_huge_scores_and_tiny_temperatures_stay_numbers():
+def test_huge_scores_and_tiny_temperatures_stay_finite():
     policy = tether.Pool([1e300, 0.0], temperature=1e-9)
     assert policy.log_prob(1, [0])[0] == 0
     assert np.allclose(tether.Pool.uniform(4).log_prob_all(1), np.log(0.25))
@@ -27,13 +27,13 @@ def test_huge_scores_and_tiny_temperatures_stay_numbers():
     ("scores", "message"),
     [([], "empty"), ([np.nan], "scores"), ([np.inf, 0.0], "scores"), ([-np.inf], "rule out every")],
 )
-def test_impossible_scores_are_refused(scores, message):
+def test_invalid_scores_are_refused(scores, message):
     with pytest.raises(ValueError, match=message):
         tether.Pool(np.array(scores))
 
 
 @pytest.mark.parametrize(("size", "error"), [(-1, ValueError), (0, ValueError), (2.5, TypeError)])
-def test_impossible_sizes_are_refused(size, error):
+def test_invalid_sizes_are_refused(size, error):
     with pytest.raises(error, match=f"size must be .*got {size}"):
         tether.Pool.uniform(size)
 

@@ -254,7 +254,7 @@ def test_a_family_of_ones_own_works_over_finitely_many_actions():
 
 
 def test_whole_numbers_may_be_floats():
-    assert tether.Tethered(SAFE, OPTIMIZED, 1.0, cap=1e6).cap == 1_000_000
+    assert tether.Tethered(SAFE, OPTIMIZED, 1.0, max_draws=1e6).max_draws == 1_000_000
 
 
 def test_the_normalizer_of_a_family_of_ones_own_is_estimated():
@@ -275,8 +275,8 @@ def test_the_normalizer_of_a_family_of_ones_own_is_estimated():
         ({"beta": 1.0, "family": "clap"}, ValueError, "family must be"),
         ({"beta": 1.0, "sampler": "gibbs"}, ValueError, "sampler must be one of 'auto'"),
         ({"beta": 1.0, "sampler": "safe", "family": "mix"}, ValueError, "is for clip"),
-        ({"beta": 1.0, "cap": 0}, ValueError, "cap must be at least 1"),
-        ({"beta": 1.0, "cap": 0.5}, TypeError, "cap must be a whole number, got 0.5"),
+        ({"beta": 1.0, "max_draws": 0}, ValueError, "max_draws must be at least 1"),
+        ({"beta": 1.0, "max_draws": 0.5}, TypeError, "max_draws must be a whole number, got 0.5"),
         ({"beta": 1.0, "seed": -1}, ValueError, "seed must be at least 0"),
         ({"beta": 1.0, "normalizer_draws": "8"}, TypeError, "normalizer_draws must be a whole"),
         ({"beta": 1.0, "normalizer_draws": 2.5}, TypeError, "normalizer_draws must be a whole"),

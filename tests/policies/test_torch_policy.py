@@ -19,14 +19,14 @@ def test_a_torch_distribution_is_a_policy():
         policy.log_prob_all(1)
 
 
-def test_the_numpy_generator_decides_and_torch_is_left_alone():
+def test_the_numpy_generator_decides_and_the_torch_state_is_restored():
     policy = tether.TorchPolicy(distributions.Normal(0.0, 1.0))
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    one = policy.sample(10, np.random.default_rng(1))
+    actions = policy.sample(10, np.random.default_rng(1))
     assert torch.equal(before, torch.random.get_rng_state())
-    assert np.array_equal(one, policy.sample(10, np.random.default_rng(1)))
-    assert not np.array_equal(one, policy.sample(10, np.random.default_rng(2)))
+    assert np.array_equal(actions, policy.sample(10, np.random.default_rng(1)))
+    assert not np.array_equal(actions, policy.sample(10, np.random.default_rng(2)))
 
 
 def test_tethered_takes_torch_distributions_as_they_are():
@@ -38,7 +38,7 @@ def test_tethered_takes_torch_distributions_as_they_are():
     assert np.isfinite(policy.log_prob(100, actions)).all()
 
 
-def test_distributions_of_ones_own_count_as_torch():
+def test_subclasses_of_torch_distributions_are_accepted():
     class Shifted(distributions.Normal):
         """A user's distribution, from a module that is not torch's."""
 

@@ -11,7 +11,7 @@ from tests.fit import chi_square, cumulative, fits
 
 BETAS = (1e-6, 1e-3, 0.3, 1.0, 3.0, 1e3, 1e6, np.inf)
 SEEDS = range(12)
-EVERYWHERE = ("auto", "grid", "overlap", "adaptive")
+ACCEPT_REJECT_SAMPLERS = ("auto", "grid", "overlap", "adaptive")
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
 
@@ -35,7 +35,7 @@ def p_values(policy, below, draws=1500):
     ]
 
 
-@pytest.mark.parametrize("sampler", EVERYWHERE)
+@pytest.mark.parametrize("sampler", ACCEPT_REJECT_SAMPLERS)
 def test_accept_reject_on_a_line(sampler):
     found = []
     for beta in BETAS:
@@ -63,7 +63,7 @@ def test_vectors(family):
     root = np.linalg.cholesky(covariance)
     length = np.linalg.norm(np.linalg.solve(root, away))
     direction = np.linalg.solve(root, away) / length
-    other = np.linalg.svd(direction[None])[2][1]
+    orthogonal = np.linalg.svd(direction[None])[2][1]
     along_safe, along_optimized = tether.Gaussian(0.0), tether.Gaussian(length)
     found = []
     for beta in BETAS:
@@ -74,7 +74,7 @@ def test_vectors(family):
             actions = policy.sample(1000, generator(policy, seed))
             white = np.linalg.solve(root, actions.T).T
             found.append(stats.kstest(white @ direction, below).pvalue)
-            found.append(stats.kstest(white @ other, "norm").pvalue)
+            found.append(stats.kstest(white @ orthogonal, "norm").pvalue)
     fits(found)
 
 
@@ -96,16 +96,16 @@ def test_lines_in_contexts(family):
             )
             below, _ = cumulative(lambda a, alone=alone: alone.log_prob(None, a))
             found.append(stats.kstest(actions[contexts == x], below).pvalue)
-            some = np.linspace(-2, 3, 7)
-            one, error = policy.log_prob_with_error(np.full(7, x), some)
-            two, other_error = alone.log_prob_with_error(7, some)
-            assert (np.abs(one - two) <= 5 * np.hypot(error, other_error) + 1e-9).all()
+            actions_tried = np.linspace(-2, 3, 7)
+            scores, error = policy.log_prob_with_error(np.full(7, x), actions_tried)
+            expected, expected_error = alone.log_prob_with_error(7, actions_tried)
+            assert (np.abs(scores - expected) <= 5 * np.hypot(error, expected_error) + 1e-9).all()
     fits(found)
 
 
 @pytest.mark.parametrize(
     ("family", "sampler"),
-    [("clip", sampler) for sampler in (*EVERYWHERE, "rejection")]
+    [("clip", sampler) for sampler in (*ACCEPT_REJECT_SAMPLERS, "rejection")]
     + [
         (family, sampler)
         for family in ("mix", "budgeted_clip(3)")
@@ -121,7 +121,7 @@ def test_pools(family, sampler):
         assert np.exp(stated).sum() == pytest.approx(1, abs=1e-12)
         drawn = (safe, optimized)
         if sampler == "rejection":  # hide that the actions are finite: the continuous path
-            drawn = tuple(tether.FunctionPolicy(each.sample, each.log_prob) for each in drawn)
+            drawn = tuple(tether.FunctionPolicy(policy.sample, policy.log_prob) for policy in drawn)
         how = "auto" if sampler == "rejection" else sampler
         policy = tether.Tethered(*drawn, beta, family=family, sampler=how)
         for seed in SEEDS:
@@ -145,7 +145,7 @@ def test_categories_in_contexts(family, hidden):
         assert np.allclose(stated.sum(axis=1), 1, atol=1e-12)
         pair = (safe, optimized)
         if hidden:
-            pair = tuple(tether.FunctionPolicy(each.sample, each.log_prob) for each in pair)
+            pair = tuple(tether.FunctionPolicy(policy.sample, policy.log_prob) for policy in pair)
         policy = tether.Tethered(*pair, beta, family=family)
         for seed in SEEDS:
             actions = policy.sample(contexts, generator(policy, seed))
@@ -170,6 +170,7 @@ def test_the_ends_are_the_policies_themselves(beta, family):
         assert np.array_equal(lone.log_prob(50, drawn), same.log_prob(50, drawn))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
 @pytest.mark.parametrize(("count", "repeats"), [(1, 1500), (5, 800)])
 def test_mixture_proposals_in_few_contexts(sampler, count, repeats):

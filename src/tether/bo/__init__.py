@@ -1,11 +1,11 @@
-"""Bayesian optimization: policies out of acquisition functions, over a pool or a box.
+"""Bayesian optimization: acquisition functions as policies, over a pool or a box.
 
-The extra `tether[bo]` brings BoTorch, whose acquisition functions are taken as they are; nothing
-here imports it before one is passed.
+The extra `tether[bo]` installs BoTorch, whose acquisition functions are used as they are. Nothing
+here imports BoTorch before one is passed.
 """
 
-from tether.bo.box import AcquisitionBox
-from tether.bo.pool import AcquisitionPool
-from tether.bo.values import acquisition_values
+from tether.bo.acquisition_box import AcquisitionBox
+from tether.bo.acquisition_pool import AcquisitionPool
+from tether.bo.evaluate_acquisition import acquisition_values
 
 __all__ = ["AcquisitionBox", "AcquisitionPool", "acquisition_values"]

@@ -74,7 +74,7 @@ def make_optimized_policy(score: Score, safe: Policy) -> Policy:
         return np.column_stack([np.zeros(len(features)), refer])
 
     model = Categorical.from_logits(logits, actions=[WATCH, REFER])
-    return Mixture.blend(model, safe, delta=SAFE_BLEND)
+    return Mixture.blend(model, safe, safe_share=SAFE_BLEND)
 
 
 class Clinic:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tether.llm.prompt_mixture import PromptMixture
     from tether.llm.server.http_client import ServerError
     from tether.llm.server.openai_policy import OpenAIPolicy
-    from tether.policies.serving import Served, serve
 
 __all__ = [
     "CausalPolicy",
@@ -24,10 +23,8 @@ __all__ = [
     "OpenAIPolicy",
     "Preflight",
     "PromptMixture",
-    "Served",
     "ServerError",
     "preflight",
-    "serve",
 ]
 
 _HOMES = {
@@ -37,10 +34,8 @@ _HOMES = {
     "OpenAIPolicy": "tether.llm.server.openai_policy",
     "Preflight": "tether.llm.preflight_checks.result",
     "PromptMixture": "tether.llm.prompt_mixture",
-    "Served": "tether.policies.serving",
     "ServerError": "tether.llm.server.http_client",
     "preflight": "tether.llm.preflight_checks.run",
-    "serve": "tether.policies.serving",
 }
 
 

@@ -1,6 +1,9 @@
-"""Is it holding? Two monitors whose alarms may be read at any time, as often as one likes."""
+"""Monitors of a deployed policy: whether the risk is at most alpha, whether contexts shifted.
 
-from tether.monitor.risk_monitor import RiskMonitor, RiskReport
-from tether.monitor.shift_monitor import ShiftMonitor, ShiftReport
+Both are valid at any time: they may be checked after every observation without extra false alarms.
+"""
 
-__all__ = ["RiskMonitor", "RiskReport", "ShiftMonitor", "ShiftReport"]
+from tether.monitor.risk_monitor import RiskMonitor, RiskStatus
+from tether.monitor.shift_monitor import ShiftMonitor, ShiftStatus
+
+__all__ = ["RiskMonitor", "RiskStatus", "ShiftMonitor", "ShiftStatus"]

@@ -1,4 +1,4 @@
-"""Whether the expected loss is still at most alpha."""
+"""A monitor of the null hypothesis that the expected loss is at most alpha."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import records, validate
 from tether._core.types import Floats
-from tether.monitor.betting import CHUNK, Wealth
-from tether.monitor.confidence_sequence import interval
-from tether.monitor.e_process import Evidence, Report, whole
+from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
+from tether.monitor.confidence_sequence import confidence_interval
+from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
 
-KIND = "risk monitor"
-_SAVED = ("alpha", "bound", "delta", "total", "squares", "evidence")
+RISK_MONITOR_KIND = "risk monitor"
+_SETTINGS = ("alpha", "bound", "false_alarm_probability")
+_SAVED_NAMES = (*_SETTINGS, "total", "squares", "e_process")
 
 
 def stakes(alpha: float) -> Floats:
-    """The λ that are bet on, for losses in [0, 1]: from 1/(2·alpha) down by halves to about 1/16.
+    """The stakes λ that are bet, for losses in [0, 1]: from 1/(2·alpha) by halves to about 1/16.
 
-    The first loses half of its money when the loss is 0 and wins most when it is 1; the last is
-    right for a risk that exceeds alpha by a few per cent.
+    The first loses half of its money when the loss is 0 and wins most when it is 1; the last suits
+    a risk that exceeds alpha by a few per cent.
     """
     largest = 0.5 / max(alpha, 1e-6)  # a smaller alpha would gain nothing from a larger stake
     count = 1 + math.ceil(math.log2(16 * largest))
@@ -32,15 +34,35 @@ def stakes(alpha: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class RiskReport(Report):
-    """What is known about the risk after `seen` losses; `alarm` says that it exceeded alpha."""
+class RiskStatus(MonitorStatus):
+    """What is known about the risk after `seen` losses.
+
+    Parameters
+    ----------
+    seen : int
+        Number of losses so far.
+    log_wealth : float
+        Log of the current wealth of the e-process.
+    log_peak : float
+        Log of the largest wealth so far.
+    alarm_at : int or None
+        The loss that raised the alarm, counted from 1; None if there is no alarm.
+    false_alarm_probability : float
+        The probability with which an alarm may ever be raised while the risk is at most alpha.
+    alpha : float
+        The tolerated expected loss.
+    mean : float
+        The mean loss so far; NaN before the first.
+    lower : float
+        Lower limit of a confidence sequence for the mean *expected* loss so far.
+    upper : float
+        Upper limit. All intervals over time hold simultaneously with probability at least
+        1 − false_alarm_probability.
+    """
 
     alpha: float
     mean: float
-    """The mean loss so far."""
     lower: float
-    """With `upper`: an interval for the mean *expected* loss so far, right at all times together
-    with a chance of at least 1 − delta."""
     upper: float
 
     def __str__(self) -> str:
@@ -52,96 +74,178 @@ class RiskReport(Report):
 
 
 class RiskMonitor:
-    """Raises an alarm when losses show that the risk is above alpha; may be asked at any time.
+    """Raise an alarm when the losses show that the risk is above alpha.
 
-    Promised: if each loss's expectation given the past is at most alpha, the chance that an alarm
-    is ever raised is at most delta. Assumed: losses in [0, bound], in the order they were decided.
+    Promised: if the conditional expectation of each loss given the past is at most alpha, the
+    probability that an alarm is ever raised is at most `false_alarm_probability`. Assumed: losses
+    in [0, bound], in the order in which the actions were taken.
 
-    >>> watch = RiskMonitor(alpha=0.1)
-    >>> print(watch.update([0, 0, 1, 0, 0, 0, 0, 0, 0, 0] * 20))
+    Parameters
+    ----------
+    alpha : float
+        The tolerated expected loss, above 0 and below `bound`.
+    bound : float, default 1.0
+        The largest possible loss.
+    false_alarm_probability : float, default 0.05
+        The probability with which an alarm may ever be raised while the risk is at most alpha.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> monitor = RiskMonitor(alpha=0.1)
+    >>> print(monitor.update([0, 0, 1, 0, 0, 0, 0, 0, 0, 0] * 20))
     no alarm: after 200 losses the mean is 0.1, mean risk in [0.00661, 0.193] (alpha 0.1, p 0.79)
-    >>> watch.update([1, 0, 0, 1, 0] * 20).alarm_at
+    >>> monitor.update([1, 0, 0, 1, 0] * 20).alarm_at
     236
     """
 
-    def __init__(self, alpha: float, bound: float = 1.0, delta: float = 0.05) -> None:
+    def __init__(
+        self, alpha: float, bound: float = 1.0, false_alarm_probability: float = 0.05
+    ) -> None:
         self.bound = validate.number("bound", bound, above=0, below=math.inf)
         self.alpha = validate.number("alpha", alpha, above=0, below=self.bound)
-        self.delta = validate.number("delta", delta, above=0, below=1)
+        self.false_alarm_probability = validate.number(
+            "false_alarm_probability", false_alarm_probability, above=0, below=1
+        )
         self._stakes = stakes(self.alpha / self.bound)
-        self._evidence = Evidence(self.delta, Wealth.start(len(self._stakes)))
+        self._e_process = EProcess(self.false_alarm_probability, Wealth.start(len(self._stakes)))
         self._total = 0.0
         self._squares = 0.0
 
-    def update(self, losses: Any) -> RiskReport:
-        """Take in more losses, in order; batches of any size come to the same."""
+    def update(self, losses: ArrayLike) -> RiskStatus:
+        """Add losses in order; the result does not depend on how they are batched.
+
+        Parameters
+        ----------
+        losses : array-like of float
+            Losses in [0, bound].
+
+        Returns
+        -------
+        RiskStatus
+            The status after these losses.
+
+        Raises
+        ------
+        ValueError
+            If a loss is outside [0, bound] or NaN; the monitor is then unchanged.
+        """
         array = validate.losses("losses", losses)
         if array.max() > self.bound:
             validate.reject(
                 "losses", array, array > self.bound, f"at most the bound {self.bound:g}"
             )
-        share = array / self.bound
-        self._gather(share)
-        for begin in range(0, len(share), CHUNK):  # so that memory stays small
-            excess = share[begin : begin + CHUNK] - self.alpha / self.bound
-            self._evidence = self._evidence.update(np.log1p(self._stakes[:, None] * excess))
-        return self.report
+        scaled = array / self.bound
+        self._add_moments(scaled)
+        for begin in range(0, len(scaled), STEPS_PER_UPDATE):
+            excess = scaled[begin : begin + STEPS_PER_UPDATE] - self.alpha / self.bound
+            self._e_process = self._e_process.update(np.log1p(self._stakes[:, None] * excess))
+        return self.status
 
-    def _gather(self, share: Floats) -> None:
+    def _add_moments(self, scaled: Floats) -> None:
         """Sums for the interval; the guess for each loss is the mean of those before it."""
-        totals = np.cumsum(np.concatenate([[self._total], share]))
-        steps = self._evidence.wealth.seen + np.arange(1, 1 + len(share))
+        totals = np.cumsum(np.concatenate([[self._total], scaled]))
+        steps = self._e_process.wealth.seen + np.arange(1, 1 + len(scaled))
         guesses = (self.alpha / self.bound + totals[:-1]) / steps
         self._total = float(totals[-1])
         self._squares = float(
-            np.cumsum(np.concatenate([[self._squares], (share - guesses) ** 2]))[-1]
+            np.cumsum(np.concatenate([[self._squares], (scaled - guesses) ** 2]))[-1]
         )
 
     @property
-    def report(self) -> RiskReport:
-        """What is known now."""
-        evidence, seen = self._evidence, self._evidence.wealth.seen
+    def status(self) -> RiskStatus:
+        """The status after all losses so far."""
+        e_process, seen = self._e_process, self._e_process.wealth.seen
         mean, lower, upper = math.nan, 0.0, 1.0
         if seen:
             mean = self._total / seen
-            lower, upper = map(float, interval(seen, self._total, self._squares, self.delta))
-        return RiskReport(
+            limits = confidence_interval(
+                seen, self._total, self._squares, self.false_alarm_probability
+            )
+            lower, upper = map(float, limits)
+        return RiskStatus(
             seen=seen,
             alpha=self.alpha,
             mean=mean * self.bound,
             lower=lower * self.bound,
             upper=upper * self.bound,
-            log_wealth=evidence.log_wealth,
-            log_peak=evidence.log_peak,
-            alarm_at=evidence.alarm_at,
-            delta=self.delta,
+            log_wealth=e_process.log_wealth,
+            log_peak=e_process.log_peak,
+            alarm_at=e_process.alarm_at,
+            false_alarm_probability=self.false_alarm_probability,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is needed to go on later, as plain values that JSON can hold."""
-        plain = {name: getattr(self, name) for name in ("alpha", "bound", "delta")}
+        """Convert the state of the monitor to plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            All that `from_dict` needs to continue.
+        """
+        settings = {name: getattr(self, name) for name in _SETTINGS}
         sums = {"total": self._total, "squares": self._squares}
-        return {"kind": KIND} | plain | sums | {"evidence": self._evidence.to_dict()}
+        saved = settings | sums | {"e_process": self._e_process.to_dict()}
+        return {"kind": RISK_MONITOR_KIND} | saved
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """A monitor that goes on where the saved one stood."""
-        whole(content, KIND, _SAVED)
-        self = cls(content["alpha"], content["bound"], content["delta"])
+        """Restore a monitor that continues exactly where the saved one stopped.
+
+        Parameters
+        ----------
+        content : mapping
+            What `to_dict` returned.
+
+        Returns
+        -------
+        RiskMonitor
+            The restored monitor.
+
+        Raises
+        ------
+        ValueError
+            If the content is not a complete and consistent saved risk monitor.
+        """
+        check_saved(content, RISK_MONITOR_KIND, _SAVED_NAMES)
+        self = cls(*(content[name] for name in _SETTINGS))
         self._total, self._squares = (
             validate.number(name, content[name], above=-1, below=math.inf)
             for name in ("total", "squares")
         )
-        self._evidence = Evidence.from_dict(
-            content["evidence"], delta=self.delta, bets=len(self._stakes)
+        self._e_process = EProcess.from_dict(
+            content["e_process"],
+            false_alarm_probability=self.false_alarm_probability,
+            bets=len(self._stakes),
         )
         return self
 
     def save(self, path: str | Path) -> None:
-        """Write the monitor as JSON."""
-        records.write(path, KIND, self.to_dict())
+        """Write the monitor as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        """
+        records.write(path, RISK_MONITOR_KIND, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        return cls.from_dict({"kind": KIND} | records.read(path, KIND))
+        """Read a monitor written by `save`.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to read.
+
+        Returns
+        -------
+        RiskMonitor
+            The restored monitor.
+        """
+        return cls.from_dict({"kind": RISK_MONITOR_KIND} | records.read(path, RISK_MONITOR_KIND))

@@ -1,4 +1,4 @@
-"""Whether contexts are still like those of the reference."""
+"""A monitor of the null hypothesis that new contexts are exchangeable with the reference."""
 
 from __future__ import annotations
 
@@ -9,36 +9,52 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import records, validate
 from tether._core.types import Floats
-from tether.monitor.betting import CHUNK, Wealth
-from tether.monitor.e_process import Evidence, Report, whole
+from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
+from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
 from tether.monitor.ranks import Ranks
 
-KIND = "shift monitor"
-POWERS = (0.5, 0.75, 0.9)
-_VIEWS = 4
-_SMALLEST = 2.0**-53  # the generator's resolution: a zero is worth no more than this
+SHIFT_MONITOR_KIND = "shift monitor"
+BET_POWERS = (0.5, 0.75, 0.9)
+"""The exponents κ of the bets κ·v^(κ − 1)."""
+_VIEW_COUNT = 4
+_SMALLEST_VIEW = 2.0**-53  # the resolution of the generator: a zero counts as this
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
-_SAVED = ("delta", "reference_size", "scores", "generator", "evidence")
+_SAVED_NAMES = ("false_alarm_probability", "reference_size", "scores", "generator", "e_process")
 
 
 def log_factors(p_values: Floats) -> Floats:
-    """Log of what one unit becomes on each bet: κ·v^(κ − 1), which integrates to 1 over [0, 1].
+    """Log of the factor of each bet: κ·v^(κ − 1), which integrates to 1 over [0, 1].
 
     v is a view of p that is uniform when p is, and small when scores rise (p), fall (1 − p),
-    spread out (2·min(p, 1 − p)) or draw together (|1 − 2p|).
+    spread out (2·min(p, 1 − p)) or concentrate (|1 − 2p|).
     """
     two_sided = 2 * np.minimum(p_values, 1 - p_values)
     views = np.stack([p_values, 1 - p_values, two_sided, 1 - two_sided])
-    log_views = np.log(np.maximum(views, _SMALLEST))
-    return np.concatenate([math.log(power) + (power - 1) * log_views for power in POWERS])
+    log_views = np.log(np.maximum(views, _SMALLEST_VIEW))
+    return np.concatenate([math.log(power) + (power - 1) * log_views for power in BET_POWERS])
 
 
 @dataclass(frozen=True)
-class ShiftReport(Report):
-    """What is known about shift after `seen` scores; `alarm` says that there was one."""
+class ShiftStatus(MonitorStatus):
+    """What is known about a shift after `seen` scores.
+
+    Parameters
+    ----------
+    seen : int
+        Number of scores so far, without the reference.
+    log_wealth : float
+        Log of the current wealth of the e-process.
+    log_peak : float
+        Log of the largest wealth so far.
+    alarm_at : int or None
+        The score that raised the alarm, counted from 1; None if there is no alarm.
+    false_alarm_probability : float
+        The probability with which an alarm may ever be raised while there is no shift.
+    """
 
     def __str__(self) -> str:
         state = f"ALARM at score {self.alarm_at}" if self.alarm else "no alarm"
@@ -46,80 +62,152 @@ class ShiftReport(Report):
 
 
 class ShiftMonitor:
-    """Raises an alarm when a score of the contexts no longer looks like the reference.
+    """Raise an alarm when scores of the contexts no longer look like the reference.
 
-    Promised: if reference and new scores are exchangeable (all orders equally likely, as when all
-    are drawn alike), the chance that an alarm is ever raised is at most delta. Assumed: the score
-    was not fitted to the reference. `rng` breaks ties, and belongs to the monitor from then on.
+    A conformal test martingale. Promised: if reference and new scores are exchangeable (all orders
+    equally likely, as for independent draws from one distribution), the probability that an alarm
+    is ever raised is at most `false_alarm_probability`. Assumed: the score function was not fitted
+    to the reference.
 
+    Parameters
+    ----------
+    reference_scores : array-like of float
+        Scores of contexts before any shift.
+    false_alarm_probability : float, default 0.05
+        The probability with which an alarm may ever be raised while there is no shift.
+    rng : numpy.random.Generator
+        Breaks ties between equal scores; the monitor keeps using it.
+
+    Raises
+    ------
+    ValueError
+        If a score is not finite, or the probability is outside (0, 1).
+    TypeError
+        If `rng` is not a numpy.random.Generator.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
-    >>> watch = ShiftMonitor(rng.normal(size=500), rng=rng)
-    >>> print(watch.update(rng.normal(size=200)))
+    >>> monitor = ShiftMonitor(rng.normal(size=500), rng=rng)
+    >>> print(monitor.update(rng.normal(size=200)))
     no alarm: after 200 scores the p-value of no shift is 1
-    >>> watch.update(1 + rng.normal(size=100)).alarm_at
+    >>> monitor.update(1 + rng.normal(size=100)).alarm_at
     239
     """
 
     def __init__(
-        self, reference_scores: Any, delta: float = 0.05, *, rng: np.random.Generator
+        self,
+        reference_scores: ArrayLike,
+        false_alarm_probability: float = 0.05,
+        *,
+        rng: np.random.Generator,
     ) -> None:
-        self.delta = validate.number("delta", delta, above=0, below=1)
+        self.false_alarm_probability = validate.number(
+            "false_alarm_probability", false_alarm_probability, above=0, below=1
+        )
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
         self._rng = rng
-        self._ranks = Ranks(_finite("reference_scores", reference_scores))
+        self._ranks = Ranks(_finite_scores("reference_scores", reference_scores))
         self.reference_size = len(self._ranks)
-        self._evidence = Evidence(self.delta, Wealth.start(_VIEWS * len(POWERS)))
+        self._e_process = EProcess(
+            self.false_alarm_probability, Wealth.start(_VIEW_COUNT * len(BET_POWERS))
+        )
 
-    def update(self, scores: Any) -> ShiftReport:
-        """Take in more scores, in order; batches of any size come to the same."""
-        array = _finite("scores", scores)
-        for begin in range(0, len(array), CHUNK):  # so that memory stays small
-            p_values = self._p_values(array[begin : begin + CHUNK])
-            self._evidence = self._evidence.update(log_factors(p_values))
-        return self.report
+    def update(self, scores: ArrayLike) -> ShiftStatus:
+        """Add scores in order; the result does not depend on how they are batched.
+
+        Parameters
+        ----------
+        scores : array-like of float
+            Finite scores of new contexts.
+
+        Returns
+        -------
+        ShiftStatus
+            The status after these scores.
+
+        Raises
+        ------
+        ValueError
+            If a score is not finite; the monitor is then unchanged.
+        """
+        array = _finite_scores("scores", scores)
+        for begin in range(0, len(array), STEPS_PER_UPDATE):
+            p_values = self._p_values(array[begin : begin + STEPS_PER_UPDATE])
+            self._e_process = self._e_process.update(log_factors(p_values))
+        return self.status
 
     def _p_values(self, scores: Floats) -> Floats:
-        """Each score's place among all before it and itself, ties at random: uniform if all alike.
+        """Each score's rank among itself and all before it, ties broken at random.
 
-        Independent of one another too, for the place says nothing about those before it.
+        Uniform if the scores are exchangeable, and independent: a rank says nothing about the order
+        of the scores before it.
         """
         before = len(self._ranks) + np.arange(len(scores))
         above, equal = self._ranks.push(scores)
         return np.asarray((above + self._rng.random(len(scores)) * (equal + 1)) / (before + 1))
 
     @property
-    def report(self) -> ShiftReport:
-        """What is known now."""
-        known = self._evidence
-        return ShiftReport(
-            known.wealth.seen, known.log_wealth, known.log_peak, known.alarm_at, self.delta
+    def status(self) -> ShiftStatus:
+        """The status after all scores so far."""
+        return ShiftStatus(
+            seen=self._e_process.wealth.seen,
+            log_wealth=self._e_process.log_wealth,
+            log_peak=self._e_process.log_peak,
+            alarm_at=self._e_process.alarm_at,
+            false_alarm_probability=self.false_alarm_probability,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is needed to go on later, every score included, as plain values."""
+        """Convert the state of the monitor, with every score, to plain values.
+
+        Returns
+        -------
+        dict
+            All that `from_dict` needs to continue, with the same random numbers.
+        """
         return {
-            "kind": KIND,
-            "delta": self.delta,
+            "kind": SHIFT_MONITOR_KIND,
+            "false_alarm_probability": self.false_alarm_probability,
             "reference_size": self.reference_size,
             "scores": self._ranks.scores().tolist(),
             "generator": records.encode(dict(self._rng.bit_generator.state)),
-            "evidence": self._evidence.to_dict(),
+            "e_process": self._e_process.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """A monitor that goes on where the saved one stood, with the same random numbers."""
-        whole(content, KIND, _SAVED)
+        """Restore a monitor that continues exactly where the saved one stopped.
+
+        Parameters
+        ----------
+        content : mapping
+            What `to_dict` returned.
+
+        Returns
+        -------
+        ShiftMonitor
+            The restored monitor, with the state of its random number generator.
+
+        Raises
+        ------
+        ValueError
+            If the content is not a complete and consistent saved shift monitor.
+        """
+        check_saved(content, SHIFT_MONITOR_KIND, _SAVED_NAMES)
         state = content["generator"]
         name = validate.choice("generator", state["bit_generator"], _GENERATORS)
-        bits = getattr(np.random, name)()
-        bits.state = state
-        self = cls(content["scores"], content["delta"], rng=np.random.Generator(bits))
-        self._evidence = Evidence.from_dict(
-            content["evidence"], delta=self.delta, bets=_VIEWS * len(POWERS)
+        bit_generator = getattr(np.random, name)()
+        bit_generator.state = state
+        rng = np.random.Generator(bit_generator)
+        self = cls(content["scores"], content["false_alarm_probability"], rng=rng)
+        self._e_process = EProcess.from_dict(
+            content["e_process"],
+            false_alarm_probability=self.false_alarm_probability,
+            bets=_VIEW_COUNT * len(BET_POWERS),
         )
-        self.reference_size, seen = content["reference_size"], self._evidence.wealth.seen
+        self.reference_size, seen = content["reference_size"], self._e_process.wealth.seen
         if self.reference_size + seen != len(self._ranks):
             raise ValueError(
                 f"content has {len(self._ranks)} scores, expected a reference_size of "
@@ -128,16 +216,33 @@ class ShiftMonitor:
         return self
 
     def save(self, path: str | Path) -> None:
-        """Write the monitor as JSON."""
-        records.write(path, KIND, self.to_dict())
+        """Write the monitor as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        """
+        records.write(path, SHIFT_MONITOR_KIND, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        return cls.from_dict({"kind": KIND} | records.read(path, KIND))
+        """Read a monitor written by `save`.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to read.
+
+        Returns
+        -------
+        ShiftMonitor
+            The restored monitor.
+        """
+        return cls.from_dict({"kind": SHIFT_MONITOR_KIND} | records.read(path, SHIFT_MONITOR_KIND))
 
 
-def _finite(name: str, values: Any) -> Floats:
+def _finite_scores(name: str, values: ArrayLike) -> Floats:
     array = validate.floats(name, values)
     if not np.isfinite(array).all():
         validate.reject(name, array, ~np.isfinite(array), "a finite score")

@@ -1,4 +1,4 @@
-"""Who acts: policies that can be drawn from and scored, and the tethered one between two."""
+"""Policies: objects that draw and score actions, and the tethered policy between two of them."""
 
 from tether.policies.categorical import Categorical
 from tether.policies.function_policy import FunctionPolicy
@@ -8,6 +8,7 @@ from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
 from tether.policies.policy import FinitePolicy, Policy, as_policy
 from tether.policies.pool import Pool
+from tether.policies.serve_with_fallback import Served, serve
 from tether.policies.tethered import Tethered
 from tether.policies.torch_policy import TorchPolicy
 
@@ -20,9 +21,11 @@ __all__ = [
     "Normalizer",
     "Policy",
     "Pool",
+    "Served",
     "Tethered",
     "TorchPolicy",
     "as_policy",
     "make_log",
     "make_proposals",
+    "serve",
 ]

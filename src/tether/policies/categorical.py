@@ -6,38 +6,59 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length
-from tether._core.types import Floats
-from tether.sampling.discrete import choose, log_softmax
+from tether._core.types import Actions, Contexts, Floats, Integers
+from tether.sampling.discrete import log_softmax, sample_categorical
 
-SLACK = 1e-6
-"""How far probabilities may be from summing to one before they are refused."""
+PROBABILITY_SUM_TOLERANCE = 1e-6
+"""How far the sum of probabilities may be from 1 before they are refused."""
 
 
 class Categorical:
-    """One of finitely many actions, by a table of log-probabilities or a function that returns one.
+    """A distribution over finitely many actions, from a table or a function of the contexts.
 
-    Of a vector, every context is alike. Of a table, contexts are row numbers. Of a function, the
-    contexts are what it takes, and it returns a row for each. `actions` names the columns.
+    Given a vector, the distribution is the same in every context. Given a table, contexts are its
+    row numbers. Given a function, contexts are its argument, and it returns one row per context.
 
+    Parameters
+    ----------
+    log_probabilities : array-like or callable
+        Log-probabilities: a vector, a table, or a function of the contexts that returns a table.
+    actions : array-like, optional
+        The actions of the columns, all numbers or all strings; 0, 1, 2, … if omitted. Required
+        beside a function.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities do not sum to 1, or the actions are not distinct or do not match them.
+    TypeError
+        If the actions are neither all numbers nor all strings.
+
+    Examples
+    --------
     >>> policy = Categorical.from_probabilities([[0.9, 0.1], [0.2, 0.8]], actions=["wait", "act"])
     >>> np.exp(policy.log_prob([0, 1], ["act", "act"])).round(3)
     array([0.1, 0.8])
     """
 
-    def __init__(self, log_probabilities: Any, actions: Any = None) -> None:
-        self._function: Callable[[Any], Any] | None = None
+    def __init__(
+        self,
+        log_probabilities: ArrayLike | Callable[[Any], ArrayLike],
+        actions: Actions | None = None,
+    ) -> None:
+        self._function: Callable[[Any], ArrayLike] | None = None
         if callable(log_probabilities):
             if actions is None:
-                raise ValueError("actions is needed beside a function: the names of its columns")
+                raise ValueError("actions is required beside a function: the names of its columns")
             self._function = log_probabilities
         else:
-            self._table = _normalized("log_probabilities", log_probabilities)
+            self._table = _check_normalized("log_probabilities", log_probabilities)
             actions = np.arange(self._table.shape[-1]) if actions is None else actions
-        self.actions = _distinct(actions)
+        self.actions = _check_distinct(actions)
         if self._function is None and self._table.shape[-1] != len(self.actions):
             raise ValueError(
                 f"actions has {len(self.actions)} names but there are "
@@ -45,10 +66,32 @@ class Categorical:
             )
 
     @classmethod
-    def from_probabilities(cls, probabilities: Any, actions: Any = None) -> Self:
-        """From probabilities: a vector, a table, or a function of the contexts."""
+    def from_probabilities(
+        cls,
+        probabilities: ArrayLike | Callable[[Any], ArrayLike],
+        actions: Actions | None = None,
+    ) -> Self:
+        """Build the policy from probabilities.
 
-        def logs(values: Any) -> Floats:
+        Parameters
+        ----------
+        probabilities : array-like or callable
+            A vector, a table, or a function of the contexts that returns a table.
+        actions : array-like, optional
+            The actions of the columns.
+
+        Returns
+        -------
+        Categorical
+            The policy with these probabilities.
+
+        Raises
+        ------
+        ValueError
+            If a probability is negative or NaN, or they do not sum to 1.
+        """
+
+        def to_logs(values: ArrayLike) -> Floats:
             array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
             if not (array >= 0).all():
                 validate.reject(
@@ -57,30 +100,76 @@ class Categorical:
             with np.errstate(divide="ignore"):
                 return np.log(array)
 
-        return cls(_through(probabilities, logs), actions)
+        return cls(_apply(to_logs, probabilities), actions)
 
     @classmethod
-    def from_logits(cls, logits: Any, actions: Any = None, *, temperature: float = 1.0) -> Self:
-        """From unnormalized scores; a temperature below 1 sharpens them, above 1 it flattens."""
+    def from_logits(
+        cls,
+        logits: ArrayLike | Callable[[Any], ArrayLike],
+        actions: Actions | None = None,
+        *,
+        temperature: float = 1.0,
+    ) -> Self:
+        """Build the policy from unnormalized scores.
+
+        Parameters
+        ----------
+        logits : array-like or callable
+            Scores: a vector, a table, or a function of the contexts that returns a table. A score
+            of −inf excludes an action.
+        actions : array-like, optional
+            The actions of the columns.
+        temperature : float, default 1.0
+            A temperature below 1 sharpens the distribution, above 1 flattens it.
+
+        Returns
+        -------
+        Categorical
+            The policy with probabilities proportional to e^(logit / temperature).
+
+        Raises
+        ------
+        ValueError
+            If a score is NaN or +inf, every score of a row is −inf, or the temperature is not
+            above 0.
+        """
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
 
-        def logs(values: Any) -> Floats:
+        def to_logs(values: ArrayLike) -> Floats:
             array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
             if not array.max() < np.inf:
                 validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
-            top = array.max(axis=-1)
-            if top.min() == -np.inf:
-                where = "" if array.ndim == 1 else f" in row {int(np.argmin(top))}"
+            row_maxima = array.max(axis=-1)
+            if row_maxima.min() == -np.inf:
+                where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
                 raise ValueError(f"logits rule out every action{where}: all are -inf")
             return log_softmax(array, temperature)
 
-        return cls(_through(logits, logs), actions)
+        return cls(_apply(to_logs, logits), actions)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, temperature: float = 1.0) -> Self:
-        """A fitted scikit-learn classifier as a policy: its classes are the actions.
+        """Turn a fitted scikit-learn classifier into a policy whose actions are its classes.
 
-        Takes an action as often as the classifier thinks it right; the temperature changes that.
+        The policy takes each action with the probability that the classifier predicts for it, at
+        temperature 1.
+
+        Parameters
+        ----------
+        classifier : scikit-learn classifier
+            A fitted classifier with `predict_proba` and `classes_`.
+        temperature : float, default 1.0
+            A temperature below 1 sharpens the distribution, above 1 flattens it.
+
+        Returns
+        -------
+        Categorical
+            The policy; its contexts are the features of the classifier.
+
+        Raises
+        ------
+        TypeError
+            If the classifier is not fitted or has no `predict_proba`.
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
             raise TypeError(f"classifier must be fitted and have predict_proba, got {classifier!r}")
@@ -91,88 +180,143 @@ class Categorical:
 
         return cls.from_logits(logits, classifier.classes_, temperature=temperature)
 
-    def log_prob_all(self, contexts: Any) -> Floats:
-        """The log-probability of every action in each context."""
-        contexts = as_contexts(contexts)
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """Compute the log-probability of every action in each context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            Row numbers of the table, the argument of the function, or, for a vector, anything.
+
+        Returns
+        -------
+        ndarray of shape (contexts, actions) or (1, actions)
+            One row per context; a single row for a policy given by a vector.
+
+        Raises
+        ------
+        ValueError
+            If contexts are not row numbers of the table, or the function returns another shape.
+        """
+        checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table = _normalized("the function's result", self._function(contexts), ndim=2)
-            if table.shape != (length(contexts), len(self.actions)):
+            table = _check_normalized("the function's result", self._function(checked), ndim=2)
+            if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
-                    f"{(length(contexts), len(self.actions))}"
+                    f"{(length(checked), len(self.actions))}"
                 )
             return table
         if self._table.ndim == 1:
             return self._table[None]
-        if isinstance(contexts, int) or contexts.ndim != 1 or contexts.dtype.kind not in "iu":
+        if isinstance(checked, int) or checked.ndim != 1 or checked.dtype.kind not in "iu":
             raise ValueError("contexts must be row numbers of the table of probabilities")
-        if contexts.min() < 0 or contexts.max() >= len(self._table):
+        if checked.min() < 0 or checked.max() >= len(self._table):
             raise ValueError(
                 f"contexts must be row numbers from 0 to {len(self._table) - 1}, got "
-                f"{contexts.min()} to {contexts.max()}"
+                f"{checked.min()} to {checked.max()}"
             )
-        return np.asarray(self._table.take(contexts, axis=0))
+        return np.asarray(self._table.take(checked, axis=0))
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability of each action in its context."""
-        place = positions(self.actions, actions)
-        table = self.log_prob_all(as_contexts(contexts, place))
-        return picked(table, place)
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Compute the log-probability of each action in its context.
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """One action in each context."""
+        Parameters
+        ----------
+        contexts : array-like or int
+            Contexts as in `log_prob_all`.
+        actions : array-like
+            One action per context.
+
+        Returns
+        -------
+        ndarray
+            One log-probability per action.
+
+        Raises
+        ------
+        ValueError
+            If an action is not one of `actions`.
+        """
+        columns = positions(self.actions, actions)
+        table = self.log_prob_all(as_contexts(contexts, columns))
+        return picked(table, columns)
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            Contexts as in `log_prob_all`.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray
+            One action per context.
+        """
         policy_calls.generator(rng)
         contexts = as_contexts(contexts)
-        return self.actions[choose(self.log_prob_all(contexts), length(contexts), rng)]
+        columns = sample_categorical(self.log_prob_all(contexts), length(contexts), rng)
+        return self.actions[columns]
 
 
-def positions(known: NDArray[Any], actions: Any) -> NDArray[np.int64]:
-    """Where each action stands among the known ones."""
+def positions(known: NDArray[Any], actions: Actions) -> Integers:
+    """The position of each action among the known ones; an unknown action is an error."""
     actions = np.asarray(actions)
     if actions.ndim != 1:
         raise ValueError(f"actions must have 1 dimension, got shape {actions.shape}")
     order = np.argsort(known, kind="stable")
     try:
-        place = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
+        found = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
     except TypeError as error:
         shown = ", ".join(map(repr, known[:5].tolist()))
         raise TypeError(f"actions must be among {shown}, got {actions[:5].tolist()}") from error
-    lost = known[place] != actions
-    if lost.any():
-        first = int(np.argmax(lost))
+    unknown = known[found] != actions
+    if unknown.any():
+        first = int(np.argmax(unknown))
         shown = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
         raise ValueError(f"actions[{first}] is {actions[first]!r}: expected one of {shown}")
-    return np.asarray(place, dtype=np.int64)
+    return np.asarray(found, dtype=np.int64)
 
 
-def picked(table: Floats, place: NDArray[np.int64]) -> Floats:
-    """One column of each row; a single row serves them all."""
-    return np.asarray(table[0][place] if len(table) == 1 else table[np.arange(len(place)), place])
+def picked(table: Floats, columns: Integers) -> Floats:
+    """One entry per row of a table, in the given columns; a single row is used for all."""
+    if len(table) == 1:
+        return np.asarray(table[0][columns])
+    return np.asarray(table[np.arange(len(columns)), columns])
 
 
-def _through(values: Any, change: Callable[[Any], Floats]) -> Any:
-    return (lambda contexts: change(values(contexts))) if callable(values) else change(values)
+def _apply(
+    change: Callable[[ArrayLike], Floats], values: ArrayLike | Callable[[Any], ArrayLike]
+) -> ArrayLike | Callable[[Any], ArrayLike]:
+    """Apply a change to values, or to what a function returns."""
+    if callable(values):
+        return lambda contexts: change(values(contexts))
+    return change(values)
 
 
-def _distinct(actions: Any) -> NDArray[Any]:
+def _check_distinct(actions: Any) -> NDArray[Any]:
     array = np.asarray(actions)
-    alike = array.dtype.kind != "O" and (
-        array.dtype.kind not in "US" or all(isinstance(each, (str, bytes)) for each in actions)
+    same_type = array.dtype.kind != "O" and (
+        array.dtype.kind not in "US" or all(isinstance(action, (str, bytes)) for action in actions)
     )
-    if not alike:
+    if not same_type:
         raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
     if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
         raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")
     return validate.frozen(array)
 
 
-def _normalized(name: str, values: Any, ndim: int | None = None) -> Floats:
+def _check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
     array = np.asarray(values)
     if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
         raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")
     table = validate.log_probabilities(name, array, ndim=array.ndim, zero=True)
     total = np.exp(table).sum(axis=-1)
-    if not (np.abs(total - 1) <= SLACK).all():
+    if not (np.abs(total - 1) <= PROBABILITY_SUM_TOLERANCE).all():
         worst = total.flat[int(np.argmax(np.abs(total - 1)))]
         raise ValueError(f"{name} has probabilities that sum to {worst:.6g}, not to 1")
     return table

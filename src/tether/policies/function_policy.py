@@ -1,4 +1,4 @@
-"""A policy out of two functions."""
+"""A policy made of two functions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import as_contexts
-from tether._core.types import Floats
+from tether._core.types import Actions, Contexts, Floats
 
 
 class FunctionPolicy:
-    """Wraps `sample(contexts, rng)` and `log_prob(contexts, actions)`, whatever is behind them.
+    """A policy whose draws and scores come from two functions.
 
-    Promises nothing but what the functions do; what they return is checked at every call.
+    The functions must agree: `log_prob` must score the distribution that `sample` draws from. What
+    they return is checked at every call.
 
+    Parameters
+    ----------
+    sample : callable
+        Function of (contexts, rng) that returns one action per context.
+    log_prob : callable
+        Function of (contexts, actions) that returns one log-probability per action.
+    name : str, default "function"
+        Name of the policy.
+
+    Raises
+    ------
+    TypeError
+        If `sample` or `log_prob` is not callable.
+
+    Examples
+    --------
     >>> uniform = FunctionPolicy(
     ...     sample=lambda contexts, rng: rng.random(contexts),
     ...     log_prob=lambda contexts, actions: np.where((actions >= 0) & (actions < 1), 0, -np.inf),
@@ -28,8 +45,8 @@ class FunctionPolicy:
 
     def __init__(
         self,
-        sample: Callable[[Any, np.random.Generator], Any],
-        log_prob: Callable[[Any, NDArray[Any]], Any],
+        sample: Callable[[Any, np.random.Generator], ArrayLike],
+        log_prob: Callable[[Any, NDArray[Any]], ArrayLike],
         *,
         name: str = "function",
     ) -> None:
@@ -39,12 +56,38 @@ class FunctionPolicy:
         self.name = name
         self._sample, self._log_prob = sample, log_prob
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """What the first function draws."""
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context with the first function.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of randomness, passed on to the function.
+
+        Returns
+        -------
+        ndarray
+            What the function returns.
+        """
         policy_calls.generator(rng)
         return np.asarray(self._sample(as_contexts(contexts), rng))
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """What the second function says."""
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score actions with the second function.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        actions : array-like
+            One action per context.
+
+        Returns
+        -------
+        ndarray
+            What the function returns, as floats.
+        """
         actions = np.asarray(actions)
         return np.asarray(self._log_prob(as_contexts(contexts, actions), actions), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Gaussian policies: a mean, and a scale for each coordinate or one covariance."""
+"""Gaussian policies: a mean, with a scale per coordinate or a covariance matrix."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import as_contexts, length
-from tether._core.types import Floats
+from tether._core.types import Actions, Contexts, Floats
 from tether._core.validate import reject
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -19,55 +19,110 @@ HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 class Gaussian:
     """Actions with normal noise around a mean: numbers, or vectors if the mean is a vector.
 
-    `mean` and `scale` (standard deviations) are numbers, vectors, or functions of the contexts that
-    return one row each. `covariance` in place of `scale` correlates the coordinates.
+    Parameters
+    ----------
+    mean : float, array-like or callable
+        A number, a vector, or a function of the contexts that returns one row per context.
+    scale : float, array-like or callable, optional
+        Standard deviations, in any of the same forms; 1 if neither `scale` nor `covariance` is
+        given.
+    covariance : array-like, optional
+        A covariance matrix instead of `scale`, for correlated coordinates.
 
+    Raises
+    ------
+    ValueError
+        If both `scale` and `covariance` are given, a value is not finite or not positive, or the
+        shapes do not match.
+    TypeError
+        If a parameter does not hold real numbers.
+
+    Examples
+    --------
     >>> policy = Gaussian(mean=lambda contexts: 2 * contexts, scale=0.5)
     >>> policy.log_prob(np.array([0.0, 1.0]), np.array([0.0, 2.0])).round(3)
     array([-0.226, -0.226])
     """
 
-    def __init__(self, mean: Any, scale: Any = None, *, covariance: Any = None) -> None:
+    def __init__(
+        self,
+        mean: ArrayLike | Callable[[Any], ArrayLike],
+        scale: ArrayLike | Callable[[Any], ArrayLike] | None = None,
+        *,
+        covariance: ArrayLike | None = None,
+    ) -> None:
         if scale is not None and covariance is not None:
             raise ValueError("give scale or covariance, not both")
-        self._mean = mean if callable(mean) else _vector("mean", _finite("mean", mean))
-        self._scale: Callable[[Any], Any] | Floats | None = None
-        self._root: Floats | None = None
+        self._mean = mean if callable(mean) else _check_vector("mean", _check_finite("mean", mean))
+        self._scale: Callable[[Any], ArrayLike] | Floats | None = None
+        self._cholesky: Floats | None = None
         if covariance is not None:
-            self._root = _root(covariance)
-            self._whiten = np.linalg.inv(self._root)
-            self._log_volume = float(np.log(np.diag(self._root)).sum())
+            self._cholesky = _cholesky_factor(covariance)
+            self._whiten = np.linalg.inv(self._cholesky)
+            self._log_volume = float(np.log(np.diag(self._cholesky)).sum())
         elif callable(scale):
             self._scale = scale
         else:
-            self._scale = _vector("scale", _positive("scale", 1.0 if scale is None else scale))
+            given = 1.0 if scale is None else scale
+            self._scale = _check_vector("scale", _check_positive("scale", given))
         if not callable(mean) and not callable(scale):
-            self._parameters(1)  # they fit together, or it is said now
+            self._parameters(1)  # raises now if the shapes do not match
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """The mean in each context plus noise."""
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context: the mean plus noise.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of float
+            One number or one vector per context.
+        """
         policy_calls.generator(rng)
         contexts = as_contexts(contexts)
-        mean, scale, size = self._parameters(contexts)
-        noise = rng.standard_normal((length(contexts), *size))
-        if self._root is not None:
-            noise = noise @ self._root.T
+        mean, scale, action_shape = self._parameters(contexts)
+        noise = rng.standard_normal((length(contexts), *action_shape))
+        if self._cholesky is not None:
+            noise = noise @ self._cholesky.T
         else:
             noise *= scale
         noise += mean
         return noise
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-density, summed over coordinates."""
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Compute the log-density of each action, summed over its coordinates.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        actions : array-like of float
+            One number or one vector per context.
+
+        Returns
+        -------
+        ndarray
+            One log-density per action.
+
+        Raises
+        ------
+        ValueError
+            If the actions have another shape than those of the policy.
+        """
         actions = np.asarray(actions, dtype=np.float64)
         contexts = as_contexts(contexts, actions)
-        mean, scale, size = self._parameters(contexts)
-        if actions.shape[1:] != size:
+        mean, scale, action_shape = self._parameters(contexts)
+        if actions.shape[1:] != action_shape:
             raise ValueError(
-                f"actions has shape {actions.shape}, expected {(length(contexts), *size)}"
+                f"actions has shape {actions.shape}, expected {(length(contexts), *action_shape)}"
             )
         off = actions - mean
-        if self._root is not None:
+        if self._cholesky is not None:
             off = off @ self._whiten.T
             constant = self._log_volume + HALF_LOG_TWO_PI * off.shape[1]
             return np.asarray(-0.5 * np.einsum("ij,ij->i", off, off) - constant)
@@ -78,16 +133,16 @@ class Gaussian:
         return off if off.ndim == 1 else np.asarray(off.sum(axis=1))
 
     def _parameters(self, contexts: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
-        """Mean and scale, with a row a context or one for all, and the shape of one action."""
-        mean = self._answered("mean", self._mean, contexts)
-        if self._root is not None:
-            if mean.shape[1:] != (len(self._root),):
+        """Mean and scale, one row per context or one for all, and the shape of one action."""
+        mean = self._evaluate("mean", self._mean, contexts)
+        if self._cholesky is not None:
+            if mean.shape[1:] != (len(self._cholesky),):
                 raise ValueError(
-                    f"mean has shape {mean.shape[1:]} but covariance is of {len(self._root)} "
+                    f"mean has shape {mean.shape[1:]} but covariance is of {len(self._cholesky)} "
                     f"coordinates"
                 )
             return mean, np.ones(1), mean.shape[1:]
-        scale = self._answered("scale", self._scale, contexts)
+        scale = self._evaluate("scale", self._scale, contexts)
         if mean.ndim < scale.ndim:
             mean = mean[:, None]
         elif scale.ndim < mean.ndim:
@@ -100,19 +155,20 @@ class Gaussian:
             ) from error
 
     @staticmethod
-    def _answered(name: str, parameter: Any, contexts: Any) -> Floats:
+    def _evaluate(name: str, parameter: Any, contexts: Any) -> Floats:
+        """The value of a parameter in the contexts, with a leading axis of contexts."""
         if not callable(parameter):
             return np.asarray(parameter[None])
         values = np.asarray(parameter(contexts), dtype=np.float64)
         if values.ndim not in (1, 2) or len(values) != length(contexts):
             raise ValueError(
                 f"{name} returned shape {values.shape} for {length(contexts)} context(s); "
-                f"expected a number or a vector for each"
+                f"expected one number or one vector per context"
             )
-        return _positive(name, values) if name == "scale" else _finite(name, values)
+        return _check_positive(name, values) if name == "scale" else _check_finite(name, values)
 
 
-def _finite(name: str, values: Any) -> Floats:
+def _check_finite(name: str, values: ArrayLike) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -122,25 +178,25 @@ def _finite(name: str, values: Any) -> Floats:
     return array
 
 
-def _vector(name: str, array: Floats) -> Floats:
+def _check_vector(name: str, array: Floats) -> Floats:
     if array.ndim > 1 or array.size == 0:
         raise ValueError(
             f"{name} must be a number or a vector for one action, got shape {array.shape}; "
-            f"for one a context pass a function"
+            f"to depend on contexts, pass a function"
         )
     return array
 
 
-def _positive(name: str, values: Any) -> Floats:
-    array = _finite(name, values)
+def _check_positive(name: str, values: ArrayLike) -> Floats:
+    array = _check_finite(name, values)
     if not (array > 0).all():
         reject(name, np.atleast_1d(array), np.atleast_1d(array) <= 0, "a number above 0")
     return array
 
 
-def _root(covariance: Any) -> Floats:
+def _cholesky_factor(covariance: ArrayLike) -> Floats:
     """The lower Cholesky factor."""
-    array = _finite("covariance", covariance)
+    array = _check_finite("covariance", covariance)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
         raise ValueError(f"covariance must be a symmetric matrix, got shape {array.shape}")
     try:

@@ -1,15 +1,14 @@
-"""From policies to the tables that calibration wants."""
+"""The log and the proposals of a calibration, scored under the policies."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
-from tether._core.types import Floats
+from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
@@ -20,111 +19,175 @@ from tether.policies.policy import Policy, as_policy
 def make_log(
     safe: Any,
     optimized: Any,
-    contexts: Any,
-    actions: Any,
-    losses: Any,
+    contexts: Contexts | None,
+    actions: Actions,
+    losses: Losses,
     *,
     logged_by: Any = None,
     safe_share: float | None = None,
 ) -> Log:
-    """What was done and what it cost, scored under both policies: a `Log` to calibrate on.
+    """Score logged actions under both policies and build a `Log` to calibrate on.
 
-    With contexts the log is contextual, each row labelled by its context's content, and over
-    finitely many actions it lists all their scores, which makes every normalizer exact. With None
-    or a number for contexts it is marginal.
-    `logged_by` is the policy that produced the rows where it was not the safe one: after several
-    rounds a `Mixture` of those deployed, in which `safe_share` is the safe policy's share.
+    With contexts the log is contextual, and each row is labelled by the content of its context.
+    Over finitely many actions it lists the scores of all of them, which makes every normalizing
+    constant exact. Without contexts it is marginal.
 
+    Parameters
+    ----------
+    safe : Policy
+        The safe policy.
+    optimized : Policy
+        The optimized policy.
+    contexts : array-like, int or None
+        One row per action; None or the number of actions where there are no contexts.
+    actions : array-like
+        The actions that were taken.
+    losses : array-like of float, or mapping
+        The loss of each action, or several losses by name.
+    logged_by : Policy, optional
+        The policy that took the actions if it was not the safe policy: after several rounds, a
+        `Mixture` of the deployed policies.
+    safe_share : float, optional
+        The share of the safe policy in `logged_by`.
+
+    Returns
+    -------
+    Log
+        The log, with the scores of both policies in every row.
+
+    Raises
+    ------
+    ValueError
+        If lengths do not match, a policy returns invalid scores, or the policy that took the
+        actions gives one of them probability 0.
+
+    Examples
+    --------
     >>> from tether import Gaussian, Tethered, calibrate
     >>> rng = np.random.default_rng(0)
     >>> safe, optimized = Gaussian(0.0), Gaussian(1.0)
     >>> actions = safe.sample(500, rng)
     >>> log = make_log(safe, optimized, None, actions, losses=actions > 1.5)
     >>> proposals = make_proposals(safe, optimized, None, 500, rng)
-    >>> found = calibrate(log, proposals, alpha=0.15)
-    >>> Tethered(safe, optimized, found).sample(3, rng).round(2)
+    >>> calibration = calibrate(log, proposals, alpha=0.15)
+    >>> Tethered(safe, optimized, calibration).sample(3, rng).round(2)
     array([ 0.41, -0.21,  0.71])
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-    names = {"safe": safe, "optimized": optimized}
+    policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
-        names["logged_by"] = as_policy("logged_by", logged_by)
+        policies["logged_by"] = as_policy("logged_by", logged_by)
     actions = np.asarray(actions)
     contexts = as_contexts(contexts, actions)
-    known = shared_actions(tuple(names.values()))
+    known = shared_actions(tuple(policies.values()))
     columns: dict[str, Any] = {}
     if known is None or isinstance(contexts, int):
-        both = policy_calls.score_both(safe, optimized, contexts, actions)
-        columns = {_column("safe"): both[0], _column("optimized"): both[1]}
+        log_safe, log_optimized = policy_calls.score_both(safe, optimized, contexts, actions)
+        columns = {_column("safe"): log_safe, _column("optimized"): log_optimized}
         if logged_by is not None:
-            scores = policy_calls.score("logged_by", names["logged_by"], contexts, actions)
+            scores = policy_calls.score("logged_by", policies["logged_by"], contexts, actions)
             columns[_column("logged_by")] = scores
     else:
-        place = positions(known, actions)
-        for name, policy in names.items():
+        taken = positions(known, actions)
+        for name, policy in policies.items():
             table = policy_calls.table(name, policy, contexts)
-            every = np.broadcast_to(table, (len(place), table.shape[1]))
-            columns[f"{_column(name)}_all"], columns[_column(name)] = every, picked(table, place)
+            all_scores = np.broadcast_to(table, (len(taken), table.shape[1]))
+            columns[f"{_column(name)}_all"] = all_scores
+            columns[_column(name)] = picked(table, taken)
     if not isinstance(contexts, int):
         columns["context"] = labels(contexts)
-    logged = "safe" if logged_by is None else "logged_by"
-    _possible(logged, columns[_column(logged)])
+    logging_policy = "safe" if logged_by is None else "logged_by"
+    _check_possible(logging_policy, columns[_column(logging_policy)])
     return Log(losses, **columns, safe_share=safe_share)
 
 
 def make_proposals(
     safe: Any,
     optimized: Any,
-    contexts: Any,
+    contexts: Contexts | None,
     draws: int,
     rng: np.random.Generator,
     *,
     logged_by: Any = None,
 ) -> Proposals | None:
-    """Fresh draws of each policy, `draws` in each context (of the same contexts as the log's).
+    """Draw fresh actions from each policy in each context, scored under both policies.
 
-    Contexts are recognized by their content (in which 1 and 1.0 differ): their order does not
-    matter, equal ones share their draws, and calibration refuses a log with one that has none.
-    Where there are none, a number stands for so many, and None for one: `draws` in all. None comes
-    back where the log has contexts and lists every action already, so that the same lines serve
-    every kind of policy.
+    Contexts are matched to those of the log by their content (in which 1 and 1.0 differ): their
+    order does not matter, equal contexts share their draws, and calibration refuses a log with a
+    context that has none.
+
+    Parameters
+    ----------
+    safe : Policy
+        The safe policy.
+    optimized : Policy
+        The optimized policy.
+    contexts : array-like, int or None
+        The contexts of the log. Without contexts, an integer multiplies the number of draws, and
+        None stands for 1.
+    draws : int
+        Draws from each policy per context, at least 1.
+    rng : numpy.random.Generator
+        Source of randomness.
+    logged_by : Policy, optional
+        The policy that took the actions of the log, as in `make_log`.
+
+    Returns
+    -------
+    Proposals or None
+        The draws; None if the log has contexts and lists the scores of all actions already, so
+        that no draws are needed.
+
+    Raises
+    ------
+    ValueError
+        If `draws` is not an integer of at least 1, or a policy returns invalid actions or scores.
+
+    Examples
+    --------
+    >>> from tether import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> len(make_proposals(Gaussian(0.0), Gaussian(1.0), None, 100, rng))
+    200
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise ValueError(f"draws must be a whole number of at least 1, got {draws!r}")
+        raise ValueError(f"draws must be an integer of at least 1, got {draws!r}")
     contexts = 1 if contexts is None else as_contexts(contexts)
-    alone = isinstance(contexts, int)
+    marginal = isinstance(contexts, int)
     policies = [safe, optimized]
     if logged_by is not None:
         logged_by = as_policy("logged_by", logged_by)
         policies.append(logged_by)
-    if not alone and shared_actions(policies) is not None:
+    if not marginal and shared_actions(policies) is not None:
         return None
-    place = np.repeat(np.arange(length(contexts)), draws)
-    asked = len(place) if alone else take(contexts, place)
+    rows = np.repeat(np.arange(length(contexts)), draws)
+    repeated = len(rows) if marginal else take(contexts, rows)
     pieces = [
-        _scored(name, drawn_by, safe, optimized, logged_by, asked, rng)
+        _draw_and_score(name, drawn_by, safe, optimized, logged_by, repeated, rng)
         for name, drawn_by in (("safe", safe), ("optimized", optimized))
     ]
-    log_safe, log_optimized, log_mix = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    log_safe, log_optimized, log_mix = (
+        np.concatenate(scores) for scores in zip(*pieces, strict=True)
+    )
     return Proposals(
         log_safe,
         log_optimized,
-        context=None if alone else np.tile(labels(contexts)[place], 2),
+        context=None if marginal else np.tile(labels(contexts)[rows], 2),
         log_mix=None if logged_by is None else log_mix,
-        source=np.repeat(["safe", "optimized"], length(asked)),
+        source=np.repeat(["safe", "optimized"], length(repeated)),
     )
 
 
-def _scored(
+def _draw_and_score(
     name: str,
     drawn_by: Policy,
     safe: Policy,
     optimized: Policy,
-    logged_by: Any,
+    logged_by: Policy | None,
     contexts: Any,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats, NDArray[Any]]:
+) -> tuple[Floats, Floats, Floats]:
     actions = policy_calls.draw(name, drawn_by, contexts, rng)
     log_safe, log_optimized = policy_calls.score_both(
         safe,
@@ -144,7 +207,9 @@ def _column(name: str) -> str:
     return "log_mix" if name == "logged_by" else f"log_{name}"
 
 
-def _possible(name: str, log_logged: Floats) -> None:
+def _check_possible(name: str, log_logged: Floats) -> None:
     if log_logged.min() == -np.inf:
-        what = "a finite log-probability, since the log says that it took this action"
-        validate.reject(f"the {name} policy's log_prob", log_logged, np.isneginf(log_logged), what)
+        expected = "a finite log-probability, because the log states that it took this action"
+        validate.reject(
+            f"the {name} policy's log_prob", log_logged, np.isneginf(log_logged), expected
+        )

@@ -1,4 +1,4 @@
-"""Mixtures: each action comes from one of several policies, chosen by chance."""
+"""Mixtures: each action comes from one of several policies, chosen at random."""
 
 from __future__ import annotations
 
@@ -6,106 +6,193 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
-from tether._core.types import Floats
+from tether._core.types import Actions, Contexts, Floats
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import Policy, as_policy, is_finite
 
 
 class Mixture:
-    """Follows policy k with a probability proportional to weight k, anew for every action.
+    """Draw each action from policy k with probability proportional to weight k.
 
-    The mixture of the policies that produced a log, weighted by their counts, is what the log's
-    rows are weighed against.
+    The mixture of the policies that produced a log, weighted by how many rows each produced, is the
+    denominator of the importance weights of the log.
 
+    Parameters
+    ----------
+    policies : list or tuple of Policy
+        At least one policy.
+    weights : array-like of float
+        One non-negative weight per policy, not all 0.
+
+    Raises
+    ------
+    TypeError
+        If `policies` is not a non-empty list of policies.
+    ValueError
+        If a weight is negative or not finite, all are 0, or there is not one per policy.
+
+    Examples
+    --------
     >>> from tether import Gaussian
     >>> Mixture([Gaussian(0.0), Gaussian(5.0)], weights=[3, 1]).log_prob(2, [0.0, 5.0]).round(3)
     array([-1.207, -2.305])
     """
 
-    def __init__(self, policies: Sequence[Any], weights: Any) -> None:
+    def __init__(self, policies: Sequence[Any], weights: ArrayLike) -> None:
         if not isinstance(policies, (list, tuple)) or not policies:
             raise TypeError(f"policies must be a list of at least one policy, got {policies!r}")
-        self.policies = tuple(as_policy(f"policies[{k}]", each) for k, each in enumerate(policies))
+        self.policies = tuple(
+            as_policy(f"policies[{k}]", policy) for k, policy in enumerate(policies)
+        )
         weight = validate.floats("weights", weights)
         validate.same_length("weights", weight, "policies", len(self.policies))
-        fine = (weight >= 0) & (weight < np.inf)
-        if not fine.all():
-            validate.reject("weights", weight, ~fine, "a finite weight of at least 0")
+        valid = (weight >= 0) & (weight < np.inf)
+        if not valid.all():
+            validate.reject("weights", weight, ~valid, "a finite weight of at least 0")
         if not weight.any():
             raise ValueError("weights must not all be 0")
-        weight = weight / weight.max()  # so that their sum is a number
+        weight = weight / weight.max()  # so that their sum does not overflow
         self.weights: Floats = validate.frozen(weight / weight.sum())
         self.actions = shared_actions(self.policies)
 
     @classmethod
-    def blend(cls, optimized: Any, safe: Any, delta: float = 0.01) -> Self:
-        """(1 − δ)·optimized + δ·safe: an optimized policy that can do all that the safe one does.
+    def blend(cls, optimized: Any, safe: Any, safe_share: float = 0.01) -> Self:
+        """Blend a share of the safe policy into an optimized policy: (1 − δ)·optimized + δ·safe.
 
-        It makes the two absolutely continuous from the safe side; what only the optimized policy
-        does stays outside the safe policy's reach.
+        The safe policy is then absolutely continuous with respect to the blend: every action of the
+        safe policy is possible. Actions that only the optimized policy takes remain impossible for
+        the safe policy.
+
+        Parameters
+        ----------
+        optimized : Policy
+            The optimized policy.
+        safe : Policy
+            The safe policy.
+        safe_share : float, default 0.01
+            The share δ of the safe policy, above 0 and below 1.
+
+        Returns
+        -------
+        Mixture
+            The blended policy.
+
+        Raises
+        ------
+        ValueError
+            If `safe_share` is outside (0, 1).
         """
-        delta = validate.number("delta", delta, above=0, below=1)
-        return cls([optimized, safe], [1 - delta, delta])
+        safe_share = validate.number("safe_share", safe_share, above=0, below=1)
+        return cls([optimized, safe], [1 - safe_share, safe_share])
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """One action in each context, each from one of the policies."""
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context, each from one of the policies.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray
+            One action per context.
+
+        Raises
+        ------
+        ValueError
+            If the policies draw actions of different shapes.
+        """
         policy_calls.generator(rng)
         contexts = as_contexts(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
-        places, pieces = [], []
-        for k, each in enumerate(self.policies):
-            place = np.flatnonzero(chosen == k)
-            if len(place):
-                places.append(place)
-                pieces.append(policy_calls.draw(f"mixture's {k}", each, take(contexts, place), rng))
+        rows_drawn, pieces = [], []
+        for k, policy in enumerate(self.policies):
+            rows = np.flatnonzero(chosen == k)
+            if len(rows):
+                rows_drawn.append(rows)
+                pieces.append(
+                    policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows), rng)
+                )
         drawn = policy_calls.joined(pieces)
         actions = np.empty_like(drawn)
-        actions[np.concatenate(places)] = drawn
+        actions[np.concatenate(rows_drawn)] = drawn
         return actions
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """Log of the weighted average of the policies' probabilities."""
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Compute the log of the weighted average of the policies' probabilities.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        actions : array-like
+            One action per context.
+
+        Returns
+        -------
+        ndarray
+            One log-probability or log-density per action.
+        """
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
         columns = [
-            policy_calls.score(f"mixture's {k}", each, contexts, actions)
-            for k, each in enumerate(self.policies)
+            policy_calls.score(f"mixture's {k}", policy, contexts, actions)
+            for k, policy in enumerate(self.policies)
         ]
         return mixture_log_density(columns, self.weights)
 
-    def log_prob_all(self, contexts: Any) -> Floats:
-        """The same for every action, where all policies have the same finitely many."""
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """Compute the log-probability of every action, if all policies share finitely many.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+
+        Returns
+        -------
+        ndarray of shape (contexts, actions) or (1, actions)
+            One row per context; a single row if all contexts are alike.
+
+        Raises
+        ------
+        TypeError
+            If a policy of the mixture does not have finitely many actions.
+        """
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
         contexts = as_contexts(contexts)
         tables = np.broadcast_arrays(
             *(
-                policy_calls.table(f"mixture's {k}", each, contexts)
-                for k, each in enumerate(self.policies)
+                policy_calls.table(f"mixture's {k}", policy, contexts)
+                for k, policy in enumerate(self.policies)
             )
         )
-        flat = mixture_log_density([each.ravel() for each in tables], self.weights)
+        flat = mixture_log_density([table.ravel() for table in tables], self.weights)
         return flat.reshape(tables[0].shape)
 
 
 def shared_actions(policies: Sequence[Policy]) -> NDArray[Any] | None:
-    """The finitely many actions that all the policies have; None where some have more."""
-    finite = [each for each in policies if is_finite(each)]
+    """The finitely many actions that all policies have; None if a policy has infinitely many."""
+    finite = [policy for policy in policies if is_finite(policy)]
     if len(finite) < len(policies):
         return None
     first = finite[0].actions
-    for each in finite[1:]:
-        if not np.array_equal(first, each.actions):
+    for policy in finite[1:]:
+        if not np.array_equal(first, policy.actions):
             raise ValueError(
-                f"the policies have different actions: {_shown(first)} and {_shown(each.actions)}; "
-                f"they must list the same ones in the same order"
+                f"the policies have different actions: {_shorten(first)} and "
+                f"{_shorten(policy.actions)}; they must list the same ones in the same order"
             )
     return first
 
 
-def _shown(actions: NDArray[Any]) -> str:
+def _shorten(actions: NDArray[Any]) -> str:
     return f"[{', '.join(map(repr, actions[:6].tolist()))}{', …' if len(actions) > 6 else ''}]"

@@ -12,7 +12,7 @@ from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
 from tether.control.family import Family
-from tether.sampling.policy_pair import Pair
+from tether.sampling.policy_pair import PolicyPair
 
 ENOUGH = 30
 """Draws that must count, (Σs)²/Σs² of them, before their own spread is taken as the error."""
@@ -45,7 +45,12 @@ def exact_normalizer(
 
 
 def estimated_normalizer(
-    pair: Pair, contexts: Any, family: Family, log_beta: float, draws: int, rng: np.random.Generator
+    pair: PolicyPair,
+    contexts: Any,
+    family: Family,
+    log_beta: float,
+    draws: int,
+    rng: np.random.Generator,
 ) -> Normalizer:
     """ψ from so many draws of each policy in each context, or in all where there are none."""
     alone = isinstance(contexts, int)

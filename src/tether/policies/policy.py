@@ -1,4 +1,4 @@
-"""What a policy is: something that acts, and says how likely each action was."""
+"""The interface of a policy: it draws actions and states their log-probabilities."""
 
 from __future__ import annotations
 
@@ -12,24 +12,76 @@ from tether._core.types import Floats
 
 @runtime_checkable
 class Policy(Protocol):
-    """Two vectorized methods; any object that has them is a policy.
+    """The two vectorized methods of a policy; any object that has them is a policy.
 
-    `contexts` is an array with one row a context, or a number n for n actions without context.
-    Scores are natural logarithms, and of the distribution that `sample` really draws from.
+    Scores are natural logarithms, and must be of the distribution that `sample` really draws from.
+
+    Parameters
+    ----------
+    *args : Any
+        Positional arguments of the class that implements the protocol.
+    **kwargs : Any
+        Keyword arguments of the class that implements the protocol.
+
+    Examples
+    --------
+    >>> from tether import Gaussian
+    >>> isinstance(Gaussian(0.0), Policy)
+    True
     """
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """One action for each context, drawn with the generator that is passed in."""
+        """Draw one action per context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            The only source of randomness.
+
+        Returns
+        -------
+        ndarray
+            One action per context.
+        """
         ...
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability or log-density of each action in its context."""
+        """Compute the log-probability or log-density of each action in its context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        actions : array-like
+            One action per context.
+
+        Returns
+        -------
+        ndarray
+            Natural logarithms, one per action; −inf for an impossible action.
+        """
         ...
 
 
 @runtime_checkable
 class FinitePolicy(Policy, Protocol):
-    """A policy over finitely many actions, of which every score can be listed."""
+    """A policy over finitely many actions, all of which can be scored at once.
+
+    Parameters
+    ----------
+    *args : Any
+        Positional arguments of the class that implements the protocol.
+    **kwargs : Any
+        Keyword arguments of the class that implements the protocol.
+
+    Examples
+    --------
+    >>> from tether import Pool
+    >>> isinstance(Pool.uniform(3), FinitePolicy)
+    True
+    """
 
     @property
     def actions(self) -> NDArray[Any]:
@@ -37,17 +89,52 @@ class FinitePolicy(Policy, Protocol):
         ...
 
     def log_prob_all(self, contexts: Any) -> Floats:
-        """A row a context, a column an action; a single row where all contexts are alike."""
+        """Compute the log-probability of every action in each context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+
+        Returns
+        -------
+        ndarray of shape (contexts, actions) or (1, actions)
+            One row per context and one column per action; a single row if all contexts are alike.
+        """
         ...
 
 
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
-    """Whether the scores of every action can be listed."""
+    """Whether every action of the policy can be listed and scored."""
     return getattr(policy, "actions", None) is not None and hasattr(policy, "log_prob_all")
 
 
 def as_policy(name: str, policy: Any) -> Policy:
-    """The policy that the user passed; a classifier or torch distribution is made into one."""
+    """Return a policy, converting a classifier or a torch distribution into one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for error messages.
+    policy : Policy, scikit-learn classifier or torch distribution
+        What the user passed.
+
+    Returns
+    -------
+    Policy
+        The policy itself, or one that wraps the classifier or the distribution.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these, or a class instead of an instance.
+
+    Examples
+    --------
+    >>> from tether import Gaussian
+    >>> type(as_policy("safe", Gaussian(0.0))).__name__
+    'Gaussian'
+    """
     from tether.policies.categorical import Categorical
     from tether.policies.torch_policy import TorchPolicy
 

@@ -24,14 +24,14 @@ from tether.policies.normalizer import (
     joined,
 )
 from tether.policies.policy import as_policy
-from tether.sampling.discrete import choose
-from tether.sampling.envelope import Proposal
+from tether.sampling.discrete import sample_categorical
+from tether.sampling.envelope import Envelope
 from tether.sampling.family_envelope import FamilyEnvelope
-from tether.sampling.info import Info, direct, exact
 from tether.sampling.metropolis_hastings import metropolis
-from tether.sampling.policy_pair import Pair
-from tether.sampling.rejection_sampling import CAP, accept_reject
-from tether.sampling.samplers import SAMPLERS, find_proposal
+from tether.sampling.policy_pair import PolicyPair
+from tether.sampling.rejection_sampling import MAX_DRAWS, accept_reject
+from tether.sampling.samplers import SAMPLERS, find_envelope
+from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
 
 CELLS = 1 << 17
 """How many actions or draws are scored at once, over all contexts of a part."""
@@ -51,9 +51,9 @@ class Tethered:
     same `seed`, to the standard error that `normalizer` states.
 
     `sampler` says what proposes: "auto", "safe", "optimized", a mixture ("grid", "overlap",
-    "adaptive"), or "metropolis". An action that takes more than `cap` draws is an error. With clip
-    and outside="never", what only the optimized policy does is never done instead of refused; beta
-    inf then is the optimized policy on the safe one's actions, normalized.
+    "adaptive"), or "metropolis". An action that takes more than `max_draws` draws is an
+    error. With clip and outside="never", what only the optimized policy does is never done instead
+    of refused; beta inf then is the optimized policy on the safe one's actions, normalized.
 
     >>> from tether import Gaussian
     >>> policy = Tethered(Gaussian(0.0), Gaussian(1.0), 0.5)
@@ -69,7 +69,7 @@ class Tethered:
         *,
         family: str | Family | None = None,
         sampler: str = "auto",
-        cap: int = CAP,
+        max_draws: int = MAX_DRAWS,
         normalizer_draws: int | None = None,
         seed: int = 0,
         outside: str = "error",
@@ -82,9 +82,11 @@ class Tethered:
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
-        self.cap, self.seed = _whole("cap", cap, 1), _whole("seed", seed, 0)
-        if budget is not None and budget > self.cap:
-            raise ValueError(f"the draws of {self.family.name!r} are above cap, {self.cap:,}")
+        self.max_draws, self.seed = _whole("max_draws", max_draws, 1), _whole("seed", seed, 0)
+        if budget is not None and budget > self.max_draws:
+            raise ValueError(
+                f"the draws of {self.family.name!r} are above max_draws, {self.max_draws:,}"
+            )
         if normalizer_draws is not None:
             normalizer_draws = _whole("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
@@ -97,7 +99,7 @@ class Tethered:
         self._log_beta = self.log_beta
         if not strict and self.log_beta == np.inf:
             self._log_beta = FAR
-        self._pair = Pair(self.safe, self.optimized, strict=strict)
+        self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         self._marginal = isinstance(beta, Calibration) and not (
             beta.contextual or self.family.normalized or np.isinf(self._log_beta)
         )
@@ -116,37 +118,37 @@ class Tethered:
 
     def sample_with_info(
         self, contexts: Any, rng: np.random.Generator
-    ) -> tuple[NDArray[Any], Info]:
+    ) -> tuple[NDArray[Any], SamplingInfo]:
         """One action in each context, and the record of what they cost."""
         policy_calls.generator(rng)
         contexts = self._settled(contexts)
         if self._log_beta == -np.inf:
             actions = policy_calls.draw("safe", self.safe, contexts, rng)
-            return actions, direct("safe policy", len(actions), len(actions))
+            return actions, direct_info("safe policy", len(actions), len(actions))
         if self.actions is not None and (self.sampler == "auto" or self.log_beta == np.inf):
             return self._sample_exactly(contexts, rng)
         if self._log_beta == np.inf:
             drawn = self._pair.propose(0.0, contexts, rng)
-            return drawn.actions, direct("optimized policy", len(drawn.actions), 0)
+            return drawn.actions, direct_info("optimized policy", len(drawn.actions), 0)
         if self.family.single_draw:
             from_safe = rng.random(length(contexts)) >= self._optimized_share()
             actions = self._pair.draw(from_safe, contexts, rng)
             taken_safe = int(np.count_nonzero(from_safe))
-            return actions, direct(self.family.name, len(actions), taken_safe)
+            return actions, direct_info(self.family.name, len(actions), taken_safe)
         sampler = "auto" if self.log_beta == np.inf else self.sampler
         if self.family.clips:
-            proposal: Proposal = find_proposal(sampler, self._pair, contexts, self._log_beta, rng)
+            envelope: Envelope = find_envelope(sampler, self._pair, contexts, self._log_beta, rng)
         else:
-            proposal = self._family_envelope()
+            envelope = self._family_envelope()
         if sampler == "metropolis":
-            return metropolis(self._pair, contexts, rng, proposal, cap=self.cap)
+            return metropolis(self._pair, contexts, rng, envelope, max_draws=self.max_draws)
         return accept_reject(
             self._pair,
             contexts,
             rng,
-            proposal,
+            envelope,
             budget=self.family.max_draws,
-            cap=self.cap,
+            max_draws=self.max_draws,
             method=f"accept-reject ({sampler})",
         )
 
@@ -294,7 +296,9 @@ class Tethered:
     def _family_envelope(self) -> FamilyEnvelope:
         return FamilyEnvelope(self._log_beta, 1.0 - self._optimized_share(), family=self.family)
 
-    def _sample_exactly(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Info]:
+    def _sample_exactly(
+        self, contexts: Any, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], SamplingInfo]:
         assert self.actions is not None
         clip = self.family.clips and self.family.max_draws is None
         plain = clip and np.isfinite(self._log_beta)
@@ -304,9 +308,9 @@ class Tethered:
                 scores = self.family.log_kernel(safe, optimized, self._log_beta)
             else:
                 scores = self._log_density(safe, optimized)
-            pieces.append(choose(scores, rows.stop - rows.start, rng))
+            pieces.append(sample_categorical(scores, rows.stop - rows.start, rng))
         chosen = np.concatenate(pieces)
-        return self.actions[chosen], exact(len(chosen), len(pieces))
+        return self.actions[chosen], exact_info(len(chosen), len(pieces))
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -9,16 +9,33 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import as_contexts, length
-from tether._core.types import Floats
+from tether._core.types import Actions, Contexts, Floats
 
 
 class TorchPolicy:
-    """A torch distribution, or a function of the contexts that returns one with a row for each.
+    """A torch distribution, or a function of the contexts that returns one, as a policy.
 
-    What lies outside the distribution's support has a score of −inf.
+    Actions outside the support of the distribution have a log-probability of −inf. Torch is seeded
+    from the numpy generator and its global state is restored, so the same generator gives the same
+    actions. Scores are computed without gradients.
 
-    Torch draws with a seed that the numpy generator gives and its global state is left as it was,
-    so the same generator gives the same actions. Scores are computed without gradients.
+    Parameters
+    ----------
+    distribution : torch.distributions.Distribution or callable
+        A distribution with an empty batch shape, or a function of the contexts that returns a
+        distribution with one batch entry per context.
+
+    Raises
+    ------
+    ValueError
+        If a distribution has a batch shape.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> policy = TorchPolicy(torch.distributions.Normal(0.0, 1.0))  # doctest: +SKIP
+    >>> policy.log_prob(1, [0.0]).round(3)  # doctest: +SKIP
+    array([-0.919])
     """
 
     def __init__(self, distribution: Any) -> None:
@@ -27,14 +44,27 @@ class TorchPolicy:
         if self._fixed and tuple(distribution.batch_shape):
             raise ValueError(
                 f"the torch distribution has batch_shape {tuple(distribution.batch_shape)}: wrap "
-                f"it in torch.distributions.Independent, so that it scores a whole action"
+                f"it in torch.distributions.Independent, so that it scores an action as a whole"
             )
         self.actions: NDArray[Any] | None = None
         if self._fixed and distribution.has_enumerate_support and not distribution.event_shape:
             self.actions = distribution.enumerate_support(expand=False).cpu().numpy()
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """One action for each context."""
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of the seed for torch.
+
+        Returns
+        -------
+        ndarray
+            One action per context.
+        """
         policy_calls.generator(rng)
         import torch
 
@@ -44,39 +74,68 @@ class TorchPolicy:
             if self._fixed:
                 drawn = self._distribution.sample((length(contexts),))
             else:
-                drawn = self._answer(contexts).sample()
+                drawn = self._evaluate(contexts).sample()
         return np.asarray(drawn.cpu().numpy())
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability of each action, as double-precision numbers."""
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Compute the log-probability of each action, as double-precision numbers.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        actions : array-like
+            One action per context.
+
+        Returns
+        -------
+        ndarray of float64
+            One log-probability or log-density per action; −inf outside the support.
+        """
         import torch
 
-        actions = np.array(actions)  # torch wants arrays that it may write to
+        actions = np.array(actions)  # torch requires writable arrays
         contexts = as_contexts(contexts, actions)
         with torch.no_grad():
-            answer = self._distribution if self._fixed else self._answer(contexts)
-            scores = _scores(answer, torch.as_tensor(actions))
+            distribution = self._distribution if self._fixed else self._evaluate(contexts)
+            scores = _log_prob_on_support(distribution, torch.as_tensor(actions))
         return np.asarray(scores.cpu().numpy(), dtype=np.float64)
 
-    def log_prob_all(self, contexts: Any) -> Floats:
-        """The log-probability of every action, for a distribution over finitely many."""
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """Compute the log-probability of every action, for a distribution over finitely many.
+
+        Parameters
+        ----------
+        contexts : array-like or int
+            Contexts, which do not matter to a fixed distribution, or their number.
+
+        Returns
+        -------
+        ndarray of shape (1, actions)
+            A single row, valid in every context.
+
+        Raises
+        ------
+        TypeError
+            If the distribution cannot enumerate its support.
+        """
         if self.actions is None:
             raise TypeError("this torch distribution does not list its actions")
         as_contexts(contexts)
         return self.log_prob(len(self.actions), self.actions)[None]
 
-    def _answer(self, contexts: Any) -> Any:
-        answer = self._distribution(contexts)
-        if tuple(answer.batch_shape) != (length(contexts),):
+    def _evaluate(self, contexts: Any) -> Any:
+        distribution = self._distribution(contexts)
+        if tuple(distribution.batch_shape) != (length(contexts),):
             raise ValueError(
                 f"the function returned a torch distribution of batch_shape "
-                f"{tuple(answer.batch_shape)} for {length(contexts)} context(s)"
+                f"{tuple(distribution.batch_shape)} for {length(contexts)} context(s)"
             )
-        return answer
+        return distribution
 
 
-def _scores(distribution: Any, actions: Any) -> Any:
-    """Scores with −inf outside the support, where torch would raise or make up a number."""
+def _log_prob_on_support(distribution: Any, actions: Any) -> Any:
+    """Log-probabilities, −inf outside the support, where torch would raise or return nonsense."""
     import torch
 
     try:
@@ -88,12 +147,12 @@ def _scores(distribution: Any, actions: Any) -> Any:
         return distribution.log_prob(actions)
     if not inside.any():
         return torch.full(inside.shape, -torch.inf, dtype=torch.float64)
-    # An action of the support stands in for each one outside it, whose score is not looked at.
+    # Replace each action outside the support by one inside it, whose score is not used.
     if distribution.batch_shape:
         with torch.random.fork_rng():
             stand_in = distribution.sample().to(actions.dtype)
     else:
         stand_in = actions[inside.to(torch.int8).argmax()].expand_as(actions)
-    spread = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
-    scores = distribution.log_prob(torch.where(spread, actions, stand_in))
+    mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
+    scores = distribution.log_prob(torch.where(mask, actions, stand_in))
     return torch.where(inside, scores, -torch.inf)

@@ -117,7 +117,7 @@ def _risk(losses: Floats, terms: Terms) -> Estimate | None:
     arrived = losses[~np.isnan(losses)]
     if not len(arrived):
         return None
-    found = RiskMonitor(terms.alpha, terms.bound, delta=0.05).update(arrived)
+    found = RiskMonitor(terms.alpha, terms.bound, false_alarm_probability=0.05).update(arrived)
     return Estimate(found.seen, found.mean, found.lower, found.upper)
 
 

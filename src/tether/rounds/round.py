@@ -13,7 +13,7 @@ from tether._core import policy_calls
 from tether._core.contexts import as_contexts
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.policies.fallback import attempt, gave_up
+from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.fingerprint import check_scores
 from tether.rounds.round_log import SAFE, Deployed
@@ -135,27 +135,27 @@ class Round:
         return f"Round({self.number}, beta={self.beta:.6g}{note})"
 
     def _draw(self, contexts: Any, deployed: Deployed | None, rng: np.random.Generator) -> _Drawn:
-        """Draw and score; all of it by the safe policy if what is deployed fails in any of it.
+        """Draw and score; the safe policy does both if what is deployed fails in either.
 
-        Every policy is asked in every call, whatever is drawn: failing says nothing of the draw.
+        Every policy is called in every call, so a failure does not depend on what is drawn.
         """
-        failure = ""
-        if deployed is not None:
-            try:
-                return self._by_deployed(contexts, deployed, rng)
-            except RuntimeError as error:
-                if gave_up(error):
-                    raise
-                failure = str(error)
-        actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
-        return self._by_safe(contexts, actions, failure)
+
+        def draw_from_safe(failure: str = "") -> _Drawn:
+            actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
+            return self._by_safe(contexts, actions, failure)
+
+        if deployed is None:
+            return draw_from_safe()
+        return call_with_fallback(
+            lambda: self._by_deployed(contexts, deployed, rng), draw_from_safe
+        )
 
     def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> _Drawn:
         log_safe = policy_calls.score("safe", self._run.safe, contexts, actions, drew=True)
         return _Drawn(actions, None, log_safe, None, log_safe, failure)
 
     def _by_deployed(self, contexts: Any, deployed: Deployed, rng: np.random.Generator) -> _Drawn:
-        actions = attempt(deployed.policy, contexts, rng)
+        actions = draw_asking_every_policy(deployed.policy, contexts, rng)
         self._check_unchanged(deployed)
         log_safe, log_optimized = policy_calls.score_both(
             self._run.safe, deployed.optimized, contexts, actions

@@ -1,22 +1,25 @@
-"""How to draw: exactly, by accept-reject, or along a Metropolis–Hastings chain."""
+"""Samplers: exact draws from tables, accept-reject, and Metropolis–Hastings chains."""
 
-from tether.sampling.discrete import choose
-from tether.sampling.envelope import Proposal
-from tether.sampling.info import Chain, Info
+from tether.sampling.discrete import sample_categorical
+from tether.sampling.envelope import Envelope
+from tether.sampling.errors import DrawLimitError
 from tether.sampling.metropolis_hastings import metropolis
-from tether.sampling.mixture_proposal import adaptive, by_grid, by_overlap
-from tether.sampling.policy_pair import Pair
+from tether.sampling.mixture_envelopes import adaptive_envelope, grid_envelope, overlap_envelope
+from tether.sampling.policy_pair import PolicyPair, ScoredDraws
 from tether.sampling.rejection_sampling import accept_reject
+from tether.sampling.sampling_info import ChainDiagnostics, SamplingInfo
 
 __all__ = [
-    "Chain",
-    "Info",
-    "Pair",
-    "Proposal",
+    "ChainDiagnostics",
+    "DrawLimitError",
+    "Envelope",
+    "PolicyPair",
+    "SamplingInfo",
+    "ScoredDraws",
     "accept_reject",
-    "adaptive",
-    "by_grid",
-    "by_overlap",
-    "choose",
+    "adaptive_envelope",
+    "grid_envelope",
     "metropolis",
+    "overlap_envelope",
+    "sample_categorical",
 ]

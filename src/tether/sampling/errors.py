@@ -1,18 +1,35 @@
-"""What a sampler raises when it gives up."""
+"""The error of a sampler that reaches its draw limit."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from tether._core.types import Integers
 
 
-class CapError(RuntimeError):
-    """An action took more draws than the cap allows: the policies hardly overlap.
+class DrawLimitError(RuntimeError):
+    """An action would take more than `max_draws` draws, because the policies hardly overlap.
 
-    `missing` are the contexts, counted from 0, that were left without an action; none are named
-    where there are no contexts. What was kept elsewhere does not depend on how long it took.
+    The actions accepted elsewhere are still valid: what is accepted does not depend on how many
+    draws it took.
+
+    Parameters
+    ----------
+    message : str
+        What was drawn, what was accepted, and what to do about it.
+    missing : ndarray of int64, optional
+        Indices of the contexts left without an action; None where there are no contexts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tether import Gaussian, Tethered
+    >>> policy = Tethered(Gaussian(0.0), Gaussian(60.0), 1.0, max_draws=1000)
+    >>> try:
+    ...     policy.sample(np.zeros(2), np.random.default_rng(0))
+    ... except DrawLimitError as error:
+    ...     print(error.missing)
+    [0 1]
     """
 
-    def __init__(self, message: str, missing: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, message: str, missing: Integers | None = None) -> None:
         super().__init__(message)
         self.missing = missing

@@ -1,4 +1,4 @@
-"""The two policies together, as the source of proposals."""
+"""The safe and the optimized policy together, as the source of proposed actions."""
 
 from __future__ import annotations
 
@@ -10,39 +10,90 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import length, take
-from tether._core.types import Floats
+from tether._core.types import Booleans, Contexts, Floats
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Drawn actions, their log ratios, and which of them the safe policy drew."""
+class ScoredDraws:
+    """Drawn actions with their log ratios.
+
+    Parameters
+    ----------
+    actions : ndarray
+        The drawn actions, one per row.
+    log_ratio : ndarray
+        Log ratio, log π_t − log π₀, of each action.
+    from_safe : ndarray of bool
+        Whether the safe policy drew the action; otherwise the optimized policy did.
+    """
 
     actions: NDArray[Any]
     log_ratio: Floats
-    from_safe: NDArray[np.bool_]
+    from_safe: Booleans
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A safe and an optimized policy; `strict` refuses actions that the safe one never takes."""
+class PolicyPair:
+    """A safe and an optimized policy that propose actions.
+
+    Parameters
+    ----------
+    safe : Policy
+        The safe policy.
+    optimized : Policy
+        The optimized policy.
+    strict : bool, default True
+        Whether an action of the optimized policy that has probability 0 under the safe policy is
+        an error. If False, such actions are only scored, and clip never accepts them.
+
+    Examples
+    --------
+    >>> from tether import Gaussian
+    >>> pair = PolicyPair(Gaussian(0.0), Gaussian(1.0))
+    >>> pair.propose(0.5, 4, np.random.default_rng(0)).from_safe
+    array([False,  True,  True,  True])
+    """
 
     safe: Policy
     optimized: Policy
     strict: bool = True
 
-    def propose(self, weight: float, contexts: Any, rng: np.random.Generator) -> Batch:
-        """One draw in each context from weight·safe + (1 − weight)·optimized, scored under both."""
+    def propose(
+        self, safe_weight: float, contexts: Contexts, rng: np.random.Generator
+    ) -> ScoredDraws:
+        """Draw one action per context from w·safe + (1 − w)·optimized and score it under both.
+
+        Parameters
+        ----------
+        safe_weight : float
+            The weight w of the safe policy, in [0, 1].
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ScoredDraws
+            The actions, their log ratios, and which policy drew them.
+
+        Raises
+        ------
+        ValueError
+            If a policy returns invalid actions or scores, or if the pair is strict and the safe
+            policy cannot take an action of the optimized policy.
+        """
         policy_calls.generator(rng)
         count = length(contexts)
-        if weight == 1.0:
+        if safe_weight == 1.0:
             from_safe = np.ones(count, dtype=np.bool_)
-        elif weight == 0.0:
+        elif safe_weight == 0.0:
             from_safe = np.zeros(count, dtype=np.bool_)
         else:
-            from_safe = rng.random(count) < weight
+            from_safe = rng.random(count) < safe_weight
         actions = self.draw(from_safe, contexts, rng)
         log_safe, log_optimized = policy_calls.score_both(
             self.safe,
@@ -52,25 +103,40 @@ class Pair:
             drew_safe=from_safe,
             drew_optimized=~from_safe,
         )
-        if self.strict and weight < 1.0:
+        if self.strict and safe_weight < 1.0:
             policy_calls.reached(log_safe, log_optimized)
-        return Batch(actions, log_optimized - log_safe, from_safe)
+        return ScoredDraws(actions, log_optimized - log_safe, from_safe)
 
     def draw(
-        self, from_safe: NDArray[np.bool_], contexts: Any, rng: np.random.Generator
+        self, from_safe: Booleans, contexts: Contexts, rng: np.random.Generator
     ) -> NDArray[Any]:
-        """One action in each context, of the policy that is chosen for it."""
+        """Draw one action per context from the policy chosen for it.
+
+        Parameters
+        ----------
+        from_safe : ndarray of bool
+            Whether the safe policy draws in each context; otherwise the optimized policy does.
+        contexts : array-like or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray
+            One action per context.
+        """
         if from_safe.all():
             return policy_calls.draw("safe", self.safe, contexts, rng)
         if not from_safe.any():
             return policy_calls.draw("optimized", self.optimized, contexts, rng)
-        place = np.flatnonzero(from_safe), np.flatnonzero(~from_safe)
+        safe_rows, optimized_rows = np.flatnonzero(from_safe), np.flatnonzero(~from_safe)
         drawn = policy_calls.joined(
             [
-                policy_calls.draw("safe", self.safe, take(contexts, place[0]), rng),
-                policy_calls.draw("optimized", self.optimized, take(contexts, place[1]), rng),
+                policy_calls.draw("safe", self.safe, take(contexts, safe_rows), rng),
+                policy_calls.draw("optimized", self.optimized, take(contexts, optimized_rows), rng),
             ]
         )
         actions = np.empty_like(drawn)
-        actions[np.concatenate(place)] = drawn
+        actions[np.concatenate([safe_rows, optimized_rows])] = drawn
         return actions

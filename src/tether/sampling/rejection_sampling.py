@@ -1,9 +1,9 @@
-"""Accept-reject: draws are kept in proportion to the clip kernel over what proposed them.
+"""Accept-reject: proposals are accepted in proportion to the clip kernel over their density.
 
-Two loops, both in batches. Without contexts, actions are the first so many draws that are kept.
-With contexts, or with a budget for each action, every round proposes only where an action is still
-missing, and more of them at a time as fewer are missing, so that policies are asked rarely: as
-often as the logarithm of the draws says while a round fits a batch, and once a batch otherwise.
+There are two loops, both in batches. Without contexts, the actions are the first accepted draws.
+With contexts, or with a draw budget per action, every pass proposes only in the contexts that still
+lack an action, and proposes more draws per context as fewer contexts remain. So the number of calls
+grows with the logarithm of the draws while a pass fits in one batch, and is one per batch beyond.
 """
 
 from __future__ import annotations
@@ -17,210 +17,272 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.contexts import length, take
-from tether.sampling.envelope import SLACK, Proposal
-from tether.sampling.errors import CapError
-from tether.sampling.info import Info
-from tether.sampling.policy_pair import Batch, Pair
+from tether._core.types import Booleans, Contexts, Integers
+from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
+from tether.sampling.errors import DrawLimitError
+from tether.sampling.policy_pair import PolicyPair, ScoredDraws
+from tether.sampling.sampling_info import SamplingInfo
 
-BATCH = 1 << 15
-"""The most proposals that a policy is asked for at once."""
-CAP = 100_000
-"""Draws for one action after which accept-reject gives up."""
+PROPOSALS_PER_CALL = 1 << 15
+"""The largest number of proposals requested from a policy in one call."""
+MAX_DRAWS = 100_000
+"""Draws for one action after which a sampler gives up."""
 
 
 @dataclass
-class Tally:
-    """Counts so far; safe first, optimized second."""
+class DrawCounts:
+    """Counts so far: the safe policy's first, the optimized policy's second."""
 
     drawn: list[int] = field(default_factory=lambda: [0, 0])
-    kept: list[int] = field(default_factory=lambda: [0, 0])
+    accepted: list[int] = field(default_factory=lambda: [0, 0])
     scored: int = 0
     calls: int = 0
 
-    def add(self, used: NDArray[np.bool_], kept: NDArray[np.bool_], batch: Batch) -> None:
-        """Count one batch: which of its draws were used at all, and which were kept."""
-        for counts, which in ((self.drawn, used), (self.kept, kept)):
-            safe = int(np.count_nonzero(which & batch.from_safe))
+    def add(self, used: Booleans, accepted: Booleans, draws: ScoredDraws) -> None:
+        """Count one batch: which of its draws were used at all, and which were accepted."""
+        for counts, selected in ((self.drawn, used), (self.accepted, accepted)):
+            safe = int(np.count_nonzero(selected & draws.from_safe))
             counts[0] += safe
-            counts[1] += int(np.count_nonzero(which)) - safe
+            counts[1] += int(np.count_nonzero(selected)) - safe
         self.scored += len(used)
         self.calls += 1
 
-    def info(self, method: str, actions: int, fallbacks: int, proposal: Proposal) -> Info:
+    def info(self, method: str, actions: int, fallbacks: int, envelope: Envelope) -> SamplingInfo:
         """The record for the user."""
-        mixed = proposal.adaptive or 0 < proposal.weight < 1
-        return Info(
+        mixed = envelope.adaptive or 0 < envelope.safe_weight < 1
+        return SamplingInfo(
             method=method,
             actions=actions,
             draws=sum(self.drawn),
             scored=self.scored,
             calls=self.calls,
             draws_safe=self.drawn[0],
-            taken_safe=self.kept[0],
-            taken_optimized=self.kept[1],
+            taken_safe=self.accepted[0],
+            taken_optimized=self.accepted[1],
             fallbacks=fallbacks,
-            weight=proposal.weight if mixed else None,
+            safe_weight=envelope.safe_weight if mixed else None,
         )
 
 
 class _BrokenEnvelopeError(Exception):
-    """A draw that an envelope learned from other draws does not cover."""
+    """A draw lies above an envelope that was learned from other draws."""
 
 
 def accept_reject(
-    pair: Pair,
-    contexts: Any,
+    pair: PolicyPair,
+    contexts: Contexts,
     rng: np.random.Generator,
-    proposal: Proposal,
+    envelope: Envelope,
     *,
     budget: int | None = None,
-    cap: int = CAP,
-    batch: int = BATCH,
+    max_draws: int = MAX_DRAWS,
+    batch_size: int = PROPOSALS_PER_CALL,
     method: str = "accept-reject",
-) -> tuple[NDArray[Any], Info]:
-    """Actions of the clip policy at the proposal's beta, one in each context.
+) -> tuple[NDArray[Any], SamplingInfo]:
+    """Draw actions of the clip policy by accept-reject, one per context.
 
-    With a budget, an action still missing after that many draws is the safe policy's instead.
-    Without one, an action that takes more than `cap` draws is an error that says what was seen, and
-    so are more draws in all than `cap` for each action found and one more.
+    The actions are exact draws at the beta of the envelope. If a draw breaks an envelope that was
+    learned from other draws, everything accepted so far is discarded, and sampling starts again
+    under the tight envelope.
+
+    Parameters
+    ----------
+    pair : PolicyPair
+        The safe and the optimized policy.
+    contexts : array-like or int
+        One row per context, or the number of actions where there are no contexts.
+    rng : numpy.random.Generator
+        Source of randomness.
+    envelope : Envelope
+        The proposal and its envelope constant.
+    budget : int, optional
+        Draws per action after which the safe policy acts instead (budgeted clip). None rejects
+        without a budget.
+    max_draws : int, default 100_000
+        Without a budget: the limit of draws for one action. The draws in all may not exceed
+        `max_draws` times one more than the number of accepted actions either.
+    batch_size : int, default 32_768
+        The largest number of proposals requested in one call.
+    method : str, default "accept-reject"
+        Name of the method in the record.
+
+    Returns
+    -------
+    actions : ndarray
+        One action per context.
+    info : SamplingInfo
+        Where the actions came from and how many draws they took.
+
+    Raises
+    ------
+    DrawLimitError
+        If an action takes more than `max_draws` draws.
+    ValueError
+        If `budget` is above `max_draws`, or a policy returns invalid actions or scores.
+
+    Examples
+    --------
+    >>> from tether import Gaussian
+    >>> pair = PolicyPair(Gaussian(0.0), Gaussian(1.0))
+    >>> actions, info = accept_reject(pair, 3, np.random.default_rng(0), Envelope.auto(0.0))
+    >>> info.actions, info.draws
+    (3, 5)
     """
-    if budget is not None and budget > cap:
-        raise ValueError(f"the budget of {budget:,} draws an action is above cap, {cap:,}")
-    tally = Tally()
+    if budget is not None and budget > max_draws:
+        raise ValueError(
+            f"the budget of {budget:,} draws per action is above max_draws, {max_draws:,}"
+        )
+    counts = DrawCounts()
     while True:
         try:
             if isinstance(contexts, int) and budget is None:
-                actions, proposal = _stream(pair, contexts, rng, proposal, cap, batch, tally)
-                return actions, tally.info(method, contexts, 0, proposal)
-            rounds = _Rounds(pair, contexts, rng, proposal, tally, batch)
-            actions = rounds.run(budget, cap)
-            return actions, tally.info(method, len(actions), rounds.fallbacks, rounds.proposal)
-        except _BrokenEnvelopeError:  # what was kept under too low an envelope is thrown away
-            tally = Tally(scored=tally.scored, calls=tally.calls)
-            proposal = Proposal.tight(proposal.log_beta, proposal.weight)
+                actions, envelope = _sample_without_contexts(
+                    pair, contexts, rng, envelope, max_draws, batch_size, counts
+                )
+                return actions, counts.info(method, contexts, 0, envelope)
+            sampler = _ContextSampler(pair, contexts, rng, envelope, counts, batch_size)
+            actions = sampler.run(budget, max_draws)
+            info = counts.info(method, len(actions), sampler.fallbacks, sampler.envelope)
+            return actions, info
+        except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
+            counts = DrawCounts(scored=counts.scored, calls=counts.calls)
+            envelope = Envelope.tight(envelope.log_beta, envelope.safe_weight)
 
 
-def _keep(batch: Batch, proposal: Proposal, rng: np.random.Generator) -> NDArray[np.bool_]:
-    log_accept = proposal.log_accept(batch.log_ratio)
-    if not proposal.assured and log_accept.max() > SLACK:
+def _accept(draws: ScoredDraws, envelope: Envelope, rng: np.random.Generator) -> Booleans:
+    """Which draws are accepted; raises if one lies above the envelope."""
+    log_accept = envelope.log_accept_probability(draws.log_ratio)
+    if not envelope.always_valid and log_accept.max() > LOG_ACCEPT_TOLERANCE:
         raise _BrokenEnvelopeError
-    log_accept += rng.standard_exponential(len(log_accept))  # log u is minus an exponential
+    log_accept += rng.standard_exponential(len(log_accept))  # −log of a uniform is exponential
     return np.asarray(log_accept >= 0)
 
 
-def _stream(
-    pair: Pair,
+def _sample_without_contexts(
+    pair: PolicyPair,
     count: int,
     rng: np.random.Generator,
-    proposal: Proposal,
-    cap: int,
-    most: int,
-    tally: Tally,
-) -> tuple[NDArray[Any], Proposal]:
+    envelope: Envelope,
+    max_draws: int,
+    batch_size: int,
+    counts: DrawCounts,
+) -> tuple[NDArray[Any], Envelope]:
+    """The first `count` accepted draws, and the envelope that was adapted to them."""
     pieces: list[NDArray[Any]] = []
     found = 0
     while found < count:
-        rate = (found + 1) / (sum(tally.drawn) + 1)
+        rate = (found + 1) / (sum(counts.drawn) + 1)
         wanted = int(1.1 * (count - found) / rate) + 16
-        batch = pair.propose(proposal.weight, min(wanted, most), rng)
-        kept = _keep(batch, proposal, rng)
-        place = np.flatnonzero(kept)[: count - found]
-        used = np.ones(len(kept), dtype=np.bool_)
-        if found + len(place) == count:
-            used[place[-1] + 1 :] = False
-            kept &= used
-        tally.add(used, kept, batch)
-        pieces.append(batch.actions[place])
-        found += len(place)
-        if found < count and sum(tally.drawn) > cap * (found + 1):
-            raise CapError(_gave_up(sum(tally.drawn), found, cap, f"{count} action(s)"))
-        proposal = proposal.after(tally.drawn, tally.kept)
-    return policy_calls.joined(pieces), proposal
+        draws = pair.propose(envelope.safe_weight, min(wanted, batch_size), rng)
+        accepted = _accept(draws, envelope, rng)
+        rows = np.flatnonzero(accepted)[: count - found]
+        used = np.ones(len(accepted), dtype=np.bool_)
+        if found + len(rows) == count:
+            used[rows[-1] + 1 :] = False
+            accepted &= used
+        counts.add(used, accepted, draws)
+        pieces.append(draws.actions[rows])
+        found += len(rows)
+        if found < count and sum(counts.drawn) > max_draws * (found + 1):
+            message = _draw_limit_message(sum(counts.drawn), found, max_draws, f"{count} action(s)")
+            raise DrawLimitError(message)
+        envelope = envelope.adapted(counts.drawn, counts.accepted)
+    return policy_calls.joined(pieces), envelope
 
 
-class _Rounds:
-    """Rounds of proposals in the contexts where an action is still missing."""
+class _ContextSampler:
+    """Passes of proposals over the contexts that still lack an action."""
 
     def __init__(
         self,
-        pair: Pair,
-        contexts: Any,
+        pair: PolicyPair,
+        contexts: Contexts,
         rng: np.random.Generator,
-        proposal: Proposal,
-        tally: Tally,
-        most: int,
+        envelope: Envelope,
+        counts: DrawCounts,
+        batch_size: int,
     ) -> None:
-        self.pair, self.contexts, self.rng, self.proposal = pair, contexts, rng, proposal
-        self.tally, self.most = tally, most
+        self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
+        self.counts, self.batch_size = counts, batch_size
         self.fallbacks = 0
-        self.places: list[NDArray[np.int64]] = []
+        self.rows: list[Integers] = []
         self.pieces: list[NDArray[Any]] = []
 
-    def run(self, budget: int | None, cap: int) -> NDArray[Any]:
+    def run(self, budget: int | None, max_draws: int) -> NDArray[Any]:
         """All the actions, in the order of the contexts."""
         count = length(self.contexts)
         missing = np.arange(count)
-        tries, times = 0, 1
-        limit = cap if budget is None else budget
-        while len(missing) and tries < limit:
-            chunks = self._chunks(missing, times)
-            hit = np.concatenate([self._round(chunk, times) for chunk in chunks])
-            tries += times
-            # Half as many draws as it should take, so that few of them are in vain.
-            half = (len(hit) * times + tries + 1) // (2 * (int(np.count_nonzero(hit)) + 1))
-            missing = missing[~hit]
-            most = self.most // max(1, len(missing))
-            times = max(1, min(half, most, limit - tries))
+        draws_so_far, repeats = 0, 1
+        limit = max_draws if budget is None else budget
+        while len(missing) and draws_so_far < limit:
+            chunks = self._chunks(missing, repeats)
+            accepted = np.concatenate([self._propose_in(chunk, repeats) for chunk in chunks])
+            draws_so_far += repeats
+            # Half as many draws as are expected to be needed, so that few of them are wasted.
+            expected = len(accepted) * repeats + draws_so_far + 1
+            half = expected // (2 * (int(np.count_nonzero(accepted)) + 1))
+            missing = missing[~accepted]
+            repeats_in_batch = self.batch_size // max(1, len(missing))
+            repeats = max(1, min(half, repeats_in_batch, limit - draws_so_far))
             found = count - len(missing)
-            if budget is None and len(missing) and sum(self.tally.drawn) > cap * (found + 1):
+            drawn = sum(self.counts.drawn)
+            if budget is None and len(missing) and drawn > max_draws * (found + 1):
                 break
         if len(missing) and budget is None:
-            seen = f"{len(missing)} of {count} context(s), context {missing[0]} first"
-            said = _gave_up(sum(self.tally.drawn), count - len(missing), cap, seen)
-            raise CapError(said, missing)
+            where = f"{len(missing)} of {count} context(s), context {missing[0]} first"
+            found = count - len(missing)
+            message = _draw_limit_message(sum(self.counts.drawn), found, max_draws, where)
+            raise DrawLimitError(message, missing)
         if len(missing):
-            self.fallbacks = len(missing)
-            for chunk in self._chunks(missing, 1):
-                self._put(
-                    chunk, policy_calls.draw("safe", self.pair.safe, self._at(chunk), self.rng)
-                )
-                self.tally.calls += 1
-        drawn = policy_calls.joined(self.pieces)
-        actions = np.empty_like(drawn)
-        actions[np.concatenate(self.places)] = drawn
+            self._fall_back(missing)
+        drawn_actions = policy_calls.joined(self.pieces)
+        actions = np.empty_like(drawn_actions)
+        actions[np.concatenate(self.rows)] = drawn_actions
         return actions
 
-    def _round(self, place: NDArray[np.int64], times: int) -> NDArray[np.bool_]:
-        """Several draws in each of some contexts; says in which one was kept."""
-        asked = self._at(place) if times == 1 else take(self.contexts, np.repeat(place, times))
-        batch = self.pair.propose(self.proposal.weight, asked, self.rng)
-        kept = _keep(batch, self.proposal, self.rng).reshape(len(place), times)
-        hit, first = kept.any(axis=1), kept.argmax(axis=1)
-        chosen = first[hit] + times * np.flatnonzero(hit)
-        self._put(place[hit], batch.actions[chosen])
-        used = np.arange(times) <= np.where(hit, first, times)[:, None]
-        kept_one = np.zeros(kept.size, dtype=np.bool_)
-        kept_one[chosen] = True
-        self.tally.add(used.ravel(), kept_one, batch)
-        self.proposal = self.proposal.after(self.tally.drawn, self.tally.kept)
-        return np.asarray(hit)
+    def _propose_in(self, rows: Integers, repeats: int) -> Booleans:
+        """Propose `repeats` times in each of these contexts; says in which one was accepted."""
+        if repeats == 1:
+            contexts = self._contexts_at(rows)
+        else:
+            contexts = take(self.contexts, np.repeat(rows, repeats))
+        draws = self.pair.propose(self.envelope.safe_weight, contexts, self.rng)
+        accepted = _accept(draws, self.envelope, self.rng).reshape(len(rows), repeats)
+        any_accepted, first = accepted.any(axis=1), accepted.argmax(axis=1)
+        chosen = first[any_accepted] + repeats * np.flatnonzero(any_accepted)
+        self._store(rows[any_accepted], draws.actions[chosen])
+        used = np.arange(repeats) <= np.where(any_accepted, first, repeats)[:, None]
+        first_accepted = np.zeros(accepted.size, dtype=np.bool_)
+        first_accepted[chosen] = True
+        self.counts.add(used.ravel(), first_accepted, draws)
+        self.envelope = self.envelope.adapted(self.counts.drawn, self.counts.accepted)
+        return np.asarray(any_accepted)
 
-    def _chunks(self, missing: NDArray[np.int64], times: int) -> Iterator[NDArray[np.int64]]:
-        size = max(1, self.most // times)
+    def _fall_back(self, missing: Integers) -> None:
+        """Let the safe policy act where the budget is exhausted."""
+        self.fallbacks = len(missing)
+        for chunk in self._chunks(missing, 1):
+            contexts = self._contexts_at(chunk)
+            self._store(chunk, policy_calls.draw("safe", self.pair.safe, contexts, self.rng))
+            self.counts.calls += 1
+
+    def _chunks(self, missing: Integers, repeats: int) -> Iterator[Integers]:
+        size = max(1, self.batch_size // repeats)
         return (missing[start : start + size] for start in range(0, len(missing), size))
 
-    def _at(self, place: NDArray[np.int64]) -> Any:
-        whole = len(place) == length(self.contexts)  # every context once: no need to copy
-        return self.contexts if whole else take(self.contexts, place)
+    def _contexts_at(self, rows: Integers) -> Any:
+        every_context = len(rows) == length(self.contexts)  # each once: no need to copy
+        return self.contexts if every_context else take(self.contexts, rows)
 
-    def _put(self, place: NDArray[np.int64], actions: NDArray[Any]) -> None:
-        self.places.append(place)
+    def _store(self, rows: Integers, actions: NDArray[Any]) -> None:
+        self.rows.append(rows)
         self.pieces.append(actions)
 
 
-def _gave_up(drawn: int, found: int, cap: int, where: str) -> str:
+def _draw_limit_message(drawn: int, accepted: int, max_draws: int, where: str) -> str:
     return (
-        f"accept-reject kept {found} of {drawn:,} draws (acceptance {found / drawn:.3g}) and gave "
-        f"up on {where} at its cap of {cap:,} draws an action. The policies hardly overlap at this "
-        f"beta: use family 'mix', a budgeted clip, or raise cap"
+        f"accept-reject accepted {accepted} of {drawn:,} draws (acceptance "
+        f"{accepted / drawn:.3g}) and gave up on {where} at max_draws = {max_draws:,} per action. "
+        f"The policies hardly overlap at this beta: use family 'mix' or a budgeted clip, or raise "
+        f"max_draws"
     )

@@ -1,42 +1,44 @@
-"""The samplers by name: which proposal each of them draws from."""
+"""The samplers by name, and the envelope that each of them draws under."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tether._core.contexts import part
-from tether.sampling.envelope import Proposal
-from tether.sampling.mixture_proposal import adaptive, by_grid, by_overlap
-from tether.sampling.policy_pair import Pair
+from tether._core.types import Contexts
+from tether.sampling.envelope import Envelope
+from tether.sampling.mixture_envelopes import adaptive_envelope, grid_envelope, overlap_envelope
+from tether.sampling.policy_pair import PolicyPair
 
 SAMPLERS = ("auto", "safe", "optimized", "grid", "overlap", "adaptive", "metropolis")
-PILOT = 1 << 12
-"""Draws from each policy by which a mixture proposal is chosen."""
+PILOT_DRAWS = 1 << 12
+"""Draws from each policy by which the weight of a mixture proposal is chosen."""
 
 
-def find_proposal(
-    sampler: str, pair: Pair, contexts: Any, log_beta: float, rng: np.random.Generator
-) -> Proposal:
-    """The proposal of a sampler; "grid" and "overlap" look at some draws of both policies first.
+def find_envelope(
+    sampler: str, pair: PolicyPair, contexts: Contexts, log_beta: float, rng: np.random.Generator
+) -> Envelope:
+    """The envelope of a sampler; "grid" and "overlap" first take pilot draws from both policies.
 
-    Without contexts "grid" also learns its envelope from them. With contexts a few draws in each
-    say little about the ratios there, so it takes their weight and the envelope that always holds.
+    Without contexts "grid" also learns its envelope constant from them. With contexts a few draws
+    in each say little about the ratios there, so only the weight is learned, and the envelope is
+    the tight one.
     """
     if sampler in ("auto", "metropolis"):
-        return Proposal.auto(log_beta)
+        return Envelope.auto(log_beta)
     if sampler in ("safe", "optimized"):
-        return Proposal.tight(log_beta, 1.0 if sampler == "safe" else 0.0)
+        return Envelope.tight(log_beta, 1.0 if sampler == "safe" else 0.0)
     if sampler == "adaptive":
-        return adaptive(log_beta)
-    asked = PILOT if isinstance(contexts, int) else part(contexts, 0, PILOT)
-    from_safe, from_optimized = (pair.propose(w, asked, rng).log_ratio for w in (1.0, 0.0))
+        return adaptive_envelope(log_beta)
+    marginal = isinstance(contexts, int)
+    pilot_contexts = PILOT_DRAWS if marginal else part(contexts, 0, PILOT_DRAWS)
+    from_safe, from_optimized = (
+        pair.propose(weight, pilot_contexts, rng).log_ratio for weight in (1.0, 0.0)
+    )
     log_ratio = np.concatenate([from_safe, from_optimized])
-    alone = isinstance(contexts, int)
-    if not alone and not np.isfinite(log_ratio).any():
-        return Proposal.auto(log_beta)  # too few draws to learn from
+    if not marginal and not np.isfinite(log_ratio).any():
+        return Envelope.auto(log_beta)  # too few draws to learn from
     if sampler == "grid":
-        found = by_grid(log_ratio, log_beta)
-        return found if alone else Proposal.tight(log_beta, found.weight)
-    return by_overlap(from_safe, from_optimized, log_beta)
+        envelope = grid_envelope(log_ratio, log_beta)
+        return envelope if marginal else Envelope.tight(log_beta, envelope.safe_weight)
+    return overlap_envelope(from_safe, from_optimized, log_beta)

@@ -1,4 +1,4 @@
-"""The definitions, written as they are read: slow, in plain numbers, one step at a time."""
+"""The definitions of the monitors, computed step by step in plain Python: slow and obvious."""
 
 import math
 
@@ -8,9 +8,9 @@ def cash(steps):
 
 
 def parts(factors):
-    """Every part of the money by (start, bet) and the cash, before each step and after the last.
+    """The money on every (starting time, bet) and the cash, before each step and after the last.
 
-    `factors` has one list a step: what one unit on each bet becomes.
+    `factors` has one list per step: what one unit on each bet becomes.
     """
     purses, history = [], []
     bets = len(factors[0])

@@ -1,4 +1,4 @@
-"""Independence Metropolis–Hastings: right after its own thinning, and honest about it."""
+"""Independence Metropolis–Hastings: exact after thinning, with diagnostics that hold."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,14 @@ from scipy import stats
 
 import tether
 from tests.fit import chi_square, cumulative, fits
-from tether.sampling import Pair, Proposal, metropolis
-from tether.sampling.metropolis_hastings import Chains, autocorrelation, describe
+from tether.sampling import Envelope, PolicyPair, metropolis
+from tether.sampling.metropolis_hastings import Chains, autocorrelation, diagnose
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
 
 @pytest.mark.parametrize("beta", [1e-6, 0.3, 1.0, 3.0, 1e6])
-def test_draws_fit_the_density_after_its_own_thinning(beta):
+def test_thinned_draws_fit_the_density(beta):
     policy = tether.Tethered(SAFE, OPTIMIZED, beta, sampler="metropolis")
     below, _ = cumulative(lambda x: policy.log_prob(None, x))
     found = []
@@ -42,13 +42,13 @@ def test_draws_fit_in_contexts():
     fits(found)
 
 
-def test_dropping_the_repeats_would_be_noticed():
-    """Keeping only states that were moved to is the published mistake: here is what it does."""
+def test_dropping_repeated_states_would_be_biased():
+    """Keeping only the states that a chain moved to, a published mistake, gives a wrong density."""
     rng = np.random.default_rng(2)
-    pair, proposal = Pair(SAFE, tether.Gaussian(2.5)), Proposal.tight(0.0, 1.0)
+    pair, envelope = PolicyPair(SAFE, tether.Gaussian(2.5)), Envelope.tight(0.0, 1.0)
     policy = tether.Tethered(pair.safe, pair.optimized, 1.0)
     below, _ = cumulative(lambda x: policy.log_prob(None, x))
-    chains = Chains(pair, 4000, rng, proposal)
+    chains = Chains(pair, 4000, rng, envelope)
     chains.advance(200)
     assert stats.kstest(chains.actions, below).pvalue > 1e-3
     moved = []
@@ -61,7 +61,7 @@ def test_dropping_the_repeats_would_be_noticed():
 
 def test_diagnostics_of_known_moves():
     moved = np.array([[True, False], [False, False], [False, True], [True, False]])
-    chain = describe(moved, thinning=2, unsettled=0.0)
+    chain = diagnose(moved, thinning=2, unsettled=0.0)
     assert chain.acceptance == 3 / 8
     # Runs of 3 and 1 in the first chain, of 2 and 2 in the second.
     assert chain.effective_draws == pytest.approx(64 / 18)
@@ -69,24 +69,24 @@ def test_diagnostics_of_known_moves():
     assert chain.steps == 8
 
 
-def test_effective_draws_tell_the_variance_of_an_average():
-    """The average of a coin flipped for each proposal varies as effective_draws says."""
+def test_effective_draws_predict_the_variance_of_an_average():
+    """The average of a coin flipped for each envelope varies as effective_draws says."""
     rng = np.random.default_rng(3)
     steps, chains, stay = 400, 3000, 0.8
     moved = rng.random((steps, chains)) > stay
     label = rng.integers(0, 2, size=(steps, chains)).astype(float)
     for t in range(1, steps):
         label[t] = np.where(moved[t], label[t], label[t - 1])
-    told = describe(moved, 1, 0.0)
-    per_chain = told.effective_draws / chains
+    diagnostics = diagnose(moved, 1, 0.0)
+    per_chain = diagnostics.effective_draws / chains
     assert 0.25 / label.mean(axis=0).var() == pytest.approx(per_chain, rel=0.1)
     assert autocorrelation(moved, 5)[1:] == pytest.approx(stay ** np.arange(1, 6), abs=0.01)
 
 
-def test_acceptance_and_effective_draws_fall_as_policies_part():
+def test_acceptance_and_effective_draws_decrease_with_the_distance_of_the_policies():
     rng = np.random.default_rng(4)
     seen = [
-        metropolis(Pair(SAFE, tether.Gaussian(mean)), 2000, rng, Proposal.auto(0.0))[1].chain
+        metropolis(PolicyPair(SAFE, tether.Gaussian(mean)), 2000, rng, Envelope.auto(0.0))[1].chain
         for mean in (0.0, 1.0, 2.5)
     ]
     assert seen[0].acceptance == 1
@@ -98,9 +98,9 @@ def test_acceptance_and_effective_draws_fall_as_policies_part():
 
 
 @pytest.mark.parametrize("contexts", [50, np.zeros(50)])
-def test_chains_that_cannot_forget_their_start_are_an_error(contexts):
-    policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis", cap=2_000)
-    with pytest.raises(RuntimeError, match=r"50 of 50 chain.*cap of 2,000.*steps moved"):
+def test_chains_that_do_not_settle_are_an_error(contexts):
+    policy = tether.Tethered(SAFE, tether.Gaussian(9.0), 1.0, sampler="metropolis", max_draws=2_000)
+    with pytest.raises(RuntimeError, match=r"50 of 50 chain.*max_draws = 2,000.*Chains moved"):
         policy.sample(contexts, np.random.default_rng(5))
 
 
@@ -112,7 +112,7 @@ def test_policies_far_apart_take_longer_and_still_fit(mean, contexts):
     actions, info = policy.sample_with_info(contexts, np.random.default_rng([7, int(mean)]))
     fits([stats.kstest(actions, below).pvalue])
     assert (info.chain.unsettled > 0.3) == (mean == 6)
-    assert "of its steps moved" in str(info)
+    assert "of their steps" in str(info)
     assert info.scored == info.draws
 
 
@@ -139,23 +139,27 @@ def test_a_far_context_is_not_hidden_among_others():
     actions, info = policy.sample_with_info(contexts, np.random.default_rng(9))
     assert actions[-100:].mean() == pytest.approx(3.25, abs=0.3)
     assert 0 < info.chain.unsettled < 0.05
-    strict = tether.Tethered(safe, optimized, 1.0, sampler="metropolis", cap=300)
-    with pytest.raises(RuntimeError, match=r"of 2000 chain\(s\) still remember"):
+    strict = tether.Tethered(safe, optimized, 1.0, sampler="metropolis", max_draws=300)
+    with pytest.raises(RuntimeError, match=r"of 2000 chain\(s\) have not forgotten"):
         strict.sample(contexts, np.random.default_rng(9))
 
 
-def test_many_contexts_go_in_parts():
+def test_many_contexts_run_in_several_groups():
     contexts = np.linspace(0, 1, 100)
     safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
     actions, info = metropolis(
-        Pair(safe, optimized), contexts, np.random.default_rng(6), Proposal.auto(0.0), batch=32
+        PolicyPair(safe, optimized),
+        contexts,
+        np.random.default_rng(6),
+        Envelope.auto(0.0),
+        batch_size=32,
     )
     assert actions.shape == (100,)
     assert info.actions == 100
 
 
 def test_more_states_than_chains_must_not_be_correlated():
-    policy = tether.Tethered(SAFE, tether.Gaussian(4.0), 1.0, sampler="metropolis", cap=270)
-    with pytest.raises(RuntimeError, match=r"steps apart are still correlated, at a cap of 270"):
+    policy = tether.Tethered(SAFE, tether.Gaussian(4.0), 1.0, sampler="metropolis", max_draws=270)
+    with pytest.raises(RuntimeError, match=r"steps apart are still correlated, at max_draws = 270"):
         policy.sample(2500, np.random.default_rng(10))
     assert policy.sample(500, np.random.default_rng(10)).shape == (500,)

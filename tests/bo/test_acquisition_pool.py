@@ -5,7 +5,7 @@ from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.sampling import SobolQMCNormalSampler
 
 import tether
-from tests.bo.surrogate import fitted
+from tests.bo.gaussian_process import fitted
 from tether.bo import AcquisitionPool
 
 
@@ -28,7 +28,7 @@ def test_draws_have_the_frequencies_of_the_scores():
     assert np.allclose(seen, np.exp(pool.log_prob_all(1)[0]), atol=5e-3)
 
 
-def test_calibrated_and_deployed_exactly():
+def test_the_deployed_risk_over_many_worlds_is_at_most_alpha():
     """Past rounds enter through the mixture, and the deployed risk over many worlds holds alpha."""
     grid = np.linspace(-3, 3, 121)[:, None]
     safe = AcquisitionPool(lambda points: -(points[:, 0] ** 2) / 2, grid)
@@ -55,7 +55,7 @@ def test_a_uniform_pool_needs_no_acquisition():
     assert np.allclose(AcquisitionPool.uniform(4).log_prob_all(1), -np.log(4))
 
 
-def test_bad_pools_are_refused():
+def test_invalid_pools_are_refused():
     with pytest.raises(ValueError, match="candidates must have 2 dimension"):
         AcquisitionPool(lambda points: points[:, 0], [0.0, 1.0])
     with pytest.raises(ValueError, match="rule out every candidate"):

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import tether
-from tests.bo.surrogate import fitted
+from tests.bo.gaussian_process import fitted
 from tether.bo import AcquisitionBox
 
 
@@ -15,17 +15,17 @@ def wave(points):
     return np.sin(3 * points[:, 0]) + 0.3 * points[:, 0]
 
 
-def test_one_dimension_against_brute_force():
+def test_one_dimension_agrees_with_brute_force():
     """The density integrates to one, draws follow it, and it nears the acquisition's own."""
     temperature, lower, upper = 0.5, -1.0, 2.0
     errors = []
-    whole = quad(lambda x: np.exp(wave(np.array([[x]]))[0] / temperature), lower, upper)[0]
+    integral = quad(lambda x: np.exp(wave(np.array([[x]]))[0] / temperature), lower, upper)[0]
     for cells in (20, 200):
         box = AcquisitionBox(wave, [[lower], [upper]], cells=cells, temperature=temperature)
         fine = np.linspace(lower, upper, 20_000, endpoint=False)[:, None] + 0.5 * 3 / 20_000
         density = np.exp(box.log_prob(None, fine))
         assert np.isclose(density.mean() * 3, 1, atol=1e-9)
-        errors.append(np.abs(density - np.exp(wave(fine) / temperature) / whole).max())
+        errors.append(np.abs(density - np.exp(wave(fine) / temperature) / integral).max())
     assert errors[1] < 0.15 * errors[0] < 0.15
     drawn = box.sample(20_000, np.random.default_rng(0))
     assert drawn.shape == (20_000, 1)
@@ -104,14 +104,14 @@ def test_a_tethered_policy_of_a_box():
         ({"bounds": [[0.0, 1.0]]}, ValueError, "two rows"),
         ({"bounds": [[0.0], [np.inf]]}, ValueError, "must be finite"),
         ({"cells": 0}, ValueError, "at least 1"),
-        ({"cells": 2.5}, TypeError, "whole number"),
+        ({"cells": 2.5}, TypeError, "cells must be an integer"),
         ({"cells": (3, 3)}, TypeError, "one for each of 1 dimension"),
         ({"cells": 10**7}, ValueError, "AcquisitionPool"),
         ({"temperature": 0.0}, ValueError, "temperature must be above 0"),
         ({"acquisition": lambda points: np.full(len(points), -np.inf)}, ValueError, "every cell"),
     ],
 )
-def test_bad_boxes_are_refused(arguments, error, message):
+def test_invalid_boxes_are_refused(arguments, error, message):
     given = {"acquisition": wave, "bounds": [[0.0], [1.0]], "cells": 4} | arguments
     with pytest.raises(error, match=message):
         AcquisitionBox(given.pop("acquisition"), given.pop("bounds"), **given)

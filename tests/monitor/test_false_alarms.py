@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from tether.monitor import RiskMonitor, ShiftMonitor
-from tether.monitor.confidence_sequence import interval
+from tether.monitor.confidence_sequence import confidence_interval
 
-STREAMS, STEPS, DELTA = 1000, 1000, 0.05
-ALLOWED = DELTA + 3 * (DELTA * (1 - DELTA) / STREAMS) ** 0.5
+STREAMS, STEPS = 1000, 1000
+FALSE_ALARM_PROBABILITY = 0.05
+ALLOWED = (
+    FALSE_ALARM_PROBABILITY
+    + 3 * (FALSE_ALARM_PROBABILITY * (1 - FALSE_ALARM_PROBABILITY) / STREAMS) ** 0.5
+)
 
 
 def provoked(rng, alpha):
@@ -33,7 +37,10 @@ NULLS = {
 @pytest.mark.parametrize("null", NULLS)
 def test_false_alarms_of_the_risk_monitor(null, alpha):
     losses = NULLS[null](np.random.default_rng(11), alpha)
-    alarms = sum(RiskMonitor(alpha, delta=DELTA).update(stream).alarm for stream in losses)
+    alarms = sum(
+        RiskMonitor(alpha, false_alarm_probability=FALSE_ALARM_PROBABILITY).update(stream).alarm
+        for stream in losses
+    )
     assert alarms / STREAMS <= ALLOWED
 
 
@@ -51,7 +58,9 @@ def test_the_interval_holds_at_all_times_for_a_risk_that_moves():
     guesses = (0.1 + totals - losses) / steps
     squares = ((losses - guesses) ** 2).cumsum(axis=1)
     times = np.unique(np.geomspace(1, STEPS, 60).astype(int)) - 1
-    lower, upper = interval(steps[times], totals[:, times], squares[:, times], DELTA)
+    lower, upper = confidence_interval(
+        steps[times], totals[:, times], squares[:, times], FALSE_ALARM_PROBABILITY
+    )
     truth = (risk.cumsum() / steps)[times]
     missed = ((lower > truth) | (upper < truth)).any(axis=1).mean()
     assert missed <= ALLOWED
@@ -64,5 +73,7 @@ def test_false_alarms_of_the_shift_monitor(levels):
     alarms = 0
     for _ in range(STREAMS):
         scores = rng.random(1100) if levels is None else rng.integers(0, levels, size=1100)
-        alarms += ShiftMonitor(scores[:100], DELTA, rng=rng).update(scores[100:]).alarm
+        alarms += (
+            ShiftMonitor(scores[:100], FALSE_ALARM_PROBABILITY, rng=rng).update(scores[100:]).alarm
+        )
     assert alarms / STREAMS <= ALLOWED

@@ -2,11 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.monitor import direct
-from tether.monitor.betting import BLOCK, Wealth, log_cash, log_entry
+from tests.monitor import slow_definitions
+from tether.monitor.betting import STEPS_PER_BLOCK, Wealth, log_cash, log_entry
 
 FACTORS = st.integers(1, 4).flatmap(
     lambda bets: st.lists(
@@ -15,7 +15,7 @@ FACTORS = st.integers(1, 4).flatmap(
 )
 
 
-def test_what_enters_is_what_leaves_the_cash():
+def test_entries_sum_to_the_cash_that_left():
     steps = np.arange(1.0, 10_001)
     assert np.exp(log_entry(steps)).sum() + np.exp(log_cash(steps[-1])) == pytest.approx(1)
     # Far out, where a difference of cash would have lost half of its digits.
@@ -23,37 +23,39 @@ def test_what_enters_is_what_leaves_the_cash():
     assert math.exp(log_entry(np.array(far))) == pytest.approx(1 / far / (1 + math.log(far)) ** 2)
 
 
+@settings(deadline=None)
 @given(factors=FACTORS)
-def test_the_money_is_the_sum_of_its_parts(factors):
+def test_wealth_is_the_sum_over_bets_and_starting_times(factors):
     log_factors = np.log(np.array(factors).T)
     _, path = Wealth.start(len(log_factors)).play(log_factors)
-    expected = [direct.wealth(factors[: step + 1]) for step in range(len(factors))]
+    expected = [slow_definitions.wealth(factors[: step + 1]) for step in range(len(factors))]
     assert np.exp(path) == pytest.approx(expected, rel=1e-10)
 
 
+@settings(deadline=None)
 @given(factors=FACTORS, cut=st.integers(0, 30))
-def test_two_halves_are_the_whole(factors, cut):
+def test_playing_in_two_parts_gives_the_same_wealth(factors, cut):
     log_factors = np.log(np.array(factors).T)
     start = Wealth.start(len(log_factors))
-    whole, path = start.play(log_factors)
+    at_once, path = start.play(log_factors)
     cut = min(cut, len(factors) - 1)
     if cut:
         first, before = start.play(log_factors[:, :cut])
         second, after = first.play(log_factors[:, cut:])
-        assert second.seen == whole.seen
-        assert second.log_bets == pytest.approx(whole.log_bets, rel=1e-10, abs=1e-10)
+        assert second.seen == at_once.seen
+        assert second.log_bets == pytest.approx(at_once.log_bets, rel=1e-10, abs=1e-10)
         assert np.concatenate([before, after]) == pytest.approx(path, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1e6], ids=["always lost", "always won"])
-def test_long_runs_stay_numbers(factor):
+def test_long_runs_stay_finite(factor):
     """Beyond what a float holds in both directions, in blocks and step by step."""
-    length = 3 * BLOCK + 7
+    length = 3 * STEPS_PER_BLOCK + 7
     log_factors = np.full((2, length), math.log(factor))
     _, path = Wealth.start(2).play(log_factors)
-    now, steps = Wealth.start(2), []
+    wealth, steps = Wealth.start(2), []
     for column in log_factors.T:
-        now, step = now.play(column[:, None])
+        wealth, step = wealth.play(column[:, None])
         steps.append(step[0])
     assert np.isfinite(path).all()
     assert path == pytest.approx(np.array(steps), rel=1e-10, abs=1e-10)
@@ -64,10 +66,10 @@ def test_long_runs_stay_numbers(factor):
         assert path[-1] == pytest.approx(expected, rel=1e-5)
 
 
-def test_many_games_are_played_apart():
+def test_games_do_not_affect_each_other():
     log_factors = np.log(np.random.default_rng(1).uniform(0.5, 2, size=(3, 5, 700)))
-    now, paths = Wealth.start(3, (5,)).play(log_factors)
+    wealth, paths = Wealth.start(3, (5,)).play(log_factors)
     for game in range(5):
         alone, path = Wealth.start(3).play(log_factors[:, game])
         assert paths[game] == pytest.approx(path)
-        assert now.log_bets[:, game] == pytest.approx(alone.log_bets)
+        assert wealth.log_bets[:, game] == pytest.approx(alone.log_bets)

@@ -1,16 +1,17 @@
-"""What accept-reject costs, what it reports, and that it ends."""
+"""Accept-reject: how many draws it takes, what it records, and that it stops."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tether
-from tether.sampling import Pair, Proposal, accept_reject
+from tether.sampling import DrawLimitError, Envelope, PolicyPair, accept_reject, grid_envelope
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
 
 class Counting:
-    """A policy that counts how often it is asked, and for how much."""
+    """A policy that counts its calls and their sizes."""
 
     def __init__(self, policy):
         self.policy, self.drawn, self.scored = policy, [], []
@@ -55,21 +56,21 @@ def test_observed_acceptance_in_contexts_is_the_harmonic_mean():
 
 @pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
 def test_acceptance_of_a_mixture_is_linear_in_its_weight(beta):
-    pair = Pair(SAFE, OPTIMIZED)
+    pair = PolicyPair(SAFE, OPTIMIZED)
     policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=1_000_000)
     log_psi = policy.normalizer(1).log_psi[0]
     seen = []
     for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
-        proposal = Proposal.tight(np.log(beta), weight)
+        envelope = Envelope.tight(np.log(beta), weight)
         predicted = np.exp(log_psi) * (weight / beta + 1 - weight)
-        assert np.exp(proposal.log_acceptance(log_psi)) == pytest.approx(predicted)
-        _, info = accept_reject(pair, 40_000, np.random.default_rng(4), proposal)
+        assert np.exp(envelope.log_acceptance(log_psi)) == pytest.approx(predicted)
+        _, info = accept_reject(pair, 40_000, np.random.default_rng(4), envelope)
         assert abs(deviation(info, predicted)) < 4.5
         seen.append(info.acceptance)
     assert np.diff(seen, 2) == pytest.approx(0, abs=0.02)
 
 
-def test_only_unfinished_contexts_are_proposed_in():
+def test_proposals_are_made_only_where_an_action_is_missing():
     safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(1.5))
     contexts = np.zeros(10_000)
     policy = tether.Tethered(safe, optimized, 0.9)
@@ -90,35 +91,35 @@ def test_calls_grow_with_the_logarithm_of_draws_not_with_actions():
 
 
 @pytest.mark.parametrize("contexts", [10, np.zeros(10)])
-def test_it_gives_up_with_what_it_saw(contexts):
-    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(40.0), 1.0, cap=5_000)
-    with pytest.raises(RuntimeError, match=r"acceptance 0\).*cap of 5,000"):
+def test_the_draw_limit_is_an_error_that_states_the_acceptance(contexts):
+    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(40.0), 1.0, max_draws=5_000)
+    with pytest.raises(RuntimeError, match=r"acceptance 0\).*max_draws = 5,000"):
         policy.sample(contexts, np.random.default_rng(7))
 
 
-def test_it_gives_up_early_in_many_contexts():
-    """A cap for every context in vain would be two thousand million draws."""
+def test_it_stops_early_in_many_contexts():
+    """The limit in every context would be two billion draws."""
     safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(60.0))
     policy = tether.Tethered(safe, optimized, 1.0)
-    with pytest.raises(RuntimeError, match=r"20000 of 20000 context.*cap of 100,000"):
+    with pytest.raises(RuntimeError, match=r"20000 of 20000 context.*max_draws = 100,000"):
         policy.sample(np.zeros(20_000), np.random.default_rng(7))
     assert sum(optimized.drawn) <= 200_000
     assert len(optimized.drawn) <= 10
 
 
-def test_what_was_found_is_told_when_it_gives_up_on_the_rest():
+def test_the_error_states_how_many_draws_were_accepted():
     optimized = tether.Gaussian(lambda x: x)
-    policy = tether.Tethered(tether.Gaussian(0.0), optimized, 1.0, cap=3_000)
-    with pytest.raises(RuntimeError, match=r"kept 9 of .* gave up on 1 of 10 context"):
+    policy = tether.Tethered(tether.Gaussian(0.0), optimized, 1.0, max_draws=3_000)
+    with pytest.raises(RuntimeError, match=r"accepted 9 of .* gave up on 1 of 10 context"):
         policy.sample(np.append(np.zeros(9), 60.0), np.random.default_rng(7))
 
 
-def test_a_budget_above_the_cap_is_refused():
-    pair, proposal = Pair(SAFE, OPTIMIZED), Proposal.auto(0.0)
-    with pytest.raises(ValueError, match="budget of 20 draws an action is above cap, 10"):
-        accept_reject(pair, 3, np.random.default_rng(0), proposal, budget=20, cap=10)
-    with pytest.raises(ValueError, match=r"budgeted_clip.*above cap"):
-        tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", cap=10)
+def test_a_budget_above_max_draws_is_refused():
+    pair, envelope = PolicyPair(SAFE, OPTIMIZED), Envelope.auto(0.0)
+    with pytest.raises(ValueError, match="budget of 20 draws per action is above max_draws, 10"):
+        accept_reject(pair, 3, np.random.default_rng(0), envelope, budget=20, max_draws=10)
+    with pytest.raises(ValueError, match=r"budgeted_clip.*above max_draws"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", max_draws=10)
 
 
 @pytest.mark.parametrize("contexts", [30_000, np.zeros(30_000)])
@@ -140,23 +141,6 @@ def test_budget_falls_back_as_often_as_the_family_says(contexts, beta):
     assert info.taken_safe + info.taken_optimized + info.fallbacks == info.actions
 
 
-def test_same_seed_same_actions_and_info_prints():
-    policy = tether.Tethered(SAFE, OPTIMIZED, 0.5)
-    one, info = policy.sample_with_info(500, np.random.default_rng(9))
-    two = policy.sample(500, np.random.default_rng(9))
-    assert np.array_equal(one, two)
-    assert "500 actions by accept-reject (auto)" in str(info)
-    assert info.to_dict()["acceptance"] == info.acceptance
-    assert np.isnan(info.acceptance_optimized)
-    assert info.acceptance_safe == info.acceptance
-    assert info.share_safe == 1
-    _, info = tether.Tethered(
-        SAFE, tether.Gaussian(3.0), 1.0, family="budgeted_clip(1)"
-    ).sample_with_info(500, np.random.default_rng(9))
-    assert "fell back to safe" in str(info)
-    assert np.isnan(info.acceptance_safe)
-
-
 def test_text_actions_of_different_lengths():
     """A later batch may hold longer strings than the first: none may be cut."""
     words = np.array(["a", "bb", "a much longer answer"])
@@ -165,3 +149,30 @@ def test_text_actions_of_different_lengths():
     policy = tether.Tethered(safe, optimized, 5.0, sampler="optimized")
     drawn = policy.sample(np.zeros(500), np.random.default_rng(10))
     assert set(drawn) <= set(words)
+
+
+def test_draws_under_a_broken_envelope_are_discarded():
+    """An envelope learned where ratios had a gap, used where they have none."""
+    safe, optimized = tether.Gaussian(0.0), tether.Gaussian(1.0)
+    gap = grid_envelope(np.array([-3.0, 3.0]), 0.0)
+    assert not gap.always_valid
+    for contexts in (3000, np.zeros(3000)):
+        actions, info = accept_reject(
+            PolicyPair(safe, optimized), contexts, np.random.default_rng(1), gap
+        )
+        assert info.scored > info.draws
+        assert stats.kstest(actions - 0.5, clipped_cumulative).pvalue > 1e-3
+
+
+def clipped_cumulative(x):
+    """The distribution function of min(N(0, 1), N(1, 1)) over its integral, around one half."""
+    tail = stats.norm.cdf(-0.5)
+    left, right = stats.norm.cdf(x - 0.5), 2 * tail - stats.norm.sf(x + 0.5)
+    return np.where(x < 0, left, right) / (2 * tail)
+
+
+def test_the_error_at_the_draw_limit_lists_the_contexts_without_an_action():
+    policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(lambda x: x), 1.0, max_draws=300)
+    with pytest.raises(DrawLimitError) as caught:
+        policy.sample(np.array([0.0, 60.0, 0.0, 60.0]), np.random.default_rng(7))
+    assert caught.value.missing.tolist() == [1, 3]

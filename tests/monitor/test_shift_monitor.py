@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from tests.monitor import direct
+from tests.monitor import slow_definitions
 from tether.monitor import ShiftMonitor
-from tether.monitor.betting import CHUNK
+from tether.monitor.betting import STEPS_PER_UPDATE
 from tether.monitor.shift_monitor import log_factors
 
 SCORES = st.lists(
@@ -18,19 +18,19 @@ SCORES = st.lists(
 SEEDS = st.integers(0, 2**32)
 
 
-def monitor(reference, seed, delta=0.05):
-    return ShiftMonitor(reference, delta, rng=np.random.default_rng(seed))
+def make_monitor(reference, seed):
+    return ShiftMonitor(reference, rng=np.random.default_rng(seed))
 
 
 @settings(deadline=None)
 @given(reference=SCORES, scores=SCORES, seed=SEEDS)
-def test_wealth_is_that_of_the_direct_martingale(reference, scores, seed):
-    report = monitor(reference, seed).update(scores)
+def test_wealth_equals_the_definition(reference, scores, seed):
+    status = make_monitor(reference, seed).update(scores)
     uniforms = np.random.default_rng(seed).random(len(scores)).tolist()
-    factors = direct.shift_factors(direct.p_values(reference, scores, uniforms))
-    assert math.exp(report.log_wealth) == pytest.approx(direct.wealth(factors), rel=1e-9)
-    path = [direct.wealth(factors[: step + 1]) for step in range(len(scores))]
-    assert report.p_value == pytest.approx(1 / max(1, *path), rel=1e-9)
+    factors = slow_definitions.shift_factors(slow_definitions.p_values(reference, scores, uniforms))
+    assert math.exp(status.log_wealth) == pytest.approx(slow_definitions.wealth(factors), rel=1e-9)
+    path = [slow_definitions.wealth(factors[: step + 1]) for step in range(len(scores))]
+    assert status.p_value == pytest.approx(1 / max(1, *path), rel=1e-9)
 
 
 @pytest.mark.parametrize("bet", range(12))
@@ -51,44 +51,44 @@ def test_no_bet_loses_more_than_half():
 
 @settings(deadline=None)
 @given(reference=SCORES, scores=SCORES, seed=SEEDS, cut=st.integers(1, 29))
-def test_batches_of_any_size_come_to_the_same(reference, scores, seed, cut):
-    whole, halves, single = (monitor(reference, seed) for _ in range(3))
-    whole.update(scores)
+def test_the_status_does_not_depend_on_batch_sizes(reference, scores, seed, cut):
+    at_once, halves, single = (make_monitor(reference, seed) for _ in range(3))
+    at_once.update(scores)
     for part in (scores[:cut], scores[cut:]):
         if part:
             halves.update(part)
     for score in scores:
         single.update([score])
-    for other in (halves, single):
-        assert other.report.seen == whole.report.seen
-        assert other.report.alarm_at == whole.report.alarm_at
-        assert other.report.log_wealth == pytest.approx(whole.report.log_wealth, abs=1e-9)
-        assert other.report.log_peak == pytest.approx(whole.report.log_peak, abs=1e-9)
+    for batched in (halves, single):
+        assert batched.status.seen == at_once.status.seen
+        assert batched.status.alarm_at == at_once.status.alarm_at
+        assert batched.status.log_wealth == pytest.approx(at_once.status.log_wealth, abs=1e-9)
+        assert batched.status.log_peak == pytest.approx(at_once.status.log_peak, abs=1e-9)
 
 
-def test_a_batch_longer_than_a_chunk():
-    scores = np.random.default_rng(5).normal(size=CHUNK + 100)
-    whole, parts = monitor(scores[:50], 6), monitor(scores[:50], 6)
-    whole.update(scores)
+def test_a_batch_longer_than_one_update_block():
+    scores = np.random.default_rng(5).normal(size=STEPS_PER_UPDATE + 100)
+    at_once, parts = make_monitor(scores[:50], 6), make_monitor(scores[:50], 6)
+    at_once.update(scores)
     for part in np.array_split(scores, 7):
         parts.update(part)
-    assert parts.report.log_wealth == pytest.approx(whole.report.log_wealth, abs=1e-9)
+    assert parts.status.log_wealth == pytest.approx(at_once.status.log_wealth, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
-def test_a_saved_monitor_goes_on_exactly(kind, tmp_path):
+def test_a_saved_monitor_continues_exactly(kind, tmp_path):
     data = np.random.default_rng(7)
     rng = np.random.Generator(getattr(np.random, kind)(8))
-    watch = ShiftMonitor(data.integers(0, 9, size=40), delta=0.1, rng=rng)
-    watch.update(data.integers(0, 9, size=100))
-    again = ShiftMonitor.from_dict(json.loads(json.dumps(watch.to_dict(), allow_nan=False)))
-    watch.save(tmp_path / "watch.json")
+    monitor = ShiftMonitor(data.integers(0, 9, size=40), false_alarm_probability=0.1, rng=rng)
+    monitor.update(data.integers(0, 9, size=100))
+    again = ShiftMonitor.from_dict(json.loads(json.dumps(monitor.to_dict(), allow_nan=False)))
+    monitor.save(tmp_path / "watch.json")
     third = ShiftMonitor.load(tmp_path / "watch.json")
-    assert again.to_dict() == third.to_dict() == watch.to_dict()
-    assert (again.reference_size, again.report) == (40, watch.report)
+    assert again.to_dict() == third.to_dict() == monitor.to_dict()
+    assert (again.reference_size, again.status) == (40, monitor.status)
     more = data.integers(2, 12, size=300)
-    report = watch.update(more)
-    assert again.update(more) == third.update(more) == report
+    status = monitor.update(more)
+    assert again.update(more) == third.update(more) == status
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,18 @@ def test_a_saved_monitor_goes_on_exactly(kind, tmp_path):
 )
 def test_each_kind_of_shift_is_found_late(name, change):
     rng = np.random.default_rng(9)
-    watch = ShiftMonitor(rng.normal(size=1000), rng=rng)
-    assert not watch.update(rng.normal(size=2000)).alarm
-    report = watch.update(change(rng.normal(size=300)))
-    assert report.alarm, name
-    assert str(report).startswith(f"ALARM at score {report.alarm_at}: after 2300 scores")
+    monitor = ShiftMonitor(rng.normal(size=1000), rng=rng)
+    assert not monitor.update(rng.normal(size=2000)).alarm
+    status = monitor.update(change(rng.normal(size=300)))
+    assert status.alarm, name
+    assert str(status).startswith(f"ALARM at score {status.alarm_at}: after 2300 scores")
 
 
-def test_bad_settings():
+def test_invalid_settings_are_refused():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="delta must be above 0 and below 1, got 0"):
+    with pytest.raises(
+        ValueError, match="false_alarm_probability must be above 0 and below 1, got 0"
+    ):
         ShiftMonitor([0.0], 0, rng=rng)
     with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, got 7"):
         ShiftMonitor([0.0], rng=7)
@@ -129,18 +131,18 @@ def test_bad_settings():
         (["a"], "scores must hold real numbers"),
     ],
 )
-def test_bad_scores_change_nothing(scores, message):
-    watch = monitor([0.0, 1.0], 0)
-    watch.update([0.5])
-    before = watch.to_dict()
+def test_invalid_scores_leave_the_monitor_unchanged(scores, message):
+    monitor = make_monitor([0.0, 1.0], 0)
+    monitor.update([0.5])
+    before = monitor.to_dict()
     with pytest.raises((ValueError, TypeError), match=message):
-        watch.update(scores)
-    assert watch.to_dict() == before
+        monitor.update(scores)
+    assert monitor.to_dict() == before
 
 
-def test_bad_content():
-    good = monitor([0.0, 1.0], 0).to_dict()
-    with pytest.raises(ValueError, match="no whole shift monitor: it lacks generator"):
+def test_invalid_saved_content_is_refused():
+    good = make_monitor([0.0, 1.0], 0).to_dict()
+    with pytest.raises(ValueError, match="incomplete shift monitor: generator missing"):
         ShiftMonitor.from_dict({name: good[name] for name in good if name != "generator"})
     with pytest.raises(ValueError, match=r"generator must be one of 'MT19937'.*got 'system'"):
         ShiftMonitor.from_dict(good | {"generator": {"bit_generator": "system"}})

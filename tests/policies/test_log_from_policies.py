@@ -1,4 +1,4 @@
-"""From policies to the tables of calibration."""
+"""Logs and proposals made from policies."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_without_contexts_the_log_is_marginal():
     assert len(tether.make_proposals(*pool, None, 30, rng)) == 60
 
 
-def test_with_contexts_every_row_is_a_context_with_its_own_draws():
+def test_with_contexts_every_context_has_its_own_draws():
     rng = np.random.default_rng(1)
     safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
     contexts = rng.normal(size=20)
@@ -48,7 +48,7 @@ def test_with_contexts_every_row_is_a_context_with_its_own_draws():
     assert np.allclose(proposals.log_safe, SAFE.log_prob(None, action))
 
 
-def test_finite_actions_are_listed_and_need_no_proposals():
+def test_finite_actions_are_scored_in_the_log_and_need_no_proposals():
     rng = np.random.default_rng(2)
     safe, optimized = (
         tether.Categorical.from_logits(table, actions=["a", "b", "c"])
@@ -72,7 +72,7 @@ def test_finite_actions_are_listed_and_need_no_proposals():
 
 
 @pytest.mark.parametrize("contextual", [False, True])
-def test_a_log_of_several_rounds_is_weighed_against_their_mixture(contextual):
+def test_a_log_of_several_rounds_has_the_density_of_their_mixture(contextual):
     rng = np.random.default_rng(3)
     safe, optimized = (
         tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 4, 3))
@@ -94,13 +94,13 @@ def test_a_log_of_several_rounds_is_weighed_against_their_mixture(contextual):
     assert found.beta > 0
 
 
-def test_impossible_tables_are_refused():
+def test_invalid_arguments_are_refused():
     rng = np.random.default_rng(4)
     with pytest.raises(ValueError, match="actions has 3 rows but contexts has 2"):
         tether.make_log(SAFE, OPTIMIZED, np.zeros(2), np.zeros(3), np.zeros(3))
     with pytest.raises(ValueError, match="loss has 2 rows"):
         tether.make_log(SAFE, OPTIMIZED, None, np.zeros(3), np.zeros(2))
-    with pytest.raises(ValueError, match="draws must be a whole number"):
+    with pytest.raises(ValueError, match="draws must be an integer"):
         tether.make_proposals(SAFE, OPTIMIZED, None, 0, rng)
     never = tether.Categorical.from_probabilities([0.0, 1.0])
     with pytest.raises(ValueError, match=r"the safe policy's log_prob\[0\] is -inf"):
@@ -108,7 +108,7 @@ def test_impossible_tables_are_refused():
 
 
 def test_a_log_by_a_policy_without_tables_needs_proposals():
-    """Two finite policies, logged by one that is not known to be: log and proposals must agree."""
+    """Two finite policies, logged by one that does not list its actions: proposals are needed."""
     rng = np.random.default_rng(5)
     safe, optimized = (
         tether.Categorical.from_logits(table) for table in rng.normal(size=(2, 4, 3))
@@ -128,25 +128,29 @@ def test_a_log_by_a_policy_without_tables_needs_proposals():
         tether.make_proposals(safe, optimized, contexts, 5, rng, logged_by=bad)
 
 
-def test_proposals_are_matched_by_what_their_contexts_are():
-    """Permuted, larger and foreign sets of contexts: joined rightly, or not at all."""
+def test_proposals_are_matched_by_the_content_of_their_contexts():
+    """Permuted and larger sets of contexts match; missing contexts are an error."""
     rng = np.random.default_rng(6)
     safe, optimized = tether.Gaussian(lambda x: 0 * x), tether.Gaussian(lambda x: x)
     contexts = rng.uniform(0.5, 2.0, size=100)
     actions = safe.sample(contexts, rng)
     log = tether.make_log(safe, optimized, contexts, actions, actions > 1.5)
 
-    def found(others):
-        proposals = tether.make_proposals(safe, optimized, others, 400, np.random.default_rng(7))
+    def beta_with_proposals_in(proposal_contexts):
+        proposals = tether.make_proposals(
+            safe, optimized, proposal_contexts, 400, np.random.default_rng(7)
+        )
         return tether.calibrate(log, proposals, alpha=0.15).beta
 
-    same = found(contexts)
-    assert found(np.sort(contexts)) == pytest.approx(same, rel=0.1)
-    assert found(np.append(rng.uniform(0.5, 2, 20), contexts)) == pytest.approx(same, rel=0.1)
+    same = beta_with_proposals_in(contexts)
+    assert beta_with_proposals_in(np.sort(contexts)) == pytest.approx(same, rel=0.1)
+    assert beta_with_proposals_in(np.append(rng.uniform(0.5, 2, 20), contexts)) == pytest.approx(
+        same, rel=0.1
+    )
     with pytest.raises(ValueError, match="proposals has no draw in context"):
-        found(contexts + 1)
+        beta_with_proposals_in(contexts + 1)
     with pytest.raises(ValueError, match=r"no draw in context .* \(1 such context"):
-        found(contexts[1:])
+        beta_with_proposals_in(contexts[1:])
 
 
 def test_equal_contexts_share_their_draws():

@@ -1,0 +1,237 @@
+"""Serving with a fallback: the safe policy acts where the tethered policy fails.
+
+An action may be recorded as the tethered policy's only if it has exactly that policy's density
+given that the call succeeded. So whether a call succeeds must not depend on what is drawn.
+
+`serve` falls back context by context. `call_with_fallback` falls back for a call as a whole, as a
+round does, whose draws must also be scored. Both draw with `draw_asking_every_policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls
+from tether._core.contexts import as_contexts, length, take
+from tether._core.types import Booleans, Contexts, Integers
+from tether._core.validate import frozen
+from tether.policies.tethered import Tethered
+from tether.sampling.errors import DrawLimitError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Served:
+    """Actions, one per context, and which policy took each of them.
+
+    An action of the safe policy has the safe policy's density, and counts as the safe policy's in
+    the mixture of a log. Actions of the tethered policy come from one call that succeeded for all
+    of them. They have the tethered policy's density if whether a call succeeds does not depend on
+    the actions: a server that is unavailable, a prompt that is too long. If certain actions make
+    the call fail (a score that is NaN, an answer that takes too long), the actions of successful
+    calls are not representative, and no record corrects for that: see `failures`.
+
+    Parameters
+    ----------
+    actions : ndarray
+        One action per context.
+    from_safe : ndarray of bool
+        Which actions the safe policy took because the tethered policy failed.
+    failures : tuple of str
+        The distinct error messages of the tethered policy.
+    """
+
+    actions: NDArray[Any]
+    from_safe: Booleans
+    failures: tuple[str, ...]
+
+    @property
+    def source(self) -> NDArray[np.str_]:
+        """The policy that took each action, "safe" or "tethered"."""
+        return np.where(self.from_safe, "safe", "tethered")
+
+    def __str__(self) -> str:
+        text = (
+            f"{len(self.actions):,} actions, {int(self.from_safe.sum()):,} of them the safe "
+            f"policy's after a failure"
+        )
+        return "\n  ".join([text, *self.failures])
+
+
+def serve(policy: Any, contexts: Contexts, rng: np.random.Generator, *, safe: Any = None) -> Served:
+    """Take an action in every context: the policy's, or the safe policy's where the policy fails.
+
+    A context that the policy refuses, or in which its sampler reaches `max_draws`, does not affect
+    the others: the policy is called again without it. A policy that is unavailable is not called
+    again. With the mix family the optimized policy is called in every context, whichever policy
+    then acts.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy to serve, usually a `Tethered` policy.
+    contexts : array-like or int
+        One row per context, or the number of actions where there are no contexts.
+    rng : numpy.random.Generator
+        Source of randomness.
+    safe : Policy, optional
+        The safe policy; that of a `Tethered` policy if omitted.
+
+    Returns
+    -------
+    Served
+        One action per context, which policy took it, and what failed.
+
+    Raises
+    ------
+    TypeError
+        If `safe` is omitted and the policy has no safe policy.
+    RuntimeError, ValueError
+        If the safe policy itself fails.
+
+    Examples
+    --------
+    >>> from tether import FunctionPolicy, Gaussian
+    >>> def unavailable(contexts, rng):
+    ...     raise ConnectionError("no route to host")
+    >>> safe, optimized = Gaussian(0.0), FunctionPolicy(unavailable, Gaussian(1.0).log_prob)
+    >>> served = serve(Tethered(safe, optimized, 2.0), 3, np.random.default_rng(0))
+    >>> served.source
+    array(['safe', 'safe', 'safe'], dtype='<U8')
+    """
+    policy_calls.generator(rng)
+    safe = getattr(policy, "safe", None) if safe is None else safe
+    if safe is None:
+        raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
+    contexts = as_contexts(contexts)
+    pieces: list[tuple[Integers, NDArray[Any], bool]] = []
+    failures: dict[str, None] = {}
+    waiting, refusals_sought = np.arange(length(contexts)), isinstance(contexts, int)
+    while len(waiting):
+        remaining = take(contexts, waiting)
+        try:
+            pieces.append((waiting, draw_asking_every_policy(policy, remaining, rng), False))
+            break
+        except RuntimeError as error:
+            failed, messages = _failed_rows(error, remaining), [str(error)]
+        except ValueError as error:
+            # Only once, and not if no context explains the failure: calling again until a call
+            # succeeds would select the actions that succeed.
+            refused = {} if refusals_sought else _find_refused(policy, remaining, rng)
+            failed, messages = np.array(sorted(refused), dtype=np.int64), [*refused.values()]
+            refusals_sought = True
+            if not refused:
+                failed, messages = np.arange(len(waiting)), [str(error)]
+        failures |= dict.fromkeys(messages)
+        rows = waiting[failed]
+        pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
+        waiting = np.delete(waiting, failed)
+    drawn = policy_calls.joined([actions for _, actions, _ in pieces])
+    order = np.concatenate([rows for rows, _, _ in pieces])
+    actions, from_safe = np.empty_like(drawn), np.zeros(len(drawn), dtype=np.bool_)
+    actions[order] = drawn
+    from_safe[order] = np.concatenate([np.full(len(rows), is_safe) for rows, _, is_safe in pieces])
+    return Served(actions, frozen(from_safe), tuple(failures))
+
+
+def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
+    """What `deployed` returns, or `fallback(message)` if its policy is unavailable.
+
+    A RuntimeError counts as unavailable, unless a sampler reached its draw limit: that error, and
+    every other one, is raised.
+    """
+    try:
+        return deployed()
+    except RuntimeError as error:
+        if _reached_draw_limit(error):
+            raise
+        message = str(error)
+    return fallback(message)
+
+
+def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+    """One action per context, from a call whose success does not depend on what is drawn.
+
+    Accept-reject scores each proposal under both policies, and what it accepts is independent of
+    how many proposals it took; finite actions are drawn from both tables. Mix would call only the
+    policy that its coin selects: here both are called in every context, and the coin is tossed
+    afterwards.
+    """
+    if not _selects_by_coin(policy):
+        return policy_calls.draw("tethered", policy, contexts, rng)
+    drawn = [
+        _draw_component("optimized", policy.optimized, contexts, rng),
+        _draw_component("safe", policy.safe, contexts, rng),
+    ]
+    count = length(contexts)
+    from_safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
+    return np.asarray(policy_calls.joined(drawn)[np.arange(count) + count * from_safe])
+
+
+def _draw_component(
+    name: str, policy: Any, contexts: Any, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Draw from a policy that a mix is made of, which may itself be a mix."""
+    if _selects_by_coin(policy):
+        return draw_asking_every_policy(policy, contexts, rng)
+    return policy_calls.draw(name, policy, contexts, rng)
+
+
+def _selects_by_coin(policy: Any) -> bool:
+    """Whether a coin decides which of two policies is called."""
+    return (
+        isinstance(policy, Tethered)
+        and policy.family.single_draw
+        and policy.actions is None
+        and bool(np.isfinite(policy.log_beta))
+    )
+
+
+def _reached_draw_limit(error: BaseException | None) -> bool:
+    """Whether a sampler reached its draw limit, in this policy or in one that it is made of."""
+    while error is not None:
+        if isinstance(error, DrawLimitError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _failed_rows(error: RuntimeError, contexts: Any) -> Integers:
+    """The contexts in which this policy's own sampler reached its limit; otherwise all of them."""
+    cause = error.__cause__  # deeper causes number the draws of a component, not the contexts
+    if (
+        isinstance(cause, DrawLimitError)
+        and cause.missing is not None
+        and not isinstance(contexts, int)
+    ):
+        return cause.missing
+    return np.arange(length(contexts))
+
+
+def _find_refused(policy: Any, contexts: Any, rng: np.random.Generator) -> dict[int, str]:
+    """The contexts that are refused on their own, found by bisection, with the error of each.
+
+    What is drawn here is discarded, so that no action is kept because its call succeeded.
+    """
+    refused: dict[int, str] = {}
+    count = length(contexts)
+    waiting = np.array_split(np.arange(count), 2) if count > 1 else []  # all together were refused
+    while waiting:
+        rows = waiting.pop()
+        try:
+            draw_asking_every_policy(policy, take(contexts, rows), rng)
+        except RuntimeError as error:
+            if not isinstance(error.__cause__, DrawLimitError):  # unavailable by now: all fall back
+                return dict.fromkeys(range(count), str(error))
+        except ValueError as error:
+            if len(rows) > 1:
+                waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+            else:
+                refused[int(rows[0])] = str(error)
+    return refused
