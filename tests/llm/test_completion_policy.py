@@ -13,7 +13,7 @@ def policy():
     return CausalPolicy(tiny_models.llama(), tiny_models.tokenizer(), max_new_tokens=4)
 
 
-def test_texts_from_elsewhere(policy):
+def test_texts_are_encoded_as_completions(policy):
     actions = policy.completions(["cat", "", "a"])
     assert actions[:, -1].tolist() == [0, -1, -1]
     assert policy.texts(actions) == ["cat", "", "a"]
@@ -21,7 +21,7 @@ def test_texts_from_elsewhere(policy):
         policy.completions(["mouse"])
 
 
-def test_a_policy_is_not_lengthened(policy):
+def test_a_policy_can_be_shortened_but_not_lengthened(policy):
     assert policy.shortened(4).max_new_tokens == 4
     with pytest.raises(ValueError, match=r"max_new_tokens must be at most 4 to shorten .* got 5"):
         policy.shortened(5)

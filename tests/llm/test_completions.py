@@ -25,14 +25,14 @@ def policy():
         ([3, -7, 4, 5], "token ids below 57"),
     ],
 )
-def test_rows_that_are_no_completions(policy, row, message):
+def test_rows_that_are_not_completions_are_refused(policy, row, message):
     good = [3, 4, 0, -1]
-    with pytest.raises(ValueError, match=message) as told:
+    with pytest.raises(ValueError, match=message) as raised:
         policy.log_prob(["a", "b"], np.array([good, row]))
-    assert "actions[1]" in str(told.value)
+    assert "actions[1]" in str(raised.value)
 
 
-def test_actions_of_another_shape_or_kind(policy):
+def test_actions_of_another_shape_or_dtype_are_refused(policy):
     with pytest.raises(ValueError, match=r"max_new_tokens = 4 token ids .* got shape \(1, 3\)"):
         policy.log_prob(["a"], np.array([[3, 4, 0]]))
     with pytest.raises(TypeError, match="must hold token ids, got an array of dtype float64"):
@@ -41,7 +41,7 @@ def test_actions_of_another_shape_or_kind(policy):
         policy.log_prob(["a", "b"], np.array([[3, 4, 0, -1]]))
 
 
-def test_texts_that_are_no_completions(policy):
+def test_texts_that_are_not_completions_are_refused(policy):
     with pytest.raises(TypeError, match="texts must be a sequence of strings, got 'ca"):
         policy.completions("cat")
     with pytest.raises(ValueError, match=r"texts\[1\] contains an end-of-sequence token \(0\)"):

@@ -18,7 +18,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-def test_a_tokenizer_that_does_not_round_trip():
+def test_a_text_that_the_tokenizer_changes_is_refused():
     lossy = CausalPolicy(tiny_models.llama(), tiny_models.tokenizer(lossy=True), max_new_tokens=4)
     assert lossy.sample(["cat"], rng()).shape == (1, 4)
     with pytest.raises(ValueError, match=r"does not preserve contexts\[1\]: 'Cat' became '\?at'"):
@@ -27,7 +27,7 @@ def test_a_tokenizer_that_does_not_round_trip():
         lossy.completions(["Yes"])
 
 
-def test_prompts_longer_than_the_context(policy):
+def test_prompts_longer_than_the_context_are_refused(policy):
     longest = "a" * 60
     assert policy.sample([longest], rng()).shape == (1, 4)
     with pytest.raises(ValueError, match=r"contexts\[1\] has 61 tokens, and at most 60 leave room"):
@@ -44,7 +44,7 @@ def test_prompts_longer_than_the_context(policy):
         ([], ValueError, "contexts is empty"),
     ],
 )
-def test_contexts_that_are_no_prompts(policy, contexts, error, message):
+def test_contexts_that_are_not_prompts_are_refused(policy, contexts, error, message):
     with pytest.raises(error, match=message):
         policy.sample(contexts, rng())
 
@@ -62,7 +62,7 @@ def test_special_tokens_are_added_only_if_asked_for():
     assert plain.prompts(["ab"]) == plain.prompts(np.array([[2, 3, -1]])) == [(2, 3)]
 
 
-def test_special_tokens_that_are_there_already_or_change_the_text():
+def test_special_tokens_that_are_present_already_are_refused():
     def asked(**options):
         words = tiny_models.tokenizer(special="<bos> $A", **options)
         return CausalPolicy(tiny_models.llama(), words, max_new_tokens=4, add_special_tokens=True)

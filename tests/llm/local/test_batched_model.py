@@ -1,9 +1,16 @@
-"""Batches: every row once, within the budget, rows of like length together."""
+"""Batches: every row once, within the limits, similar lengths together; one caller at a time."""
+
+import threading
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("transformers", reason="needs tether[llm]")
+pytest.importorskip("peft", reason="needs tether[llm]")
+
+from tests.llm import tiny_models
 from tether.llm.local.batched_model import (
     MAX_PADDING_FACTOR,
     MIN_ROWS_TO_SPLIT,
@@ -11,12 +18,13 @@ from tether.llm.local.batched_model import (
     pack_rows,
 )
 
+PROMPTS = np.array(["cat", "what", "abc", "cat"])
 rows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 60)), max_size=80)
 
 
 @settings(deadline=None)
 @given(rows, st.integers(1, 600))
-def test_every_row_once_and_never_too_many(pairs, most):
+def test_every_row_is_in_one_batch_within_the_limits(pairs, most):
     before, after = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
     batches = list(pack_rows(before, after, most))
     assert sorted(np.concatenate([*batches, []]).astype(int).tolist()) == list(range(len(pairs)))
@@ -38,5 +46,27 @@ def test_long_rows_do_not_widen_short_ones():
     )
 
 
-def test_nothing_is_no_batch():
+def test_no_rows_make_no_batch():
     assert list(pack_prompts(np.array([], dtype=np.int64), 10)) == []
+
+
+def test_several_threads_may_use_one_model():
+    actions, _ = tiny_models.scored(PROMPTS)
+    model = tiny_models.with_adapters(tiny_models.llama(), "tuned")
+    policies = [tiny_models.policy(model), tiny_models.policy(model, "tuned")]
+    right = [policy.log_prob(PROMPTS, actions) for policy in policies]
+    wrong = []
+
+    def score(which):
+        for _ in range(40):
+            scores = policies[which].log_prob(PROMPTS, actions)
+            if not np.allclose(scores, right[which], atol=1e-4):
+                wrong.append(which)
+
+    threads = [threading.Thread(target=score, args=(which,)) for which in (0, 1, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert np.abs(right[0] - right[1]).max() > 0.1

@@ -34,7 +34,7 @@ class TestAdapters:
         assert np.abs(scores[2] - scores[1]).min() > 1e-3
         assert np.abs(scores[3] - scores[2]).min() > 1e-3
 
-    def test_the_model_is_left_as_it_was(self, model):
+    def test_the_state_of_the_model_is_restored(self, model):
         model.set_adapter("short")
         model.train()
         learning = [each.requires_grad for each in model.parameters()]
@@ -147,7 +147,7 @@ def test_calibration_with_prompts_is_contextual_and_goes_end_to_end():
         tether.calibrate(log, alpha=0.49, bound=0.5)
 
 
-def test_a_model_without_an_end():
+def test_a_model_without_end_token_needs_one():
     model = tiny_models.llama(end=None)
     model.generation_config.eos_token_id = None
     with pytest.raises(ValueError, match="there is no end-of-sequence token"):

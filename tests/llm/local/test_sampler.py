@@ -33,7 +33,7 @@ def test_draws_have_the_probabilities_of_their_scores(make, temperature):
     assert chi_square(place.argmax(axis=1), np.exp(scores)) > 1e-3
 
 
-def test_one_row_is_drawn_alone_as_it_is_in_company(policy):
+def test_a_row_is_drawn_alone_as_in_a_batch(policy):
     """A row on its own, with neither filling nor company."""
     prompts = np.array(sorted(PROMPTS, key=len)).repeat(6)
     first, rng = policy.shortened(1), np.random.default_rng(5)
@@ -49,7 +49,7 @@ def test_one_row_is_drawn_alone_as_it_is_in_company(policy):
     assert scores[2] == pytest.approx(one, abs=1e-5)
 
 
-def test_the_generator_decides_and_is_used_up(policy):
+def test_draws_depend_on_the_generator_alone(policy):
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
     rng = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def test_the_generator_decides_and_is_used_up(policy):
         policy.sample(PROMPTS, 3)
 
 
-def test_what_the_generation_config_says_is_not_applied():
+def test_the_generation_config_is_not_applied():
     """`generate` with its own defaults never says what is not among the best 50; this does."""
     model = tiny_models.llama(400, scale=0.02)  # nearly uniform, so that top_k=50 leaves out 7 in 8
     prompt = torch.tensor([[1, 2]]).repeat(300, 1)
@@ -82,7 +82,7 @@ def test_what_the_generation_config_says_is_not_applied():
     assert np.isfinite(first).all(), "no token is impossible"
 
 
-def test_the_top_k_default_of_generate_is_told_apart_by_its_scores():
+def test_the_top_k_default_of_generate_shows_in_scores():
     """A sampler with top_k=50 has draws whose mean score is not that of this policy's draws."""
     model = tiny_models.llama(400, scale=0.02)
     policy = CausalPolicy(model, None, max_new_tokens=2)

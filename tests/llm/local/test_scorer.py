@@ -44,7 +44,7 @@ def test_probabilities_of_all_completions_sum_to_one(make, ends, temperature):
         assert 0.01 < np.exp(scores[cut]).sum() < 0.99
 
 
-def test_scores_are_those_of_the_model_asked_token_by_token(policy, drawn):
+def test_scores_equal_those_computed_token_by_token(policy, drawn):
     prompts, actions = drawn
     assert len(set(map(tuple, actions.tolist()))) > 30
     assert {1, 9} <= set((actions >= 0).sum(axis=1)), "completions of one and of all tokens"
@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_model_asked_token_by_token(policy, drawn):
 
 @pytest.mark.parametrize("make", [tiny_models.gpt2, tiny_models.neox])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_filling_temperature_and_positions_are_right(make, temperature):
+def test_padding_temperature_and_positions_are_right(make, temperature):
     """GPT-2 has learned positions, and so shows if filling is counted; rotary ones forgive it."""
     policy = CausalPolicy(
         make(), tiny_models.tokenizer(), max_new_tokens=5, temperature=temperature
@@ -74,7 +74,7 @@ def test_filling_temperature_and_positions_are_right(make, temperature):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 10**6])
-def test_batches_change_nothing(policy, drawn, batch_tokens):
+def test_scores_do_not_depend_on_batches(policy, drawn, batch_tokens):
     prompts, actions = drawn
     other = CausalPolicy(
         policy.model, policy.tokenizer, max_new_tokens=9, batch_tokens=batch_tokens

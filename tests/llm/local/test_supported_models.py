@@ -70,7 +70,7 @@ def right(policy, model):
         ("Bert", {**SMALL, "pad_token_id": 1, "is_decoder": True}),
     ],
 )  # fmt: skip
-def test_windows_and_positions_of_many_kinds(name, options):
+def test_sliding_windows_and_positions_of_many_kinds(name, options):
     model = made(name, **options)
     right(asked(model), model)
 
@@ -95,7 +95,7 @@ def test_windows_and_positions_of_many_kinds(name, options):
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
-def test_models_that_cannot_be_asked_in_batches(name, options, message):
+def test_models_that_cannot_run_in_batches_are_refused(name, options, message):
     policy = asked(made(name, **options))
     for _ in range(2):  # a refusal is not forgotten
         with pytest.raises(TypeError, match=message):
@@ -132,7 +132,7 @@ class Around(torch.nn.Module):
         return self.inner(*arguments, **options)
 
 
-def test_what_is_no_causal_language_model():
+def test_what_is_not_a_causal_language_model_is_refused():
     with pytest.raises(TypeError, match=r"loaded \(Auto.*\), got 'gpt2'"):
         asked("gpt2")
     with pytest.raises(TypeError, match="with a head that predicts tokens, got LlamaModel"):
@@ -164,7 +164,7 @@ def longrope(original):
                    "n_head": 2}, None),
     ],
 )  # fmt: skip
-def test_the_length_of_the_context(name, options, length):
+def test_the_context_length_is_found_and_respected(name, options, length):
     policy = asked(made(name, **options))
     assert policy.context_length == length
     if length is None:
@@ -178,7 +178,7 @@ def test_the_length_of_the_context(name, options, length):
         policy.sample([too_long], rng())
 
 
-def test_the_length_is_found_in_a_nested_configuration():
+def test_the_context_length_is_found_in_a_nested_configuration():
     texts = {**SHARED, "head_dim": 8, "max_position_embeddings": 16, "sliding_window": 8}
     vision = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
               "num_attention_heads": 2, "image_size": 28, "patch_size": 14}  # fmt: skip
@@ -195,7 +195,7 @@ def test_the_length_is_found_in_a_nested_configuration():
         policy.sample(["a" * 12], rng())
 
 
-def test_models_of_another_kind():
+def test_encoder_decoders_and_prompt_tuning_are_refused():
     from peft import PromptTuningConfig, get_peft_model
     from transformers import T5Config, T5ForConditionalGeneration
 

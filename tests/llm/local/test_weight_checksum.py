@@ -22,11 +22,11 @@ def expected():
     return tiny_models.scored(PROMPTS)
 
 
-class TestAModelThatIsTunedUnderItsPolicy:
+class TestAModelThatIsTunedAfterItsPolicyWasMade:
     """The safe policy never turns into the optimized one."""
 
     @pytest.mark.parametrize("used", [False, True])
-    def test_wrapped(self, expected, used):
+    def test_wrapping_the_model_with_adapters_is_refused(self, expected, used):
         base = tiny_models.llama()
         safe = policy(base)
         if used:
@@ -40,7 +40,7 @@ class TestAModelThatIsTunedUnderItsPolicy:
         assert np.allclose(scores, expected[1], atol=1e-5)
 
     @pytest.mark.parametrize("used", [False, True])
-    def test_merged_for_good(self, expected, used):
+    def test_merging_adapters_into_the_weights_is_refused(self, expected, used):
         base = tiny_models.llama()
         safe = policy(base)
         if used:
@@ -51,20 +51,20 @@ class TestAModelThatIsTunedUnderItsPolicy:
             safe.sample(PROMPTS, np.random.default_rng(0))
         assert np.isfinite(policy(merged).log_prob(PROMPTS, expected[0])).all()
 
-    def test_unloaded_it_is_the_same_again(self, expected):
+    def test_after_unloading_adapters_the_policy_is_usable_again(self, expected):
         base = tiny_models.llama()
         safe = policy(base)
         assert tiny_models.trained(get_peft_model(base, lora())).unload() is base
         assert np.array_equal(safe.log_prob(PROMPTS, expected[0]), expected[1])
 
-    def test_an_adapter_that_is_gone(self):
+    def test_an_adapter_that_was_unloaded_is_refused(self):
         model = tiny_models.trained(get_peft_model(tiny_models.llama(), lora()))
         optimized = policy(model, "default")
         model.unload()
         with pytest.raises(ValueError, match="no weights of adapter 'default'"):
             optimized.sample(PROMPTS, np.random.default_rng(0))
 
-    def test_an_adapter_of_transformers_own(self):
+    def test_an_adapter_added_by_transformers_is_refused(self):
         model = tiny_models.llama()
         safe = policy(model)
         model.add_adapter(lora(), "tuned")
@@ -72,7 +72,7 @@ class TestAModelThatIsTunedUnderItsPolicy:
             with pytest.raises(ValueError, match="contains adapters"):
                 each()
 
-    def test_one_bit_of_one_weight(self, expected):
+    def test_a_change_of_one_bit_is_detected(self, expected):
         model = tiny_models.llama()
         safe = policy(model)
         with torch.no_grad():
@@ -81,7 +81,7 @@ class TestAModelThatIsTunedUnderItsPolicy:
         with pytest.raises(ValueError, match="weights changed"):
             safe.log_prob(PROMPTS, expected[0])
 
-    def test_what_changes_nothing_is_no_change(self, expected):
+    def test_reloading_moving_and_copying_are_not_changes(self, expected):
         model = tiny_models.llama()
         safe = policy(model)
         model.load_state_dict({name: each.clone() for name, each in model.state_dict().items()})
@@ -92,7 +92,7 @@ class TestAModelThatIsTunedUnderItsPolicy:
             assert np.array_equal(asked.log_prob(PROMPTS, expected[0]), expected[1])
 
     @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8])
-    def test_weights_of_any_width_and_place_are_read(self, kind):
+    def test_weights_of_any_dtype_and_offset_are_read(self, kind):
         from tether.llm.local.weight_checksum import _checksum
 
         whole = torch.arange(40).to(kind)
@@ -140,7 +140,7 @@ class TestTraining:
 
 
 @pytest.mark.parametrize("what", ["rows", "layers"])
-def test_another_order_is_another_model(expected, what):
+def test_weights_in_another_order_are_a_change(expected, what):
     model = tiny_models.llama()
     plain = policy(model)
     actions = plain.sample(PROMPTS, np.random.default_rng(0))

@@ -30,7 +30,7 @@ def test_a_divergence_is_not_negative():
     assert check_divergence("KL", np.array([0.0, 0.1, np.inf])).status == "warn"
 
 
-def test_a_few_draws_of_near_policies_never_fail():
+def test_few_draws_of_similar_policies_never_fail():
     """Also where all draws agree, because what makes up for it is rare."""
     rng = np.random.default_rng(1)
     for count in (3, 8, 48):
@@ -46,7 +46,7 @@ def test_policies_that_cannot_do_what_the_other_does():
     assert check_absolute_continuity(some, all_of_them).status == "fail"
 
 
-def test_policies_that_score_check_different():
+def test_policies_with_the_same_scores_are_a_warning():
     zero, one = np.zeros(6), 0.02 * np.eye(6)[3]
     assert check_different(zero, 0.0).status == "warn"
     assert "one model object in both" in check_different(zero, 0.0).advice

@@ -37,7 +37,7 @@ def test_repeats_within_a_call_and_from_call_to_call():
     assert check_distinct_draws(actions.reshape(-1, 1), likely, 16, 8).status == "fail"
 
 
-def test_a_sampler_that_is_cut_is_found_from_the_scores_of_its_draws_alone():
+def test_a_truncated_sampler_is_found_from_the_scores_of_its_draws_alone():
     """As on a server, where the scores of all other tokens are not to be had."""
     for kind, expected in ((CausalPolicy, "pass"), (Cut, "fail"), (Hot, "fail")):
         policy = pair(kind, 0.3)[0]
@@ -47,7 +47,7 @@ def test_a_sampler_that_is_cut_is_found_from_the_scores_of_its_draws_alone():
         assert "768 draws, scores of drawn tokens known" in check.measured
 
 
-def test_a_server_that_does_not_listen_is_found():
+def test_a_server_that_ignores_sampling_settings_is_found():
     class Stubborn(Loopback):
         def kept(self, raw, setting):
             return super().kept(raw, {**setting, "top_k": 5})
@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_is_a_warning():
     assert check_round_trip(unnamed, np.array([[3, 0, -1, -1, -1]])).status == "warn"
 
 
-def test_text_that_becomes_other_tokens_is_told():
+def test_text_that_becomes_other_tokens_is_a_warning():
     words = tiny_models.tokenizer(lossy=True)
     policy = CausalPolicy(tiny_models.llama(), words, max_new_tokens=2)
     kept = words.convert_tokens_to_ids(["a", "b", "<bos>"])
@@ -75,7 +75,7 @@ def test_text_that_becomes_other_tokens_is_told():
     assert (check.status, check.value) == ("warn", 0.5)
 
 
-def test_completions_that_never_end_are_told():
+def test_completions_that_never_end_are_a_warning():
     policy = pair()[0]
     asked, actions = PROMPTS[:2], np.array([[3, 4, 5, 6, 7], [8, 4, 5, 6, 7]])
     check = check_ends(policy, asked, actions, policy.log_prob(asked, actions))

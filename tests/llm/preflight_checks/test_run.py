@@ -86,7 +86,7 @@ def test_divergences_are_those_of_the_policies():
     assert values["KL(safe ‖ optimized)"] == pytest.approx(exact[1], abs=0.2)
 
 
-def test_it_prints_saves_and_loads(found, tmp_path):
+def test_the_result_prints_saves_and_loads(found, tmp_path):
     text = str(found)
     for word in ("pass", "safe: sampling settings", "KL(optimized ‖ safe)", "draws per action"):
         assert word in text
@@ -107,7 +107,7 @@ def test_it_prints_saves_and_loads(found, tmp_path):
         (Endless, 0.15, "safe: sampler against scorer"),
     ],
 )
-def test_what_is_wrong_is_found(kind, scale, name):
+def test_faulty_policies_fail_a_check(kind, scale, name):
     result = preflight(*pair(kind, scale), PROMPTS, np.random.default_rng(0), draws=24)
     assert status(result, name) == "fail", str(result)
     assert not result.passed
@@ -122,12 +122,12 @@ def test_scores_that_are_too_high_show_in_what_the_other_policy_draws():
         assert status(result, f"mean ratio under the {name} policy") == "fail", str(result)
 
 
-def test_an_end_that_adds_nothing_is_told():
+def test_an_end_token_without_score_is_a_warning():
     result = preflight(*pair(Endless), PROMPTS, np.random.default_rng(0), draws=24)
     assert status(result, "safe: end of sequence") == "warn"
 
 
-def test_policies_that_end_elsewhere_are_a_row_of_the_table(tmp_path):
+def test_policies_with_other_end_tokens_fail_a_check(tmp_path):
     safe, optimized = pair()
     other = CausalPolicy(safe.model, safe.tokenizer, max_new_tokens=5, eos_token_id=[0, 5])
     for one, two in ((other, optimized), (safe, optimized.shortened(4))):
@@ -149,7 +149,7 @@ def test_any_number_of_draws(calls):
     assert f"of {3 * calls} completions" in str(result)
 
 
-def test_two_names_for_one_policy_are_told():
+def test_two_names_of_one_policy_are_a_warning():
     safe, _ = pair()
     result = preflight(safe, safe, PROMPTS, np.random.default_rng(0), draws=6)
     assert status(result, "different policies") == "warn"

@@ -27,18 +27,18 @@ def models():
     return {"base": tiny_models.llama(scale=0.3)}
 
 
-def test_the_key_is_sent_and_never_told(models, caplog, capsys):
+def test_the_key_is_sent_and_never_shown(models, caplog, capsys):
     with Loopback(models, key=KEY) as running, caplog.at_level(logging.DEBUG):
         policy = remote_policy(running, api_key=KEY)
         policy.sample(PROMPTS, np.random.default_rng(0))
         assert running.headers[0]["Authorization"] == f"Bearer {KEY}"
         running.key = "another"  # the server repeats what it was sent in its refusal
-        with pytest.raises(ServerError, match="status 401") as told:
+        with pytest.raises(ServerError, match="status 401") as raised:
             policy.sample(PROMPTS, np.random.default_rng(0))
     printed = capsys.readouterr()
-    everything = [str(told.value), repr(policy), repr(policy.client), caplog.text, *printed]
+    everything = [str(raised.value), repr(policy), repr(policy.client), caplog.text, *printed]
     assert not any(KEY in text for text in everything)
-    assert "(key)" in str(told.value)
+    assert "(key)" in str(raised.value)
 
 
 def test_a_key_from_a_file_is_stripped(models, tmp_path):
@@ -55,21 +55,21 @@ def test_a_key_from_a_file_is_stripped(models, tmp_path):
 @pytest.mark.parametrize(
     "key", ["sk-secret 123", "sk-secret\n123", "sk-sécret", "sk-secret\x00", b"sk"]
 )
-def test_a_key_that_no_header_carries(key):
-    with pytest.raises((ValueError, TypeError), match="api_key must be") as told:
+def test_a_key_that_no_header_can_carry_is_refused(key):
+    with pytest.raises((ValueError, TypeError), match="api_key must be") as raised:
         OpenAIPolicy("http://localhost:1/v1", "base", eos_token_id=0, api_key=key)
-    assert "sk" not in str(told.value)
-    assert told.value.__cause__ is told.value.__context__ is None
+    assert "sk" not in str(raised.value)
+    assert raised.value.__cause__ is raised.value.__context__ is None
 
 
 @pytest.mark.parametrize("room", range(470, 501, 5))
-def test_no_part_of_a_key_is_left_at_a_cut(models, room):
+def test_a_truncated_message_shows_no_part_of_the_key(models, room):
     with Loopback(models) as running:
         running.answer = lambda body: (400, {"error": {"message": "x" * room + KEY + "y" * 99}})
-        with pytest.raises(ValueError, match="status 400: x") as told:
+        with pytest.raises(ValueError, match="status 400: x") as raised:
             remote_policy(running, api_key=KEY).sample([[4]], np.random.default_rng(0))
-    assert "sk-" not in str(told.value)
-    assert len(str(told.value)) < 600
+    assert "sk-" not in str(raised.value)
+    assert len(str(raised.value)) < 600
 
 
 def test_a_key_is_hidden_however_it_is_written():

@@ -45,7 +45,7 @@ AGAIN = ["drop", "half", "garbled", "zipped", 408, 425, 429, 500, 502, 503, 504,
 
 
 @pytest.mark.parametrize("fault", AGAIN)
-def test_a_request_that_fails_is_sent_again_the_same(server, fault):
+def test_a_failed_request_is_sent_again_unchanged(server, fault):
     expected = remote_policy(server).sample(PROMPTS, np.random.default_rng(0))
     server.requests.clear()
     server.faults = [fault, fault]
@@ -60,7 +60,7 @@ def test_a_request_that_fails_is_sent_again_the_same(server, fault):
     [(status, ValueError) for status in (400, 413, 422)]
     + [(status, ServerError) for status in (401, 403, 404, 409, 501, 505)],
 )
-def test_a_refusal_is_not_asked_for_twice(server, status, error):
+def test_a_refused_request_is_not_sent_again(server, status, error):
     server.faults = [status]
     with pytest.raises(error, match=f"refused the request with status {status}: overloaded"):
         remote_policy(server).sample([[4]], np.random.default_rng(0))
@@ -108,7 +108,7 @@ def test_no_wait_is_longer_than_the_limit(waits):
     assert waits("drop", first=limit + 1) == [limit]
 
 
-def test_what_retry_after_says():
+def test_parsing_of_retry_after_headers():
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     for header, seconds in {
         "0": 0.0,
@@ -172,7 +172,7 @@ def test_a_server_that_dies_in_the_middle_is_an_error(server):
         policy.log_prob(PROMPTS, drawn)
 
 
-def test_a_server_that_is_gone(models):
+def test_an_unavailable_server_is_an_error(models):
     with Loopback(models) as running:
         policy = remote_policy(running)
     with pytest.raises(ServerError, match="ConnectError"):
@@ -187,7 +187,7 @@ def test_a_server_that_does_not_answer_in_time_is_an_error(server):
     answer.set()
 
 
-def test_what_an_address_may_hide_is_not_shown():
+def test_secrets_in_an_address_are_refused_and_not_shown():
     for address in (
         "http://localhost/v1?api_key=secret",
         "http://localhost/v1#secret",
@@ -198,9 +198,9 @@ def test_what_an_address_may_hide_is_not_shown():
         "http://localhost/secret\n",
         None,
     ):
-        with pytest.raises((ValueError, TypeError), match="base_url must") as told:
+        with pytest.raises((ValueError, TypeError), match="base_url must") as raised:
             OpenAIPolicy(address, "base", eos_token_id=0)
-        assert "secret" not in str(told.value)
-        assert told.value.__suppress_context__ or told.value.__context__ is None
+        assert "secret" not in str(raised.value)
+        assert raised.value.__suppress_context__ or raised.value.__context__ is None
     slashed = OpenAIPolicy("http://localhost/v1/", "base", eos_token_id=0)
     assert "'http://localhost/v1'" in repr(slashed)

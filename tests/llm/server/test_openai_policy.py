@@ -98,8 +98,8 @@ def test_bad_arguments():
         ({"concurrency": 0}, "concurrency must be"),
         ({"timeout": 0}, "timeout must be"),
     ):
-        with pytest.raises(ValueError, match=message) as told:
+        with pytest.raises(ValueError, match=message) as raised:
             OpenAIPolicy(**{**good, **change})
-        assert "secret" not in str(told.value)
+        assert "secret" not in str(raised.value)
     with pytest.raises(ValueError, match="is a text but tokenizer is None"):
         OpenAIPolicy(**good).sample(["hello"], np.random.default_rng(0))

@@ -73,7 +73,7 @@ SCORE_FAULTS = {
 
 
 @pytest.mark.parametrize("message", SCORE_FAULTS)
-def test_a_wrong_score_is_never_a_number(server, message):
+def test_malformed_scores_are_errors(server, message):
     policy = remote_policy(server, batch_size=1, concurrency=1)
     actions = np.array([[3, 4, 0, -1, -1]])
     assert np.isfinite(policy.log_prob([[4, 5]], actions)).all()
@@ -82,7 +82,7 @@ def test_a_wrong_score_is_never_a_number(server, message):
         policy.log_prob([[4, 5]], actions)
 
 
-def test_choices_in_any_order_and_likelier_tokens_beside(server, models):
+def test_choices_in_any_order_and_with_additional_tokens(server, models):
     """Scores go by the index of a choice, and by the token that was asked in an entry."""
     policy, local = (
         remote_policy(server, batch_size=3),
@@ -114,7 +114,7 @@ def test_choices_in_any_order_and_likelier_tokens_beside(server, models):
         ({"token_logprobs": [-1.0, -9999.0, -1.0, -1.0, -1.0]}, -np.inf),
     ],
 )
-def test_what_is_stated_of_a_draw_is_all_or_nothing(server, logprobs, expected):
+def test_stated_log_probabilities_are_complete_or_nan(server, logprobs, expected):
     fault = change("logprobs", lambda each: logprobs)
 
     def five(answer):
@@ -153,7 +153,7 @@ SAMPLE_FAULTS = {
 
 
 @pytest.mark.parametrize("message", SAMPLE_FAULTS)
-def test_a_wrong_draw_is_never_an_action(server, message):
+def test_malformed_draws_are_errors(server, message):
     server.faults = [SAMPLE_FAULTS[message]]
     with pytest.raises(ValueError, match=message):
         remote_policy(server).sample([[4, 5]], np.random.default_rng(0))

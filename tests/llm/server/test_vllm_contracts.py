@@ -56,7 +56,7 @@ def test_scores():
     assert scores.tolist() == [float(each) for each in written["log_probs"]]
 
 
-def test_a_refusal_is_told_and_not_repeated():
+def test_a_refusal_is_reported_and_not_repeated():
     with Replay("refused") as server:
         policy = OpenAIPolicy(server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=3)
         with pytest.raises(ValueError, match=r"status 400: This model's maximum context length"):
