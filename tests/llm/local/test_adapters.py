@@ -18,7 +18,7 @@ PROMPTS = np.array(["cat", "what", "abc", "cat"])
 
 @pytest.fixture(scope="module")
 def expected():
-    return tiny_models.scored(PROMPTS)
+    return tiny_models.completions_and_scores(PROMPTS)
 
 
 class TestUnusableAdapters:

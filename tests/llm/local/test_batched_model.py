@@ -51,7 +51,7 @@ def test_no_rows_make_no_batch():
 
 
 def test_several_threads_may_use_one_model():
-    actions, _ = tiny_models.scored(PROMPTS)
+    actions, _ = tiny_models.completions_and_scores(PROMPTS)
     model = tiny_models.with_adapters(tiny_models.llama(), "tuned")
     policies = [tiny_models.policy(model), tiny_models.policy(model, "tuned")]
     right = [policy.log_prob(PROMPTS, actions) for policy in policies]

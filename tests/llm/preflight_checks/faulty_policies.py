@@ -11,8 +11,8 @@ from tether.llm import CausalPolicy
 PROMPTS = np.array(["cat", "What is it?", "abc"])
 
 
-class Cut(CausalPolicy):
-    """Draws from the best five tokens, and is scored as if from all."""
+class TopFive(CausalPolicy):
+    """Samples from the five likeliest tokens, and scores as if from all."""
 
     def sample_scored(self, contexts, rng):
         best = functools.cache(self.best)
@@ -31,38 +31,40 @@ class Cut(CausalPolicy):
         with torch.no_grad():
             logits = self.model(input_ids=torch.tensor([seen]), use_cache=False).logits[0, -1]
         best = logits.double().softmax(-1).sort(descending=True)
-        few = self.few(best.values)
-        return best.indices[:few].numpy(), (best.values[:few] / best.values[:few].sum()).numpy()
+        count = self.count(best.values)
+        return best.indices[:count].numpy(), (
+            best.values[:count] / best.values[:count].sum()
+        ).numpy()
 
-    def few(self, shares):
+    def count(self, shares):
         return 5
 
 
-class Nucleus(Cut):
-    """Draws from the likeliest tokens that hold 0.9 of the probability: top_p."""
+class Nucleus(TopFive):
+    """Samples from the likeliest tokens with probability 0.9 together: top_p."""
 
-    def few(self, shares):
+    def count(self, shares):
         return int((shares.cumsum(0) < 0.9).sum()) + 1
 
 
-class Reseeded(CausalPolicy):
-    """Begins with the same seed at every row."""
+class SeededPerPrompt(CausalPolicy):
+    """Uses the same seed for every row of a prompt."""
 
     def sample_scored(self, contexts, rng):
-        asked, place = np.unique(contexts, return_inverse=True)
-        actions, stated = super().sample_scored(asked, np.random.default_rng(0))
-        return actions[place], stated[place]
+        distinct, index = np.unique(contexts, return_inverse=True)
+        actions, stated = super().sample_scored(distinct, np.random.default_rng(0))
+        return actions[index], stated[index]
 
 
-class EachCall(CausalPolicy):
-    """Begins with the same seed at every call."""
+class SeededPerCall(CausalPolicy):
+    """Uses the same seed in every call."""
 
     def sample_scored(self, contexts, rng):
         return super().sample_scored(contexts, np.random.default_rng(0))
 
 
-class Endless(CausalPolicy):
-    """Leaves the end token out of the score."""
+class WithoutEndScore(CausalPolicy):
+    """Omits the end token from the score."""
 
     def log_prob(self, contexts, actions):
         scores = super().log_prob(contexts, actions)
@@ -75,8 +77,8 @@ class Endless(CausalPolicy):
         return scores
 
 
-class Warm(CausalPolicy):
-    """Scores at another temperature than it samples."""
+class SampledCooler(CausalPolicy):
+    """Samples at a lower temperature than it scores."""
 
     drawn_at = 0.5
 
@@ -90,22 +92,24 @@ class Warm(CausalPolicy):
         return other.sample_scored(contexts, rng)
 
 
-class Hot(Warm):
+class SampledHotter(SampledCooler):
+    """Samples at a higher temperature than it scores."""
+
     drawn_at = 1.6
 
 
-class Raised(CausalPolicy):
-    """Scores everything as likelier than it is."""
+class ScoredTooHigh(CausalPolicy):
+    """Scores everything one nat too high."""
 
     def log_prob(self, contexts, actions):
         return super().log_prob(contexts, actions) + 1.0
 
 
-def pair(kind=CausalPolicy, scale=0.15):
+def make_pair(kind=CausalPolicy, scale=0.15):
     words = tiny_models.tokenizer()
     model = tiny_models.llama(scale=scale)
     other = tiny_models.llama(scale=scale, seed=1)
-    with torch.no_grad():  # a little of another model, so that the two are near
-        for one, two in zip(other.parameters(), model.parameters(), strict=True):
-            one.copy_(two + 0.05 * one)
+    with torch.no_grad():  # mostly the first model, so that the two policies are similar
+        for theirs, ours in zip(other.parameters(), model.parameters(), strict=True):
+            theirs.copy_(ours + 0.05 * theirs)
     return kind(model, words, max_new_tokens=5), kind(other, words, max_new_tokens=5)

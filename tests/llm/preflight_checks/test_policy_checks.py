@@ -10,9 +10,9 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback
 from tests.llm.preflight_checks.faulty_policies import (
     PROMPTS,
-    Cut,
-    Hot,
-    pair,
+    SampledHotter,
+    TopFive,
+    make_pair,
 )
 from tether.llm import CausalPolicy, OpenAIPolicy
 from tether.llm.preflight_checks.policy_checks import (
@@ -39,8 +39,8 @@ def test_repeats_within_a_call_and_from_call_to_call():
 
 def test_a_truncated_sampler_is_found_from_the_scores_of_its_draws_alone():
     """As on a server, where the scores of all other tokens are not to be had."""
-    for kind, expected in ((CausalPolicy, "pass"), (Cut, "fail"), (Hot, "fail")):
-        policy = pair(kind, 0.3)[0]
+    for kind, expected in ((CausalPolicy, "pass"), (TopFive, "fail"), (SampledHotter, "fail")):
+        policy = make_pair(kind, 0.3)[0]
         policy.vocabulary_size = None
         check = draw_and_check_first_tokens(policy.shortened(1), PROMPTS, np.random.default_rng(0))
         assert check.status == expected, check
@@ -61,7 +61,7 @@ def test_a_server_that_ignores_sampling_settings_is_found():
 def test_what_cannot_be_measured_is_a_warning():
     check = check_sampler_against_scorer(np.full(3, np.nan), np.zeros(3))
     assert (check.status, np.isnan(check.value)) == ("warn", True)
-    safe, _ = pair()
+    safe, _ = make_pair()
     unnamed = CausalPolicy(safe.model, None, max_new_tokens=5)
     assert check_round_trip(unnamed, np.array([[3, 0, -1, -1, -1]])).status == "warn"
 
@@ -76,7 +76,7 @@ def test_text_that_becomes_other_tokens_is_a_warning():
 
 
 def test_completions_that_never_end_are_a_warning():
-    policy = pair()[0]
+    policy = make_pair()[0]
     asked, actions = PROMPTS[:2], np.array([[3, 4, 5, 6, 7], [8, 4, 5, 6, 7]])
     check = check_ends(policy, asked, actions, policy.log_prob(asked, actions))
     assert (check.status, check.value) == ("warn", 1.0)

@@ -10,15 +10,15 @@ import torch
 from tests.llm import tiny_models
 from tests.llm.preflight_checks.faulty_policies import (
     PROMPTS,
-    Cut,
-    EachCall,
-    Endless,
-    Hot,
     Nucleus,
-    Raised,
-    Reseeded,
-    Warm,
-    pair,
+    SampledCooler,
+    SampledHotter,
+    ScoredTooHigh,
+    SeededPerCall,
+    SeededPerPrompt,
+    TopFive,
+    WithoutEndScore,
+    make_pair,
 )
 from tether.llm import CausalPolicy, Preflight, PromptMixture, preflight
 
@@ -29,7 +29,7 @@ def status(found, name):
 
 @pytest.fixture(scope="module")
 def found():
-    safe, optimized = pair()
+    safe, optimized = make_pair()
     return preflight(safe, optimized, PROMPTS, np.random.default_rng(0), draws=48)
 
 
@@ -97,38 +97,38 @@ def test_the_result_prints_saves_and_loads(found, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "scale", "name"),
     [
-        (Cut, 0.02, "safe: sampling settings"),
-        (Warm, 0.15, "safe: sampler against scorer"),
-        (Warm, 0.4, "safe: sampling settings"),
-        (Hot, 0.4, "safe: sampling settings"),
+        (TopFive, 0.02, "safe: sampling settings"),
+        (SampledCooler, 0.15, "safe: sampler against scorer"),
+        (SampledCooler, 0.4, "safe: sampling settings"),
+        (SampledHotter, 0.4, "safe: sampling settings"),
         (Nucleus, 0.02, "safe: sampling settings"),
-        (Reseeded, 0.15, "safe: distinct seeds"),
-        (EachCall, 0.15, "safe: distinct seeds"),
-        (Endless, 0.15, "safe: sampler against scorer"),
+        (SeededPerPrompt, 0.15, "safe: distinct seeds"),
+        (SeededPerCall, 0.15, "safe: distinct seeds"),
+        (WithoutEndScore, 0.15, "safe: sampler against scorer"),
     ],
 )
 def test_faulty_policies_fail_a_check(kind, scale, name):
-    result = preflight(*pair(kind, scale), PROMPTS, np.random.default_rng(0), draws=24)
+    result = preflight(*make_pair(kind, scale), PROMPTS, np.random.default_rng(0), draws=24)
     assert status(result, name) == "fail", str(result)
     assert not result.passed
     assert "→" in str(result)
 
 
 def test_scores_that_are_too_high_show_in_what_the_other_policy_draws():
-    one, two = pair()
-    raised = [Raised(each.model, each.tokenizer, max_new_tokens=5) for each in (one, two)]
+    one, two = make_pair()
+    raised = [ScoredTooHigh(each.model, each.tokenizer, max_new_tokens=5) for each in (one, two)]
     for policies, name in (((one, raised[1]), "safe"), ((raised[0], two), "optimized")):
         result = preflight(*policies, PROMPTS, np.random.default_rng(0), draws=12)
         assert status(result, f"mean ratio under the {name} policy") == "fail", str(result)
 
 
 def test_an_end_token_without_score_is_a_warning():
-    result = preflight(*pair(Endless), PROMPTS, np.random.default_rng(0), draws=24)
+    result = preflight(*make_pair(WithoutEndScore), PROMPTS, np.random.default_rng(0), draws=24)
     assert status(result, "safe: end of sequence") == "warn"
 
 
 def test_policies_with_other_end_tokens_fail_a_check(tmp_path):
-    safe, optimized = pair()
+    safe, optimized = make_pair()
     other = CausalPolicy(safe.model, safe.tokenizer, max_new_tokens=5, eos_token_id=[0, 5])
     for one, two in ((other, optimized), (safe, optimized.shortened(4))):
         result = preflight(one, two, PROMPTS, np.random.default_rng(0), draws=6)
@@ -144,13 +144,13 @@ def test_policies_with_other_end_tokens_fail_a_check(tmp_path):
 
 @pytest.mark.parametrize("calls", [3, 4, 7])
 def test_any_number_of_draws(calls):
-    result = preflight(*pair(), PROMPTS, np.random.default_rng(0), draws=calls)
+    result = preflight(*make_pair(), PROMPTS, np.random.default_rng(0), draws=calls)
     assert result.passed, str(result)
     assert f"of {3 * calls} completions" in str(result)
 
 
 def test_two_names_of_one_policy_are_a_warning():
-    safe, _ = pair()
+    safe, _ = make_pair()
     result = preflight(safe, safe, PROMPTS, np.random.default_rng(0), draws=6)
     assert status(result, "different policies") == "warn"
     assert "one model object in both" in str(result)
@@ -158,7 +158,7 @@ def test_two_names_of_one_policy_are_a_warning():
 
 
 def test_a_policy_that_cannot_do_what_the_other_does():
-    safe, optimized = pair()
+    safe, optimized = make_pair()
     with torch.no_grad():
         safe.model.lm_head.weight[7] = 0
         safe.model.lm_head.bias = torch.nn.Parameter(torch.zeros(tiny_models.SIZE))
@@ -184,7 +184,7 @@ def test_rough_weights_have_a_noise_floor():
 
 
 def test_bad_arguments():
-    safe, optimized = pair()
+    safe, optimized = make_pair()
     with pytest.raises(TypeError, match="prompts must be texts"):
         preflight(safe, optimized, 4, np.random.default_rng(0))
     with pytest.raises(ValueError, match="draws must be an integer of at least 3, got 2"):
