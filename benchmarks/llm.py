@@ -1,9 +1,9 @@
-"""What language policies cost beyond their model: scoring against a bare forward pass.
+"""The overhead of language policies over their model: scoring against a bare forward pass.
 
 python -m benchmarks.llm
 
 The model is a small Llama with random weights, on one thread. Each figure is a ratio of processor
-seconds within one run, the best of several on either side, taken in turns.
+seconds within one run, each the best of several measurements that alternate.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
 from tether.llm import CausalPolicy
-from tether.llm.local.causal_policy import MOST_TOKENS
-from tether.llm.local.packing import packed
+from tether.llm.local.batched_model import pack_rows
+from tether.llm.local.causal_policy import DEFAULT_BATCH_TOKENS
 
-TIMES = 3
-WIDTH = 48
-VOCABULARY = 4096
+REPEATS = 3
+MAX_NEW_TOKENS = 48
+VOCABULARY_SIZE = 4096
 
 
 def model() -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=VOCABULARY_SIZE,
         hidden_size=256,
         intermediate_size=768,
         num_hidden_layers=4,
@@ -51,31 +51,31 @@ def model() -> Any:
 
 def rows(prompts: int, completions: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Prompts of 24 to 64 tokens, and completions of 8 to 48 that end."""
-    asked = np.full((prompts, 64), -1)
-    for row in asked:
+    distinct = np.full((prompts, 64), -1)
+    for row in distinct:
         size = rng.integers(24, 65)
-        row[:size] = rng.integers(1, VOCABULARY, size=size)
-    actions = np.full((prompts * completions, WIDTH), -1)
+        row[:size] = rng.integers(1, VOCABULARY_SIZE, size=size)
+    actions = np.full((prompts * completions, MAX_NEW_TOKENS), -1)
     for row in actions:
-        size = rng.integers(8, WIDTH + 1)
-        row[:size] = rng.integers(1, VOCABULARY, size=size)
+        size = rng.integers(8, MAX_NEW_TOKENS + 1)
+        row[:size] = rng.integers(1, VOCABULARY_SIZE, size=size)
         row[size - 1] = 0
-    return np.repeat(asked, completions, axis=0), actions
+    return np.repeat(distinct, completions, axis=0), actions
 
 
 def bare(base: Any, prompts: Any, actions: Any, batch_tokens: int) -> Callable[[], None]:
-    """A forward pass over the same tokens, in batches of like length, and nothing else."""
+    """A forward pass over the same tokens, in batches of similar length, and nothing else."""
     texts = [
         [*prompt[prompt >= 0], *action[action >= 0]]
         for prompt, action in zip(prompts, actions, strict=True)
     ]
     size = np.array([len(text) for text in texts])
     batches = []
-    for some in packed(np.zeros_like(size), size, batch_tokens):
-        tokens = np.zeros((len(some), size[some].max()), dtype=np.int64)
-        for row, place in zip(tokens, some, strict=True):
-            row[: size[place]] = texts[place]
-        mask = np.arange(tokens.shape[1]) < size[some][:, None]
+    for batch in pack_rows(np.zeros_like(size), size, batch_tokens):
+        tokens = np.zeros((len(batch), size[batch].max()), dtype=np.int64)
+        for row, index in zip(tokens, batch, strict=True):
+            row[: size[index]] = texts[index]
+        mask = np.arange(tokens.shape[1]) < size[batch][:, None]
         batches.append((torch.as_tensor(tokens), torch.as_tensor(mask).long()))
 
     def run() -> None:
@@ -87,28 +87,28 @@ def bare(base: Any, prompts: Any, actions: Any, batch_tokens: int) -> Callable[[
 
 
 def in_turns(*tasks: Callable[[], Any]) -> list[float]:
-    """Processor seconds of each task, the best of several, one after the other in turns."""
+    """Processor seconds of each task, the best of several measurements that alternate."""
     best = [np.inf] * len(tasks)
-    for _ in range(TIMES):
-        for place, task in enumerate(tasks):
+    for _ in range(REPEATS):
+        for index, task in enumerate(tasks):
             begun = time.process_time()
             task()
-            best[place] = min(best[place], time.process_time() - begun)
+            best[index] = min(best[index], time.process_time() - begun)
     return best
 
 
 class Timed:
-    """A policy and the seconds that are spent inside of it."""
+    """A policy that adds up the processor seconds spent in it."""
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.spent = policy, 0.0
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> Any:
-        """A draw, timed."""
+        """Draw, and add up the time."""
         return self._timed(self.policy.sample, contexts, rng)
 
     def log_prob(self, contexts: Any, actions: Any) -> Any:
-        """A score, timed."""
+        """Score, and add up the time."""
         return self._timed(self.policy.log_prob, contexts, actions)
 
     def _timed(self, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -128,33 +128,35 @@ def main() -> None:
     torch.set_num_threads(1)
     rng, shared = np.random.default_rng(0), model()
     safe, optimized = (
-        CausalPolicy(shared, None, adapter=adapter, max_new_tokens=WIDTH)
+        CausalPolicy(shared, None, adapter=adapter, max_new_tokens=MAX_NEW_TOKENS)
         for adapter in (None, "default")
     )
     for name, prompts, completions in (("a prompt each", 32, 1), ("8 to a prompt", 4, 8)):
-        asked, actions = rows(prompts, completions, rng)
+        repeated, actions = rows(prompts, completions, rng)
         spent, plain = in_turns(
-            lambda asked=asked, actions=actions: safe.log_prob(asked, actions),
-            bare(shared, asked, actions, MOST_TOKENS),
+            lambda repeated=repeated, actions=actions: safe.log_prob(repeated, actions),
+            bare(shared, repeated, actions, DEFAULT_BATCH_TOKENS),
         )
         what = f"scoring 32 completions, {name}"
         row(what, plain / spent, "of a bare forward's speed", plain / spent >= 0.8, "at least 0.8")
         both, apart = in_turns(
-            lambda asked=asked, actions=actions: safe.log_prob_both(optimized, asked, actions),
-            lambda asked=asked, actions=actions: (
-                safe.log_prob(asked, actions),
-                optimized.log_prob(asked, actions),
+            lambda repeated=repeated, actions=actions: safe.log_prob_both(
+                optimized, repeated, actions
+            ),
+            lambda repeated=repeated, actions=actions: (
+                safe.log_prob(repeated, actions),
+                optimized.log_prob(repeated, actions),
             ),
         )
         row(f"both policies in one pass, {name}", both / apart, "of one after the other", None, "")
-    asked, _ = rows(16, 1, rng)
-    one, two = Timed(safe.shortened(12)), Timed(optimized.shortened(12))
+    prompts, _ = rows(16, 1, rng)
+    timed_safe, timed_optimized = Timed(safe.shortened(12)), Timed(optimized.shortened(12))
     begun = time.process_time()
-    _, info = tether.Tethered(one, two, 1.0).sample_with_info(asked, rng)
-    inside = one.spent + two.spent
-    beyond = (time.process_time() - begun - inside) / inside
+    _, info = tether.Tethered(timed_safe, timed_optimized, 1.0).sample_with_info(prompts, rng)
+    inside = timed_safe.spent + timed_optimized.spent
+    overhead = (time.process_time() - begun - inside) / inside
     what = f"accept-reject, {info.draws} draws, beyond the policies"
-    row(what, beyond, "of the time in them", beyond < 0.05, "below 0.05")
+    row(what, overhead, "of the time in them", overhead < 0.05, "below 0.05")
 
 
 if __name__ == "__main__":

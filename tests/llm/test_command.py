@@ -11,8 +11,8 @@ import typer
 from tokenizers import processors
 from typer.testing import CliRunner
 
-from tests.llm import tiny
-from tests.llm.loopback import Loopback
+from tests.llm import tiny_models as tiny
+from tests.llm.loopback_server import Loopback
 from tether.cli.preflight import preflight
 
 app = typer.Typer()
@@ -67,7 +67,7 @@ def test_the_seed_is_that_of_all_draws(folders):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("deeper", "which has no place for 4 of its weights, such as base_model"),
+        ("deeper", "which has no layer for 4 of its weights, such as base_model"),
         ("shallower", "Found missing adapter keys"),
         ("wider", "size mismatch"),
     ],
@@ -98,7 +98,7 @@ def test_special_tokens_of_the_tokenizer(folders, tmp_path):
 @pytest.mark.parametrize("answered", [0, 9])
 def test_a_server_that_is_gone_is_one_line(folders, answered, monkeypatch):
     """From the first request on, or after the draws of the safe policy, while it scores."""
-    monkeypatch.setattr("tether.llm.server.retry_rules.LONGEST_WAIT", 0.0)
+    monkeypatch.setattr("tether.llm.server.http_client.MAX_RETRY_WAIT", 0.0)
     with Loopback({"base": tiny.llama(scale=0.3)}) as server:
         server.faults = [None] * answered + ["drop"] * 200
         done = run(
@@ -148,11 +148,11 @@ def test_models_on_a_server(folders, monkeypatch):
         (("--base-url", "http://127.0.0.1:1/v1"), "--tokenizer is needed"),
         (
             ("--tokenizer", "nowhere"),
-            "--tokenizer must be a folder, and there is none at 'nowhere'",
+            "--tokenizer must be a folder, but 'nowhere' does not exist",
         ),
         (
             ("--base-url", "http://127.0.0.1:1/v1", "--tokenizer", "nowhere"),
-            "--tokenizer must be a folder, and there is none at 'nowhere'",
+            "--tokenizer must be a folder, but 'nowhere' does not exist",
         ),
         (("--temperature", "0"), "temperature must be above 0"),
     ],

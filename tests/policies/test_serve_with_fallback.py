@@ -7,8 +7,8 @@ pytest.importorskip("httpx2", reason="needs tether[llm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 
 import tether
-from tests.llm import tiny
-from tests.llm.loopback import Loopback
+from tests.llm import tiny_models as tiny
+from tests.llm.loopback_server import Loopback
 from tether.llm import CausalPolicy, OpenAIPolicy
 from tether.policies import serve
 from tether.sampling.errors import DrawLimitError

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from tether.cli.terminal import NOTHING_PASSES, show, told
-from tether.llm.local import folders
+from tether.llm.local import model_folders
 from tether.llm.preflight_checks.run import preflight as run_preflight
 
 
@@ -55,10 +55,10 @@ def preflight(
     if eos:
         options["eos_token_id"] = eos
     if tokenizer is not None:
-        folders.checked("--tokenizer", tokenizer)
+        model_folders.check_folder("--tokenizer", tokenizer)
     try:
         if base_url is None:
-            policies = folders.policies(safe, optimized, tokenizer, gguf_file, options)
+            policies = model_folders.load_policies(safe, optimized, tokenizer, gguf_file, options)
         else:
             policies = _served(base_url, safe, optimized, tokenizer, key_variable, options)
         found = run_preflight(*policies, asked, np.random.default_rng(seed), draws=draws)

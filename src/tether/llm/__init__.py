@@ -1,6 +1,7 @@
-"""Language models under a tether: completions as actions, their log-probabilities exact.
+"""Language models as policies: actions are completions, with exact log-probabilities.
 
-Needs the extra `tether[llm]`; each name asks for its own part of it only when it is first used.
+Needs the extra `tether[llm]`. Each name is imported when it is first used, so that
+`import tether.llm` loads neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = [
     "preflight",
 ]
 
-_HOMES = {
+_MODULES = {
     "CausalPolicy": "tether.llm.local.causal_policy",
     "Check": "tether.llm.preflight_checks.result",
     "Cost": "tether.llm.preflight_checks.result",
@@ -40,9 +41,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tether.llm' has no attribute {name!r}")
     try:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
     except ImportError as error:
-        raise ImportError(f"tether.llm.{name} needs pip install 'tether[llm]' ({error})") from error
+        raise ImportError(
+            f"tether.llm.{name} needs optional dependencies: pip install 'tether[llm]' ({error})"
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,46 +1,170 @@
-"""What every policy over completions says of them, whoever computes their probabilities."""
+"""The common base of policies whose actions are completions, local or on a server."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import ClassVar, Self
 
+import numpy as np
+
+from tether._core.types import Actions, Booleans, Contexts, Floats
 from tether.llm import completions
-from tether.llm.completions import Tokens, whole
+from tether.llm.completions import Tokenizer, Tokens, check_integer
+from tether.llm.prompts import Prompt, token_prompts
 
 
-class Completing:
+class CompletionPolicy(ABC):
     """A policy whose actions are completions of at most `max_new_tokens` tokens."""
 
-    tokenizer: Any
+    tokenizer: Tokenizer | None
     max_new_tokens: int
-    ends: Tokens
-    vocabulary: int | None = None
-    """How many tokens there are, where that is known."""
+    end_token_ids: Tokens
+    add_special_tokens: bool
+    context_length: int | None
+    vocabulary_size: int | None = None
+    _tokens_beyond_completion: ClassVar[int] = 0  # what must fit the context as well
 
-    def texts(self, actions: Any) -> list[str]:
-        """Completions as people read them; what is scored are their tokens."""
-        return completions.texts(self._checked(actions), self.tokenizer, self.ends)
+    @abstractmethod
+    def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Draw one completion per prompt, with the log-probabilities stated by the sampler."""
 
-    def completions(self, answers: Sequence[str]) -> Tokens:
-        """Texts as completions that ended; refuses one that the tokenizer does not give back."""
-        return completions.from_texts(answers, self.tokenizer, self.max_new_tokens, self.ends)
+    @abstractmethod
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each completion: the sum of the log-probabilities of its tokens."""
 
-    def cut_off(self, actions: Any) -> Any:
-        """Which completions reached `max_new_tokens` without an end."""
-        return completions.cut_off(self._checked(actions), self.ends)
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> Tokens:
+        """Draw one completion per prompt.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        numpy.ndarray of int, shape (n, max_new_tokens)
+            One completion per prompt, padded with −1 after its end-of-sequence token.
+        """
+        return self.sample_scored(contexts, rng)[0]
+
+    def prompts(self, contexts: Contexts) -> list[Prompt]:
+        """Return the token ids that the model sees for each context.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+
+        Returns
+        -------
+        list of tuple of int
+            The token ids of each prompt, without padding.
+
+        Raises
+        ------
+        ValueError
+            If a text is not preserved by the tokenizer, or a prompt is empty or too long.
+        """
+        room = self.context_length
+        reserved = self.max_new_tokens + self._tokens_beyond_completion
+        return token_prompts(
+            contexts,
+            self.tokenizer,
+            add_special_tokens=self.add_special_tokens,
+            max_length=None if room is None else room - reserved,
+            vocabulary_size=self.vocabulary_size,
+        )
+
+    def texts(self, actions: Actions) -> list[str]:
+        """Decode completions to texts, for reading; what is scored are the token ids.
+
+        Parameters
+        ----------
+        actions : array_like of int, shape (n, max_new_tokens)
+            Completions.
+
+        Returns
+        -------
+        list of str
+            The text of each completion, without its end-of-sequence token.
+        """
+        return completions.decode_completions(
+            self._check_actions(actions), self.tokenizer, self.end_token_ids
+        )
+
+    def completions(self, texts: Sequence[str]) -> Tokens:
+        """Encode texts as completions that ended.
+
+        Assumes that the texts were generated as these very tokens: the same text in other tokens
+        is a different action.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            One text per completion, without an end-of-sequence token.
+
+        Returns
+        -------
+        numpy.ndarray of int, shape (n, max_new_tokens)
+            The completions, each with the first of `end_token_ids` as its end.
+
+        Raises
+        ------
+        ValueError
+            If a text is too long, contains an end-of-sequence token or is not preserved by the
+            tokenizer.
+        """
+        return completions.encode_completions(
+            texts, self.tokenizer, self.max_new_tokens, self.end_token_ids
+        )
+
+    def cut_off(self, actions: Actions) -> Booleans:
+        """Tell which completions reached `max_new_tokens` without an end-of-sequence token.
+
+        Parameters
+        ----------
+        actions : array_like of int, shape (n, max_new_tokens)
+            Completions.
+
+        Returns
+        -------
+        numpy.ndarray of bool, shape (n,)
+            True for each completion that was cut off.
+        """
+        return completions.are_cut_off(self._check_actions(actions), self.end_token_ids)
 
     def shortened(self, max_new_tokens: int) -> Self:
-        """The same policy, cut off sooner."""
-        other = copy(self)
-        other.max_new_tokens = whole("max_new_tokens", max_new_tokens)
-        if other.max_new_tokens > self.max_new_tokens:
+        """Return the same policy with a smaller limit on the number of tokens.
+
+        Parameters
+        ----------
+        max_new_tokens : int
+            The new limit, at most the present one.
+
+        Returns
+        -------
+        CompletionPolicy
+            A copy that shares the model, with the new limit.
+
+        Raises
+        ------
+        ValueError
+            If the new limit is larger than the present one.
+        """
+        shorter = copy(self)
+        shorter.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
+        if shorter.max_new_tokens > self.max_new_tokens:
             raise ValueError(
                 f"max_new_tokens must be at most {self.max_new_tokens} to shorten this policy, "
                 f"got {max_new_tokens}"
             )
-        return other
+        return shorter
 
-    def _checked(self, actions: Any) -> Tokens:
-        return completions.checked(actions, self.max_new_tokens, self.ends, self.vocabulary)
+    def _check_actions(self, actions: Actions) -> Tokens:
+        return completions.check_completions(
+            actions, self.max_new_tokens, self.end_token_ids, self.vocabulary_size
+        )

@@ -1,1 +1,1 @@
-"""Language models in this process: transformers models with PEFT adapters as policies."""
+"""Policies from causal language models of `transformers` that run in this process."""

@@ -1,117 +1,188 @@
-"""Adapters: which of them a model has, and whether it can speak with the one that is asked for.
+"""Adapters of a model: which it has, whether one can be used, and switching to it for a while.
 
-PEFT puts its layers into the model itself, and only a `PeftModel` switches them on and off. What
-is asked of them here are facts that PEFT keeps in the layers; the library itself is not imported.
+PEFT puts its layers into the model itself, and only a `PeftModel` switches them on and off. All
+facts used here are attributes that PEFT keeps in the layers; the library itself is not imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-TAKE_APART = ("pissa", "corda", "olora", "loftq", "lora_ga")
-"""Starting values that are taken out of the model's weights: without the adapter they are gone."""
+INITIALIZED_FROM_BASE_WEIGHTS = ("pissa", "corda", "olora", "loftq", "lora_ga")
+"""Initializations that subtract the adapter from the base weights, so disabling it changes them."""
 
 
 def unwrapped(model: Any) -> Any:
-    """The model itself, where `torch.compile` stands around it."""
+    """The model inside the wrapper of `torch.compile`, if there is one."""
     while (inner := model._modules.get("_orig_mod")) is not None:
         model = inner
     return model
 
 
 def is_peft(model: Any) -> bool:
-    """Whether a model switches its adapters, without asking for the library that makes them."""
+    """Whether a model is a `PeftModel`, decided without importing PEFT."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
 
 def base_model(model: Any) -> Any:
-    """The model of `transformers` inside of whatever stands around it."""
+    """The model of `transformers` inside all wrappers."""
     model = unwrapped(model)
     return unwrapped(model.get_base_model()) if is_peft(model) else model
 
 
-def chosen(model: Any, adapter: str | None) -> str | None:
-    """An adapter that the model has, or None where the model without adapters can be had."""
-    ready(model, [None])
+def check_adapter(model: Any, adapter: str | None) -> str | None:
+    """The name of an adapter that the model has, or None where the plain base model is usable."""
+    check_usable(model, [None])
     if not is_peft(model):
         if adapter is not None:
             raise ValueError(
-                f"adapter is {adapter!r}, but the model has no adapters: wrap it (PEFT)"
+                f"adapter is {adapter!r}, but the model has no adapters: pass a PeftModel"
             )
         return None
     if adapter is not None and adapter not in model.peft_config:
         raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
-    for name, each in model.peft_config.items():
-        if getattr(each, "is_prompt_learning", False):
-            raise TypeError("adapters that put tokens before the prompt are not scored; use LoRA")
-        if name == adapter and getattr(each, "alora_invocation_tokens", None):
-            raise TypeError(f"{name!r} looks for tokens to begin at (aLoRA), which a cache hides")
+    for name, config in model.peft_config.items():
+        if getattr(config, "is_prompt_learning", False):
+            raise TypeError("adapters that prepend virtual tokens are not supported; use LoRA")
+        if name == adapter and getattr(config, "alora_invocation_tokens", None):
+            raise TypeError(
+                f"adapter {name!r} is activated by tokens (aLoRA), which is not supported: they "
+                f"would be hidden in the key-value cache"
+            )
         if adapter is None:
-            _leaves_the_model_alone(name, each)
+            _check_base_unchanged(name, config)
     return adapter
 
 
-def mixes(model: Any) -> bool:
-    """Whether PEFT takes rows of several adapters in one batch: plain LoRA."""
+def can_mix_adapters(model: Any) -> bool:
+    """Whether PEFT accepts rows of several adapters in one batch: plain LoRA only."""
     return all(
-        getattr(each.peft_type, "value", each.peft_type) == "LORA"
-        and not getattr(each, "use_dora", False)
-        and not getattr(each, "modules_to_save", None)
-        and not getattr(each, "target_parameters", None)
-        and not getattr(each, "trainable_token_indices", None)
-        for each in model.peft_config.values()
+        getattr(config.peft_type, "value", config.peft_type) == "LORA"
+        and not getattr(config, "use_dora", False)
+        and not getattr(config, "modules_to_save", None)
+        and not getattr(config, "target_parameters", None)
+        and not getattr(config, "trainable_token_indices", None)
+        for config in model.peft_config.values()
     )
 
 
-def layers(model: Any) -> list[Any]:
-    """The parts that PEFT has put in: they all say which of their layers are adapters."""
-    return [part for part in model.modules() if hasattr(type(part), "adapter_layer_names")]
+def adapter_layers(model: Any) -> list[Any]:
+    """The layers that PEFT has put into the model."""
+    return [module for module in model.modules() if hasattr(type(module), "adapter_layer_names")]
 
 
-def owners(model: Any) -> dict[int, str]:
-    """The adapter of each parameter that belongs to one, by the parameter's id."""
-    found = {}
-    for layer in layers(model):
+def parameter_adapters(model: Any) -> dict[int, str]:
+    """The adapter that each adapter parameter belongs to, by the parameter's `id`."""
+    adapters = {}
+    for layer in adapter_layers(model):
         for attribute in layer.adapter_layer_names:
-            held: Any = getattr(layer, attribute, None)
-            for name, part in held.items() if hasattr(held, "items") else ():
-                for each in part.parameters() if hasattr(part, "parameters") else (part,):
-                    found[id(each)] = name
-    return found
+            by_adapter: Any = getattr(layer, attribute, None)
+            for name, part in by_adapter.items() if hasattr(by_adapter, "items") else ():
+                for parameter in part.parameters() if hasattr(part, "parameters") else (part,):
+                    adapters[id(parameter)] = name
+    return adapters
 
 
-def ready(model: Any, adapters: Sequence[str | None]) -> None:
-    """Refuse a model whose layers would not speak with these adapters, whatever is switched."""
-    found = layers(model)
-    if found and not is_peft(model):
+def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
+    """Refuse a model whose layers would not use these adapters, whatever is switched."""
+    layers = adapter_layers(model)
+    if layers and not is_peft(model):
         raise ValueError(
-            f"the model ({type(model).__name__}) has adapters inside ({len(found)} layers) that "
+            f"the model ({type(model).__name__}) contains adapters ({len(layers)} layers) that "
             f"only a PeftModel switches on and off: pass what get_peft_model returned to both "
             f"policies, with adapter=None to the safe one"
         )
-    merged = sorted({name for layer in found for name in getattr(layer, "merged_adapters", ())})
+    merged = sorted({name for layer in layers for name in getattr(layer, "merged_adapters", ())})
     if merged:
         raise ValueError(
-            f"the adapters {merged} are merged into the model's weights, so no adapter can be had "
-            f"on its own: call unmerge_adapter first"
+            f"the adapters {merged} are merged into the model's weights, so no adapter can be "
+            f"used on its own: call unmerge_adapter first"
         )
-    if any(adapters) and any(layer.disable_adapters for layer in found):
+    if any(adapters) and any(layer.disable_adapters for layer in layers):
         raise ValueError(
             f"the model's adapters are disabled, and adapter is "
-            f"{next(each for each in adapters if each)!r}: call enable_adapter_layers first"
+            f"{next(name for name in adapters if name)!r}: call enable_adapter_layers first"
         )
 
 
-def _leaves_the_model_alone(name: str, config: Any) -> None:
-    bias, start = getattr(config, "bias", "none"), getattr(config, "init_lora_weights", True)
+@contextmanager
+def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
+    """Put the model in evaluation mode with this adapter or none; afterwards restore its state.
+
+    With several adapters nothing is switched: each row of a batch names its own. Also removes what
+    must not affect scores: hooks that PEFT leaves on the model where a shared pass fails, and the
+    low-precision forward that accelerate leaves on a model that it trained.
+    """
+    modules = list(model.modules())
+    hooks = [(registry, dict(registry)) for module in modules for registry in _hooks(module)]
+    accelerated = [(module, vars(module)["forward"]) for module in modules if _accelerated(module)]
+    training = [(module, module.training) for module in modules]
+    trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    switches = [
+        (layer, name, getattr(layer, name))
+        for layer in adapter_layers(model)
+        for name in ("_active_adapter", "_disable_adapters")
+    ]
+    switches += [
+        (wrapper, "active_adapter", wrapper.active_adapter)
+        for wrapper in ([model, model.base_model] if is_peft(model) else [])
+        if "active_adapter" in vars(wrapper)
+    ]
+    model.eval()
+    for module, _ in accelerated:
+        module.forward = module._original_forward
+    try:
+        with _using(model, adapters):
+            yield
+    finally:
+        for registry, before in hooks:
+            registry.clear()
+            registry.update(before)
+        for module, forward in accelerated:
+            module.forward = forward
+        for owner, name, value in switches:
+            setattr(owner, name, value)
+        for module, mode in training:
+            module.training = mode
+        for parameter, requires_grad in trainable:
+            parameter.requires_grad_(requires_grad)
+
+
+def _check_base_unchanged(name: str, config: Any) -> None:
+    bias = getattr(config, "bias", "none")
+    initialization = getattr(config, "init_lora_weights", True)
     if bias != "none":
         raise ValueError(
             f"adapter=None is not the model before tuning: {name!r} trains biases of the model "
             f"itself (bias={bias!r}). Tune with bias='none', or pass an untouched model"
         )
-    if isinstance(start, str) and start.startswith(TAKE_APART):
+    if isinstance(initialization, str) and initialization.startswith(INITIALIZED_FROM_BASE_WEIGHTS):
         raise ValueError(
             f"adapter=None is not the model before tuning: {name!r} starts from a part of the "
-            f"model's weights (init_lora_weights={start!r}). Pass an untouched model"
+            f"model's weights (init_lora_weights={initialization!r}). Pass an untouched model"
         )
+
+
+def _hooks(module: Any) -> list[Any]:
+    """The registries of functions that are called around a module's forward."""
+    names = ("_forward_pre_hooks", "_forward_hooks")
+    return [getattr(module, name + end) for name in names for end in ("", "_with_kwargs")]
+
+
+def _accelerated(module: Any) -> bool:
+    """Whether accelerate has replaced the module's forward by its own."""
+    return "_original_forward" in vars(module) and "forward" in vars(module)
+
+
+def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager[Any]:
+    if len(adapters) > 1 or not is_peft(model):
+        return nullcontext()
+    adapter = adapters[0]
+    if adapter is None:
+        disabled: AbstractContextManager[Any] = model.disable_adapter()
+        return disabled
+    if any(layer._active_adapter not in (adapter, [adapter]) for layer in adapter_layers(model)):
+        model.set_adapter(adapter)
+    return nullcontext()

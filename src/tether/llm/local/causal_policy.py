@@ -9,87 +9,197 @@ import numpy as np
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
-from tether._core.types import Floats
-from tether.llm import completions
-from tether.llm.completion_policy import Completing
-from tether.llm.completions import Tokens, whole
-from tether.llm.local import supported_models
-from tether.llm.local.adapters import base_model, chosen, mixes, unwrapped
-from tether.llm.local.context_length import context_length
-from tether.llm.local.runner import Runner
-from tether.llm.local.sampler import sample
-from tether.llm.local.scorer import score
-from tether.llm.local.weight_checksum import Weights, weights_of
-from tether.llm.prompts import Prompt, token_prompts
+from tether._core.types import Actions, Contexts, Floats
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import (
+    Tokenizer,
+    Tokens,
+    as_end_token_ids,
+    check_integer,
+    completion_lengths,
+)
+from tether.llm.local.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
+from tether.llm.local.batched_model import BatchedModel
+from tether.llm.local.sampler import sample_completions
+from tether.llm.local.scorer import score_completions
+from tether.llm.local.supported_models import check_causal_model, find_context_length
+from tether.llm.local.weight_checksum import WeightChecksum, record_checksum
+from tether.policies.policy import Policy
 
-MOST_TOKENS = 4096
-"""Tokens that go through the model at once, unless said otherwise."""
+DEFAULT_BATCH_TOKENS = 4096
+"""Tokens that pass through the model at once, by default."""
 
 
-class CausalPolicy(Completing):
-    """A language model that answers prompts; its actions are completions, arrays of token ids.
+class CausalPolicy(CompletionPolicy):
+    """A causal language model of `transformers` as a policy over completions of prompts.
 
-    Contexts are texts, or rows of token ids filled with −1. An action is a row of `max_new_tokens`
-    ids: what was generated, its end-of-sequence token included, and then −1. A completion that was
-    cut off has no end and is as likely as its tokens: all probabilities sum to one.
+    Contexts are texts, or rows of token ids padded with −1. An action is a row of `max_new_tokens`
+    token ids: the generated tokens, including the end-of-sequence token, followed by −1. A
+    completion that was cut off has no end-of-sequence token and the probability of its tokens, so
+    the probabilities of all completions sum to one.
 
-    Draws and scores are of one distribution: softmax at `temperature`, in single precision, over
-    the whole vocabulary. Nothing of the model's `generation_config` but its end tokens is used: no
-    top_k, no top_p, no penalty. `adapter` names a PEFT adapter of the model; None is the model
-    without any, so one set of weights makes a safe and an optimized policy. A policy is its
-    weights: one whose weights changed since it was made is refused, as is a model whose scores
-    would depend on its batches.
+    Draws and scores are of one distribution: the softmax at `temperature` over the full vocabulary,
+    in single precision. Of the model's `generation_config` only the end-of-sequence tokens are
+    used: no top_k, no top_p, no penalties.
+
+    A policy is its weights: it is refused if they changed since it was made, as is a model whose
+    scores would depend on how rows are batched.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A loaded causal language model of `transformers`, a `PeftModel` around one, or either of
+        them compiled.
+    tokenizer : Tokenizer or None
+        The tokenizer of the model; None if prompts are token ids and texts are not needed.
+    adapter : str or None, optional
+        The name of a PEFT adapter of the model. None is the model without any adapter, so that one
+        set of weights serves as safe and as optimized policy.
+    temperature : float, optional
+        The softmax temperature, positive and finite.
+    max_new_tokens : int, optional
+        The largest number of tokens of a completion.
+    eos_token_id : int or sequence of int or None, optional
+        The end-of-sequence tokens; None takes those of the model's `generation_config`, of its
+        configuration or of the tokenizer, in this order.
+    add_special_tokens : bool, optional
+        Whether the tokenizer adds its special tokens to prompts that are texts.
+    batch_tokens : int, optional
+        How many tokens pass through the model at once, including padding.
+
+    Raises
+    ------
+    TypeError
+        If the model is not a supported causal language model.
+    ValueError
+        If the adapter does not exist or cannot be used, or a setting is out of range.
+
+    Examples
+    --------
+    >>> safe = CausalPolicy(model, tokenizer, max_new_tokens=48)  # doctest: +SKIP
+    >>> optimized = CausalPolicy(  # doctest: +SKIP
+    ...     model, tokenizer, adapter="tuned", max_new_tokens=48
+    ... )
+    >>> actions = safe.sample(["What is a tether?"], rng)  # doctest: +SKIP
+    >>> safe.texts(actions)  # doctest: +SKIP
     """
 
     def __init__(
         self,
         model: Any,
-        tokenizer: Any,
+        tokenizer: Tokenizer | None,
         *,
         adapter: str | None = None,
         temperature: float = 1.0,
         max_new_tokens: int = 64,
         eos_token_id: int | Sequence[int] | None = None,
         add_special_tokens: bool = False,
-        batch_tokens: int = MOST_TOKENS,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
-        self.max_new_tokens = whole("max_new_tokens", max_new_tokens)
+        self.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
         self.add_special_tokens = bool(add_special_tokens)
-        self.vocabulary: int = supported_models.causal(model)
-        self.adapter = chosen(unwrapped(model), adapter)
-        self.ends = _ends(model, tokenizer, eos_token_id, self.vocabulary)
-        self.context_length = context_length(base_model(model).config)
-        self._weights = weights_of(unwrapped(model), self.adapter)
-        self._runner = Runner(model, self.temperature, whole("batch_tokens", batch_tokens))
+        vocabulary_size = check_causal_model(model)
+        self.vocabulary_size = vocabulary_size
+        self.adapter = check_adapter(unwrapped(model), adapter)
+        self.end_token_ids = _find_end_tokens(model, tokenizer, eos_token_id, vocabulary_size)
+        self.context_length = find_context_length(base_model(model).config)
+        self._checksum = record_checksum(unwrapped(model), self.adapter)
+        self._batched = BatchedModel(
+            model, self.temperature, check_integer("batch_tokens", batch_tokens)
+        )
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
-        """A completion of each prompt."""
-        return self.sample_scored(contexts, rng)[0]
+    def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Draw one completion per prompt, with the log-probabilities of the draws.
 
-    def sample_scored(self, contexts: Any, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-        """Completions, and the log-probabilities with which they were drawn, token by token.
+        They differ from `log_prob` by rounding only; `preflight` measures by how much.
 
-        They differ from `log_prob` by rounding alone; `preflight` measures by how much.
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        actions : numpy.ndarray of int, shape (n, max_new_tokens)
+            One completion per prompt.
+        scores : numpy.ndarray of float, shape (n,)
+            The log-probability with which each was drawn.
         """
         policy_calls.generator(rng)
-        prompts = self.prompts(contexts)
-        return sample(self._runner, prompts, self.max_new_tokens, self.ends, rng, self._weights)
+        return sample_completions(
+            self._batched,
+            self.prompts(contexts),
+            self.max_new_tokens,
+            self.end_token_ids,
+            rng,
+            self._checksum,
+        )
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability of each completion: a sum over its tokens, never an average."""
-        return self._scores(contexts, actions, [self._weights])[:, 0]
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each completion: the sum of the log-probabilities of its tokens.
 
-    def log_prob_both(self, other: Any, contexts: Any, actions: Any) -> tuple[Floats, Floats]:
-        """Scores under this policy and another; in the same passes where they share weights."""
-        if not self.shares_weights(other):
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        numpy.ndarray of float, shape (n,)
+            The log-probability of each completion, including its end-of-sequence token.
+
+        Raises
+        ------
+        ValueError
+            If a row is not a completion of this policy, or the weights changed.
+        """
+        return self._scores(contexts, actions, [self._checksum])[:, 0]
+
+    def log_prob_both(
+        self, other: Policy, contexts: Contexts, actions: Actions
+    ) -> tuple[Floats, Floats]:
+        """Score completions under this policy and another, in shared passes where possible.
+
+        Parameters
+        ----------
+        other : Policy
+            The other policy; passes are shared if it `shares_weights`.
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        own : numpy.ndarray of float, shape (n,)
+            The log-probabilities under this policy.
+        others : numpy.ndarray of float, shape (n,)
+            The log-probabilities under the other policy.
+        """
+        if not (isinstance(other, CausalPolicy) and self.shares_weights(other)):
             return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
-        scores = self._scores(contexts, actions, [self._weights, other._weights])
+        scores = self._scores(contexts, actions, [self._checksum, other._checksum])
         return scores[:, 0], scores[:, 1]
 
-    def shares_weights(self, other: Any) -> bool:
-        """Whether another policy is the same model, asked alike, with another adapter."""
+    def shares_weights(self, other: object) -> bool:
+        """Tell whether another policy is the same model and settings with another adapter.
+
+        Parameters
+        ----------
+        other : object
+            The other policy.
+
+        Returns
+        -------
+        bool
+            True if `log_prob_both` scores the two in the same passes.
+        """
         return (
             isinstance(other, CausalPolicy)
             and other.model is self.model
@@ -97,20 +207,9 @@ class CausalPolicy(Completing):
             and other.adapter != self.adapter
             and other.temperature == self.temperature
             and other.max_new_tokens == self.max_new_tokens
-            and np.array_equal(other.ends, self.ends)
+            and np.array_equal(other.end_token_ids, self.end_token_ids)
             and other.add_special_tokens == self.add_special_tokens
-            and mixes(unwrapped(self.model))
-        )
-
-    def prompts(self, contexts: Any) -> list[Prompt]:
-        """The token ids that the model sees for each context."""
-        room = self.context_length
-        return token_prompts(
-            contexts,
-            self.tokenizer,
-            special=self.add_special_tokens,
-            most=None if room is None else room - self.max_new_tokens,
-            vocabulary=self.vocabulary,
+            and can_mix_adapters(unwrapped(self.model))
         )
 
     def __repr__(self) -> str:
@@ -119,18 +218,28 @@ class CausalPolicy(Completing):
             f"temperature={self.temperature:g}, max_new_tokens={self.max_new_tokens})"
         )
 
-    def _scores(self, contexts: Any, actions: Any, weights: list[Weights]) -> Floats:
-        actions = self._checked(actions)
-        prompts = self.prompts(as_contexts(contexts, actions))
-        return score(self._runner, prompts, actions, completions.lengths(actions), weights)
+    def _scores(
+        self, contexts: Contexts, actions: Actions, checksums: list[WeightChecksum]
+    ) -> Floats:
+        completions = self._check_actions(actions)
+        prompts = self.prompts(as_contexts(contexts, completions))
+        lengths = completion_lengths(completions)
+        return score_completions(self._batched, prompts, completions, lengths, checksums)
 
 
-def _ends(model: Any, tokenizer: Any, given: Any, vocabulary: int) -> Tokens:
-    found = given
-    for owner in (getattr(model, "generation_config", None), model.config, tokenizer):
-        if found is None:
-            found = getattr(owner, "eos_token_id", None)
-    ends = completions.end_tokens(found)
-    if ends.max() >= vocabulary:
-        raise ValueError(f"eos_token_id {ends.max()} is outside of the vocabulary of {vocabulary}")
-    return ends
+def _find_end_tokens(
+    model: Any,
+    tokenizer: Tokenizer | None,
+    eos_token_id: int | Sequence[int] | None,
+    vocabulary_size: int,
+) -> Tokens:
+    """The end-of-sequence tokens that were passed, or else those of the model or tokenizer."""
+    for source in (getattr(model, "generation_config", None), model.config, tokenizer):
+        if eos_token_id is None:
+            eos_token_id = getattr(source, "eos_token_id", None)
+    end_token_ids = as_end_token_ids(eos_token_id)
+    if end_token_ids.max() >= vocabulary_size:
+        raise ValueError(
+            f"eos_token_id {end_token_ids.max()} is outside the vocabulary of {vocabulary_size}"
+        )
+    return end_token_ids

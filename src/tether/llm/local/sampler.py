@@ -1,4 +1,4 @@
-"""Sampling: completions drawn token by token, from the whole vocabulary."""
+"""Sampling: completions drawn token by token, from the full vocabulary."""
 
 from __future__ import annotations
 
@@ -7,84 +7,85 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
-from tether.llm.completions import FILL, Tokens
-from tether.llm.local.packing import packed
-from tether.llm.local.runner import Runner, distinct
-from tether.llm.local.weight_checksum import Weights
+from tether._core.types import Floats, Integers
+from tether.llm.completions import PADDING, Tokens
+from tether.llm.local.batched_model import BatchedModel, distinct_prompts, pack_rows
+from tether.llm.local.weight_checksum import WeightChecksum
 from tether.llm.prompts import Prompt
 
 
-def sample(
-    runner: Runner,
+def sample_completions(
+    batched: BatchedModel,
     prompts: Sequence[Prompt],
     width: int,
-    ends: Tokens,
+    end_token_ids: Tokens,
     rng: np.random.Generator,
-    weights: Weights,
+    checksum: WeightChecksum,
 ) -> tuple[Tokens, Floats]:
-    """A completion of each prompt, until an end or the full width, and its log-probability.
+    """One completion per prompt, up to an end token or the full width, and its log-probability.
 
-    A prompt that is asked several times in a batch is read once.
+    A prompt that occurs several times in a batch is read once.
     """
-    asked, group = distinct(prompts)
-    before = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
-    drawn = np.full((len(prompts), width), FILL, dtype=np.int64)
+    distinct, index = distinct_prompts(prompts)
+    prompt_lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
+    actions = np.full((len(prompts), width), PADDING, dtype=np.int64)
     scores = np.empty(len(prompts))
-    with runner.acting([weights], asked[0]):
-        for rows in packed(before, np.full_like(before, width), runner.batch_tokens):
-            drawn[rows], scores[rows] = _batch(runner, asked, group[rows], width, ends, rng)
-    return drawn, scores
+    with batched.running([checksum], distinct[0]):
+        widths = np.full_like(prompt_lengths, width)
+        for rows in pack_rows(prompt_lengths, widths, batched.batch_tokens):
+            actions[rows], scores[rows] = _sample_batch(
+                batched, distinct, index[rows], width, end_token_ids, rng
+            )
+    return actions, scores
 
 
-def _batch(
-    runner: Runner,
-    asked: list[Prompt],
-    group: NDArray[np.int64],
+def _sample_batch(
+    batched: BatchedModel,
+    distinct: list[Prompt],
+    index: Integers,
     width: int,
-    ends: Tokens,
+    end_token_ids: Tokens,
     rng: np.random.Generator,
 ) -> tuple[Tokens, Floats]:
-    read, inverse = np.unique(group, return_inverse=True)
-    logits, cache, mask = runner.read([asked[k] for k in read], None)
-    place = torch.as_tensor(inverse, device=runner.device)
-    cache.batch_select_indices(place)
-    logits, mask = logits[place], mask[place]
-    stops = torch.as_tensor(ends, device=runner.device)
-    tokens = torch.full((len(group), width), FILL, dtype=torch.long, device=runner.device)
-    scores = torch.zeros(len(group), dtype=torch.float64, device=runner.device)
-    active = torch.arange(len(group), device=runner.device)
+    read, inverse = np.unique(index, return_inverse=True)
+    logits, cache, mask = batched.read_prompts([distinct[k] for k in read], None)
+    rows = torch.as_tensor(inverse, device=batched.device)
+    cache.batch_select_indices(rows)
+    logits, mask = logits[rows], mask[rows]
+    ends = torch.as_tensor(end_token_ids, device=batched.device)
+    tokens = torch.full((len(index), width), PADDING, dtype=torch.long, device=batched.device)
+    scores = torch.zeros(len(index), dtype=torch.float64, device=batched.device)
+    active = torch.arange(len(index), device=batched.device)
     for step in range(width):
-        log_probabilities = runner.log_softmax(logits).double()
-        chosen = _draw(log_probabilities, rng, runner.temperature)
-        tokens[active, step] = chosen
-        scores[active] += log_probabilities.gather(1, chosen[:, None])[:, 0]
-        going = ~torch.isin(chosen, stops)
-        if step + 1 == width or not going.any():
+        log_probabilities = batched.log_softmax(logits).double()
+        drawn = _draw_tokens(log_probabilities, rng, batched.temperature)
+        tokens[active, step] = drawn
+        scores[active] += log_probabilities.gather(1, drawn[:, None])[:, 0]
+        unfinished = ~torch.isin(drawn, ends)
+        if step + 1 == width or not unfinished.any():
             break
-        if not going.all():  # what has ended leaves the batch
-            keep = torch.nonzero(going)[:, 0]
+        if not unfinished.all():  # finished rows leave the batch
+            keep = torch.nonzero(unfinished)[:, 0]
             cache.batch_select_indices(keep)
-            active, mask, chosen = active[keep], mask[keep], chosen[keep]
+            active, mask, drawn = active[keep], mask[keep], drawn[keep]
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-        logits = runner.forward(chosen[:, None], mask, 1, cache=cache).logits[:, -1]
+        logits = batched.forward(drawn[:, None], mask, 1, cache=cache).logits[:, -1]
     return np.asarray(tokens.cpu().numpy()), np.asarray(scores.cpu().numpy())
 
 
-def _draw(log_probabilities: Any, rng: np.random.Generator, temperature: float) -> Any:
-    """A token from each row, against the running sums of its probabilities.
+def _draw_tokens(log_probabilities: Any, rng: np.random.Generator, temperature: float) -> Any:
+    """One token per row, by inverting the cumulative probabilities.
 
-    The uniform numbers are numpy's, so no global state is touched, and both they and the sums are
-    in double precision: a token of probability zero is never drawn.
+    The uniform numbers come from numpy, so no global state is touched, and both they and the
+    cumulative sums are in double precision: a token of probability zero is never drawn.
     """
-    running = log_probabilities.exp().cumsum(dim=1)
-    if not torch.isfinite(running[:, -1]).all():
+    cumulative = log_probabilities.exp().cumsum(dim=1)
+    if not torch.isfinite(cumulative[:, -1]).all():
         raise ValueError(
-            f"there is nothing to draw from: the model's logits over the temperature of "
-            f"{temperature:g} hold NaN or inf"
+            f"cannot sample: the model's logits divided by the temperature {temperature:g} "
+            f"contain NaN or inf"
         )
-    uniform = torch.as_tensor(rng.random(len(running)), device=running.device)
-    aim = uniform[:, None] * running[:, -1:]
-    return torch.searchsorted(running, aim, right=True)[:, 0]
+    uniform = torch.as_tensor(rng.random(len(cumulative)), device=cumulative.device)
+    level = uniform[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, level, right=True)[:, 0]

@@ -4,128 +4,148 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.llm.completions import Tokens
-from tether.llm.local.packing import chunks, packed
-from tether.llm.local.runner import Runner, distinct, selected
-from tether.llm.local.weight_checksum import Weights
+from tether.llm.local.batched_model import (
+    BatchedModel,
+    distinct_prompts,
+    pack_prompts,
+    pack_rows,
+    select_rows,
+)
+from tether.llm.local.weight_checksum import WeightChecksum
 from tether.llm.prompts import Prompt
 
-BASE = "__base__"
-"""What PEFT calls the model without an adapter in a batch of several."""
+NO_ADAPTER = "__base__"
+"""PEFT's name for the model without an adapter in a batch of several."""
 
-Scored = Iterator[tuple[NDArray[np.int64], Floats]]
+ScoredRows: TypeAlias = Iterator[tuple[Integers, Floats]]
+"""Indices of rows and their scores, batch by batch."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Completions to score: which prompt each continues, and which adapter each prompt has."""
+    """Completions to score, the prompt that each continues, and the adapter of each prompt."""
 
     prompts: list[Prompt]
-    group: NDArray[np.int64]
+    prompt_index: Integers
     actions: Tokens
-    size: Tokens
-    names: list[str] | None
+    lengths: Integers
+    adapters: list[str] | None
 
     @property
-    def before(self) -> NDArray[np.int64]:
-        """How many tokens stand before each completion."""
-        return np.array([len(prompt) for prompt in self.prompts], dtype=np.int64)[self.group]
+    def prompt_lengths(self) -> Integers:
+        """The number of prompt tokens before each completion."""
+        lengths = np.array([len(prompt) for prompt in self.prompts], dtype=np.int64)
+        return lengths[self.prompt_index]
 
-    def named(self, which: NDArray[np.int64]) -> list[str] | None:
+    def adapter_names(self, prompts: Integers) -> list[str] | None:
         """The adapters of some prompts, where a batch has several."""
-        return None if self.names is None else [self.names[k] for k in which]
+        return None if self.adapters is None else [self.adapters[k] for k in prompts]
 
 
-def score(
-    runner: Runner,
+def score_completions(
+    batched: BatchedModel,
     prompts: Sequence[Prompt],
     actions: Tokens,
-    size: Tokens,
-    weights: Sequence[Weights],
+    lengths: Integers,
+    checksums: Sequence[WeightChecksum],
 ) -> Floats:
-    """The log-probability of each completion under each policy's weights, a column for each.
+    """The log-probability of each completion (rows) under each policy's weights (columns).
 
-    Several adapters of the same weights go through the model in the same batches. A prompt that
-    several completions continue is read once, and they go on from its cache.
+    Several adapters of the same weights share batches. A prompt that several completions continue
+    is read once, and they continue from its key-value cache.
     """
-    asked, group = distinct(prompts)
-    several = len(weights)
+    distinct, index = distinct_prompts(prompts)
+    policies = len(checksums)
+    adapters = [checksum.adapter or NO_ADAPTER for checksum in checksums for _ in distinct]
     rows = _Rows(
-        prompts=asked * several,
-        group=np.concatenate([group + k * len(asked) for k in range(several)]),
-        actions=np.tile(actions, (several, 1)),
-        size=np.tile(size, several),
-        names=None if several == 1 else [each.adapter or BASE for each in weights for _ in asked],
+        prompts=distinct * policies,
+        prompt_index=np.concatenate([index + k * len(distinct) for k in range(policies)]),
+        actions=np.tile(actions, (policies, 1)),
+        lengths=np.tile(lengths, policies),
+        adapters=None if policies == 1 else adapters,
     )
-    scores = np.empty(len(rows.group))
-    alone = np.bincount(rows.group)[rows.group] == 1
-    with runner.acting(weights, asked[0]):
-        for some, found in _whole(runner, rows, np.flatnonzero(alone)):
-            scores[some] = found
-        for some, found in _shared(runner, rows, np.flatnonzero(~alone)):
-            scores[some] = found
+    scores = np.empty(len(rows.prompt_index))
+    alone = np.bincount(rows.prompt_index)[rows.prompt_index] == 1
+    with batched.running(checksums, distinct[0]):
+        for batch, batch_scores in _score_with_prompts(batched, rows, np.flatnonzero(alone)):
+            scores[batch] = batch_scores
+        for batch, batch_scores in _score_after_prompts(batched, rows, np.flatnonzero(~alone)):
+            scores[batch] = batch_scores
     if np.isnan(scores).any():
         raise ValueError(
-            f"the model's scores are not numbers for {int(np.isnan(scores).sum())} of "
-            f"{len(scores)} completions: its logits over the temperature of "
-            f"{runner.temperature:g} hold NaN or inf (weights of {runner.model.dtype})"
+            f"the model's scores are NaN for {int(np.isnan(scores).sum())} of {len(scores)} "
+            f"completions: its logits divided by the temperature {batched.temperature:g} contain "
+            f"NaN or inf (weights of {batched.model.dtype})"
         )
-    return scores.reshape(several, len(prompts)).T
+    return scores.reshape(policies, len(prompts)).T
 
 
-def _whole(runner: Runner, rows: _Rows, which: NDArray[np.int64]) -> Scored:
-    """Completions that have their prompts for themselves: one pass over both."""
-    for place in packed(rows.before[which], rows.size[which], runner.batch_tokens):
-        some = which[place]
-        tokens, there = runner.right(rows.actions[some], int(rows.size[some].max()))
-        prompt, mask = runner.left([rows.prompts[k] for k in rows.group[some]])
-        mask = torch.cat([mask, there[:, :-1].long()], dim=1)
+def _score_with_prompts(batched: BatchedModel, rows: _Rows, which: Integers) -> ScoredRows:
+    """Completions that are the only one of their prompt: one pass over both."""
+    prefix_lengths, lengths = rows.prompt_lengths[which], rows.lengths[which]
+    for packed in pack_rows(prefix_lengths, lengths, batched.batch_tokens):
+        batch = which[packed]
+        tokens, present = batched.pad_completions(
+            rows.actions[batch], int(rows.lengths[batch].max())
+        )
+        prompt, mask = batched.pad_prompts([rows.prompts[k] for k in rows.prompt_index[batch]])
+        mask = torch.cat([mask, present[:, :-1].long()], dim=1)
         joined = torch.cat([prompt, tokens[:, :-1]], dim=1)
-        found = runner.forward(joined, mask, tokens.shape[1], rows.named(rows.group[some]))
-        yield some, _summed(runner, found.logits, tokens, there)
+        adapter_names = rows.adapter_names(rows.prompt_index[batch])
+        output = batched.forward(joined, mask, tokens.shape[1], adapter_names)
+        yield batch, _sum_log_probabilities(batched, output.logits, tokens, present)
 
 
-def _shared(runner: Runner, rows: _Rows, which: NDArray[np.int64]) -> Scored:
-    """Completions that continue the same prompts: each prompt is read once."""
-    asked = np.unique(rows.group[which])
-    lengths = np.array([len(rows.prompts[k]) for k in asked], dtype=np.int64)
-    for chunk in chunks(lengths, runner.batch_tokens):
-        read = np.sort(asked[chunk])
-        logits, cache, mask = runner.read([rows.prompts[k] for k in read], rows.named(read))
-        mine = which[np.isin(rows.group[which], read)]
-        place = torch.as_tensor(np.searchsorted(read, rows.group[mine]), device=runner.device)
-        first = torch.as_tensor(rows.actions[mine, 0], device=runner.device)
-        scores = runner.log_softmax(logits)[place, first].double().cpu().numpy()
-        more = np.flatnonzero(rows.size[mine] > 1)
-        before = np.full(len(more), mask.shape[1])  # all have the same, filled, behind them
-        for batch in packed(before, rows.size[mine[more]] - 1, runner.batch_tokens):
-            inner = more[batch]
-            some = mine[inner]
-            tokens, there = runner.right(rows.actions[some], int(rows.size[some].max()))
-            here = place[torch.as_tensor(inner, device=runner.device)]
-            longer = torch.cat([mask[here], there[:, :-1].long()], dim=1)
-            found = runner.forward(
-                tokens[:, :-1],
-                longer,
-                tokens.shape[1] - 1,
-                rows.named(rows.group[some]),
-                selected(cache, here),
+def _score_after_prompts(batched: BatchedModel, rows: _Rows, which: Integers) -> ScoredRows:
+    """Completions that share prompts: each prompt is read once."""
+    shared = np.unique(rows.prompt_index[which])
+    lengths = np.array([len(rows.prompts[k]) for k in shared], dtype=np.int64)
+    for packed_prompts in pack_prompts(lengths, batched.batch_tokens):
+        read = np.sort(shared[packed_prompts])
+        logits, cache, mask = batched.read_prompts(
+            [rows.prompts[k] for k in read], rows.adapter_names(read)
+        )
+        group = which[np.isin(rows.prompt_index[which], read)]
+        position = torch.as_tensor(
+            np.searchsorted(read, rows.prompt_index[group]), device=batched.device
+        )
+        first = torch.as_tensor(rows.actions[group, 0], device=batched.device)
+        scores = batched.log_softmax(logits)[position, first].double().cpu().numpy()
+        longer = np.flatnonzero(rows.lengths[group] > 1)
+        prefix_lengths = np.full(len(longer), mask.shape[1])  # all prompts are padded to this
+        remaining = rows.lengths[group[longer]] - 1
+        for packed in pack_rows(prefix_lengths, remaining, batched.batch_tokens):
+            members = longer[packed]
+            batch = group[members]
+            tokens, present = batched.pad_completions(
+                rows.actions[batch], int(rows.lengths[batch].max())
             )
-            scores[inner] += _summed(runner, found.logits, tokens[:, 1:], there[:, 1:])
-        yield mine, scores
+            cached = position[torch.as_tensor(members, device=batched.device)]
+            output = batched.forward(
+                tokens[:, :-1],
+                torch.cat([mask[cached], present[:, :-1].long()], dim=1),
+                tokens.shape[1] - 1,
+                rows.adapter_names(rows.prompt_index[batch]),
+                select_rows(cache, cached),
+            )
+            scores[members] += _sum_log_probabilities(
+                batched, output.logits, tokens[:, 1:], present[:, 1:]
+            )
+        yield group, scores
 
 
-def _summed(runner: Runner, logits: Any, tokens: Any, there: Any) -> Floats:
+def _sum_log_probabilities(batched: BatchedModel, logits: Any, tokens: Any, present: Any) -> Floats:
     """Sums of the log-probabilities of the given tokens, in double precision."""
-    total = torch.zeros(len(tokens), dtype=torch.float64, device=runner.device)
-    for column in range(tokens.shape[1]):  # a column at a time: a copy of all is large
-        here = runner.log_softmax(logits[:, column]).gather(1, tokens[:, column, None])[:, 0]
-        total += torch.where(there[:, column], here.double(), 0.0)
+    total = torch.zeros(len(tokens), dtype=torch.float64, device=batched.device)
+    for column in range(tokens.shape[1]):  # one column at a time: a copy of all is large
+        log_probabilities = batched.log_softmax(logits[:, column])
+        chosen = log_probabilities.gather(1, tokens[:, column, None])[:, 0]
+        total += torch.where(present[:, column], chosen.double(), 0.0)
     return np.asarray(total.cpu().numpy())

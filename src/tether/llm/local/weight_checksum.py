@@ -1,8 +1,8 @@
-"""Weights: whether a policy still is what it was.
+"""Checksums of weights: whether a policy still is the policy that was made.
 
 A policy is its weights, and a model's weights can change under it: trained in place, merged with
-an adapter, loaded anew. A checksum over all their bits is compared at each use; it costs one
-reading of the weights, as much as a single token of the model does.
+an adapter, loaded again. A checksum over all their bits is compared at each use. It costs one pass
+over the weights, about as much as generating a single token.
 """
 
 from __future__ import annotations
@@ -13,78 +13,82 @@ from typing import Any
 
 import torch
 
-from tether.llm.local.adapters import owners
+from tether.llm.local.adapters import parameter_adapters
 
-WORD, BLOCK = 8, 32
-"""Bytes that are added up as one number, and such numbers of a block."""
+BYTES_PER_WORD = 8
+"""Bytes that are added up as one integer."""
+WORDS_PER_BLOCK = 32
+"""Integers in one block; each block has its own weight in the sum."""
 
 
 @dataclass
-class Weights:
-    """The model's weights when a policy was made, and its adapter's when it was first used."""
+class WeightChecksum:
+    """Checksums of the base weights when a policy was made, and of its adapter at first use."""
 
     adapter: str | None
-    base: int
-    own: int | None = None
+    base_sum: int
+    adapter_sum: int | None = None
 
 
-def weights_of(model: Any, adapter: str | None) -> Weights:
-    """The weights of a policy that is being made; its adapter may still be trained."""
-    return Weights(adapter, _sums(model, [])[None])
+def record_checksum(model: Any, adapter: str | None) -> WeightChecksum:
+    """The checksum of a policy that is being made; its adapter may still be trained."""
+    return WeightChecksum(adapter, _sums_by_adapter(model, [])[None])
 
 
-def unchanged(model: Any, weights: Sequence[Weights]) -> None:
-    """Refuse policies whose weights are not those that they were."""
-    found = _sums(model, [each.adapter for each in weights])
-    for each in weights:
-        if found[None] != each.base:
+def check_unchanged(model: Any, checksums: Sequence[WeightChecksum]) -> None:
+    """Refuse policies whose weights have changed; record an adapter's checksum at its first use."""
+    sums = _sums_by_adapter(model, [checksum.adapter for checksum in checksums])
+    for checksum in checksums:
+        if sums[None] != checksum.base_sum:
             raise ValueError(
                 "the model's weights changed since this policy was made (trained in place, merged "
-                "with an adapter, loaded or converted): it would be another policy. Make a policy "
-                "when its weights are final, and give each its own weights or its own adapter"
+                "with an adapter, loaded or converted), so it would be another policy. Make a "
+                "policy when its weights are final, and give each its own weights or adapter"
             )
-        if each.adapter is None:
+        if checksum.adapter is None:
             continue
-        if each.own is None:
-            each.own = found[each.adapter]
-        if found[each.adapter] != each.own:
+        if checksum.adapter_sum is None:
+            checksum.adapter_sum = sums[checksum.adapter]
+        if sums[checksum.adapter] != checksum.adapter_sum:
             raise ValueError(
-                f"adapter {each.adapter!r} changed since this policy was first used: it would be "
-                f"another policy. Make a new one, and train a copy of the adapter if both are used"
+                f"adapter {checksum.adapter!r} changed since this policy was first used, so it "
+                f"would be another policy. Make a new one, and train a copy of the adapter if "
+                f"both are used"
             )
 
 
-def _sums(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
-    owned = owners(model)
-    groups: dict[str | None, list[Any]] = {each: [] for each in (None, *adapters)}
+def _sums_by_adapter(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
+    """The checksum of the base weights (None) and of each adapter."""
+    adapter_of = parameter_adapters(model)
+    groups: dict[str | None, list[Any]] = {adapter: [] for adapter in (None, *adapters)}
     for parameter in model.parameters():
-        owner = owned.get(id(parameter))
-        if owner in groups:
-            groups[owner].append(parameter.data)
-    gone = [name for name, group in groups.items() if not group]
-    if gone:
-        raise ValueError(f"the model has no weights of adapter {gone[0]!r} in it (unloaded?)")
-    return {name: _checksum(group) for name, group in groups.items()}
+        adapter = adapter_of.get(id(parameter))
+        if adapter in groups:
+            groups[adapter].append(parameter.data)
+    missing = [adapter for adapter, group in groups.items() if not group]
+    if missing:
+        raise ValueError(f"the model has no weights of adapter {missing[0]!r} (was it unloaded?)")
+    return {adapter: _checksum(group) for adapter, group in groups.items()}
 
 
 def _checksum(tensors: Iterable[Any]) -> int:
-    """A sum of all bits, taken as whole numbers, in which places count; alike on every device.
+    """A position-dependent sum of all bits, read as integers; the same on every device.
 
-    Tensors and the blocks in them are weighed by odd numbers in their order, so that another order
-    is another sum; within a block the order is not seen.
+    Tensors, and blocks within a tensor, are weighted by odd numbers in their order, so that another
+    order gives another sum; within a block the order does not matter.
     """
     totals: dict[Any, Any] = {}
-    for place, tensor in enumerate(tensors):
-        # What has no memory of its own, or a layout of its own, cannot be read as plain bytes.
+    for index, tensor in enumerate(tensors):
+        # Tensors without memory of their own or with a special layout are not plain bytes.
         if tensor.is_meta or type(tensor) is not torch.Tensor or not tensor.numel():
             continue
-        held = tensor.contiguous().view(-1).view(torch.uint8)
-        if held.storage_offset() % WORD:
-            held = held.clone()
-        even = len(held) - len(held) % (BLOCK * WORD)
-        blocks = held[:even].view(torch.int64).view(-1, BLOCK).sum(dim=1)
-        weight = torch.arange(1, 2 * len(blocks) + 1, 2, device=held.device)
-        total = (2 * place + 1) * ((blocks * weight).sum() + held[even:].sum())
+        data = tensor.contiguous().view(-1).view(torch.uint8)
+        if data.storage_offset() % BYTES_PER_WORD:
+            data = data.clone()
+        in_blocks = len(data) - len(data) % (WORDS_PER_BLOCK * BYTES_PER_WORD)
+        blocks = data[:in_blocks].view(torch.int64).view(-1, WORDS_PER_BLOCK).sum(dim=1)
+        weight = torch.arange(1, 2 * len(blocks) + 1, 2, device=data.device)
+        total = (2 * index + 1) * ((blocks * weight).sum() + data[in_blocks:].sum())
         known = totals.get(total.device)
         totals[total.device] = total if known is None else known + total
     return sum(int(total) for total in totals.values()) % 2**64

@@ -1,1 +1,1 @@
-"""Checks that the scores of a language model are those of what it samples."""
+"""Checks that a language model's scores are the log-probabilities of what it samples."""

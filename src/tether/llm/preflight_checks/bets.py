@@ -1,115 +1,121 @@
-"""Bets against scores: what they win says how surely draws are not what their scores say.
+"""Bets against scores: e-values against the hypothesis that draws have the scored probabilities.
 
-A bet chooses its odds before it sees the draw, and is paid by the scores: an outcome to which it
-gives q and the scores p multiplies its stake by q/p. If draws have the probabilities that they are
-scored with, a stake grows to G times itself with a chance of at most 1/G, whatever the policy and
-however few the draws. Several bets share one stake, so the gain of all is the mean of theirs.
+A bet chooses its odds before it sees the draw, and is paid by the scores: an outcome to which the
+bet gives probability q and the scores p multiplies the wealth by q/p. If draws have the
+probabilities that they are scored with, the expected wealth is 1 (an e-value), so by Markov's
+inequality wealth reaches G with probability at most 1/G, whatever the policy and however few the
+draws. Several bets split the initial wealth evenly, so the total wealth is the mean of theirs.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Integers
 from tether.llm.completions import Tokens
 
-SOME, MUCH = float(np.log(1e2)), float(np.log(1e4))
-"""Log gains from which a check warns, and from which it fails."""
-TAILS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""The least likely tokens, down to so much of the probability, ..."""
-FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5)
-"""... are drawn so many times as often: cut off, or too often."""
+LOG_WEALTH_WARN = float(np.log(1e2))
+"""Log wealth from which a check warns."""
+LOG_WEALTH_FAIL = float(np.log(1e4))
+"""Log wealth from which a check fails."""
+TAIL_PROBABILITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Tails: the least likely tokens that together have at most this probability."""
+TAIL_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5)
+"""A tail is bet to be drawn this many times as often as scored: truncated, or too often."""
 POWERS = (0.7, 0.9, 1.1, 1.25, 1.5, 2.0)
-"""Or all are drawn with their probability to this power: hotter or cooler."""
-SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
-"""So many of the draws are not drawn, but repeated."""
-STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
-"""So much of the stake is put on the other policy's probabilities."""
+"""Tokens are bet to be drawn with their probability to this power: another temperature."""
+REPEATED_SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
+"""This share of draws is bet to be a repetition and not a fresh draw."""
+RATIO_STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
+"""Shares of the wealth that are staked on the other policy's probabilities."""
 
 
-def verdict(log_gain: float) -> str:
-    """Pass, warn or fail; a gain that is no number fails."""
-    return "pass" if log_gain < SOME else "warn" if log_gain < MUCH else "fail"
+def verdict(log_wealth: float) -> str:
+    """Pass, warn or fail; NaN fails."""
+    if log_wealth < LOG_WEALTH_WARN:
+        return "pass"
+    return "warn" if log_wealth < LOG_WEALTH_FAIL else "fail"
 
 
-def shared(log_gains: Floats) -> float:
-    """The log gain of a stake that was shared out among several bets alike."""
+def total_log_wealth(log_wealths: Floats) -> float:
+    """The log of the mean wealth of several bets."""
     with np.errstate(invalid="ignore"):
-        return float(np.logaddexp.reduce(log_gains) - np.log(len(log_gains)))
+        return float(np.logaddexp.reduce(log_wealths) - np.log(len(log_wealths)))
 
 
-def on_tokens(tokens: Tokens, scores: Floats, table: Floats | None = None) -> Floats:
-    """Log gains of bets on tails and powers, over the first tokens drawn at one prompt.
+def bet_on_tokens(tokens: Tokens, scores: Floats, table: Floats | None = None) -> Floats:
+    """Log wealth of bets on tails and powers, over the first tokens drawn at one prompt.
 
-    `table` has the log-probabilities of all tokens. Without it a bet knows the tokens drawn so far,
-    and that what is not known has the rest of the probability.
+    `table` has the log-probabilities of all tokens. Without it, a bet knows the tokens drawn so
+    far, and that all other tokens share the remaining probability.
     """
-    if np.isneginf(scores).any():  # impossible, and yet drawn
-        return np.full(len(TAILS) * len(FACTORS) + len(POWERS), np.inf)
+    if np.isneginf(scores).any():  # an impossible token was drawn
+        return np.full(len(TAIL_PROBABILITIES) * len(TAIL_FACTORS) + len(POWERS), np.inf)
     if table is not None:
-        return np.asarray(_odds(table, 0.0)[:, tokens].sum(axis=1))
-    place: dict[int, int] = {}
+        return np.asarray(_log_odds(table, 0.0)[:, tokens].sum(axis=1))
+    position: dict[int, int] = {}
     known: list[float] = []
-    odds = _odds(np.array(known), 1.0)
-    gains = np.zeros(len(odds))
+    log_odds = _log_odds(np.array(known), 1.0)
+    log_wealth = np.zeros(len(log_odds))
     for token, score in zip(tokens.tolist(), scores.tolist(), strict=True):
-        gains += odds[:, place.get(token, -1)]
-        if token not in place:
-            place[token] = len(known)
+        log_wealth += log_odds[:, position.get(token, -1)]
+        if token not in position:
+            position[token] = len(known)
             known.append(score)
             log_known = np.array(known)
-            odds = _odds(log_known, max(1.0 - float(np.exp(log_known).sum()), 0.0))
-    return gains
+            log_odds = _log_odds(log_known, max(1.0 - float(np.exp(log_known).sum()), 0.0))
+    return log_wealth
 
 
-def on_repeats(numbers: NDArray[np.int64], scores: Floats) -> Floats:
-    """Log gains of bets that a row repeats one of its completions, a number for each of them."""
-    chances, again = [], []
-    for row, likely in zip(numbers.tolist(), scores.tolist(), strict=True):
-        known, log_chance = {row[0]}, likely[0]
-        for number, score in zip(row[1:], likely[1:], strict=True):
-            chances.append(log_chance)
-            again.append(number in known)
-            if number not in known:
-                known.add(number)
+def bet_on_repeats(labels: Integers, scores: Floats) -> Floats:
+    """Log wealth of bets that a row repeats its completions; equal labels are equal completions."""
+    log_chances, repeated = [], []
+    for row_labels, row_scores in zip(labels.tolist(), scores.tolist(), strict=True):
+        known, log_chance = {row_labels[0]}, row_scores[0]
+        for label, score in zip(row_labels[1:], row_scores[1:], strict=True):
+            log_chances.append(log_chance)
+            repeated.append(label in known)
+            if label not in known:
+                known.add(label)
                 log_chance = np.logaddexp(log_chance, score)
-    return _repeated(np.array(again), np.array(chances))
+    return _bet_on_events(np.array(repeated), np.array(log_chances))
 
 
-def on_calls(equal: NDArray[np.bool_], scores: Floats) -> Floats:
-    """Log gains of bets that a call returns, row by row, what the call before it returned."""
-    return _repeated(equal.ravel(), scores.ravel())
+def bet_on_calls(equal: Booleans, scores: Floats) -> Floats:
+    """Log wealth of bets that a call returns, row by row, what the previous call returned."""
+    return _bet_on_events(equal.ravel(), scores.ravel())
 
 
-def on_ratios(log_ratio: Floats) -> Floats:
-    """Log gains of bets at another policy's probabilities, the last one with the whole stake."""
-    stakes = np.array(STAKES)[:, None]
+def bet_on_ratios(log_ratio: Floats) -> Floats:
+    """Log wealth of bets at another policy's probabilities, the last one staking everything."""
+    stakes = np.array(RATIO_STAKES)[:, None]
     with np.errstate(invalid="ignore"):
-        parts = np.logaddexp(np.log1p(-stakes), np.log(stakes) + log_ratio)
-    return np.append(parts.sum(axis=1), log_ratio.sum())
+        factors = np.logaddexp(np.log1p(-stakes), np.log(stakes) + log_ratio)
+    return np.append(factors.sum(axis=1), log_ratio.sum())
 
 
-def _odds(log_known: Floats, unknown: float) -> Floats:
+def _log_odds(log_known: Floats, unknown: float) -> Floats:
     """Log odds of every bet (rows) on every known token, and on all others together (last)."""
     order = np.argsort(-log_known, kind="stable")
     below = np.empty(len(order))
     below[order] = np.exp(log_known[order])[::-1].cumsum()[::-1] + unknown
-    inside = np.append(below, 0.0) <= np.maximum(TAILS, unknown)[:, None]
-    tails = np.where(inside[:, None], np.log(FACTORS)[:, None], 0.0).reshape(-1, len(below) + 1)
+    in_tail = np.append(below, 0.0) <= np.maximum(TAIL_PROBABILITIES, unknown)[:, None]
+    tails = np.where(in_tail[:, None], np.log(TAIL_FACTORS)[:, None], 0.0)
+    tails = tails.reshape(-1, len(below) + 1)
     possible = log_known[log_known > -np.inf]
     level = np.append(log_known, possible.min() if len(possible) else 0.0)
     level[np.isneginf(level)] = 0.0  # never drawn, so any odds will do
-    log_odds = np.concatenate([tails, (np.array(POWERS) - 1)[:, None] * level])
+    log_factors = np.concatenate([tails, (np.array(POWERS) - 1)[:, None] * level])
     with np.errstate(divide="ignore"):
-        paid = log_odds + np.append(log_known, np.log(unknown))
-    top = paid.max(axis=1, keepdims=True)
-    return np.asarray(log_odds - top - np.log(np.exp(paid - top).sum(axis=1, keepdims=True)))
+        weighted = log_factors + np.append(log_known, np.log(unknown))
+    top = weighted.max(axis=1, keepdims=True)
+    log_total = np.log(np.exp(weighted - top).sum(axis=1, keepdims=True))
+    return np.asarray(log_factors - top - log_total)
 
 
-def _repeated(again: NDArray[np.bool_], log_chance: Floats) -> Floats:
-    shares = np.array(SHARES)[:, None]
-    missed = np.broadcast_to(np.log1p(-shares), (len(shares), len(again)))
-    # Past one, where scores sum to more than they can, a chance is one.
-    won = np.logaddexp(missed, np.log(shares) - np.minimum(log_chance, 0.0))
-    return np.asarray(np.where(again, won, missed).sum(axis=1))
+def _bet_on_events(happened: Booleans, log_chance: Floats) -> Floats:
+    shares = np.array(REPEATED_SHARES)[:, None]
+    lost = np.broadcast_to(np.log1p(-shares), (len(shares), len(happened)))
+    # Scores that sum to more than one give a chance above one, which counts as one.
+    won = np.logaddexp(lost, np.log(shares) - np.minimum(log_chance, 0.0))
+    return np.asarray(np.where(happened, won, lost).sum(axis=1))

@@ -1,61 +1,82 @@
-"""The measures of a preflight on two policies together: each takes numbers and returns a check."""
+"""Checks of a preflight on two policies together, and what a tether between them would cost.
+
+Each function takes scores of draws and returns a check or costs.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
+from tether._core import validate
 from tether._core.types import Floats
+from tether.control.families import Clip
+from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.preflight_checks import bets
-from tether.llm.preflight_checks.policy_checks import CLOSE, NOTHING
-from tether.llm.preflight_checks.result import Check
+from tether.llm.preflight_checks.policy_checks import MAX_PASSING_GAP, NEGLIGIBLE_GAP
+from tether.llm.preflight_checks.result import Check, Cost
+from tether.policies.normalizer import clipped_normalizer
 
-SIGMAS = 3.0
-FEW = 10
+STANDARD_ERRORS = 3.0
+"""How many standard errors a mean ratio may be below 1 before the check warns."""
+MIN_EFFECTIVE_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
-FAR_APART = 10.0
-"""Nats of divergence beyond which clip keeps hardly any draw."""
+MAX_DIVERGENCE = 10.0
+"""Nats of divergence above which clip accepts hardly any draw."""
 
 
-def same_ends(safe: Any, optimized: Any) -> Check:
-    """Whether both policies end at the same tokens and are cut off at the same length."""
-    one, two = ((sorted(each.ends.tolist()), each.max_new_tokens) for each in (safe, optimized))
-    told = f"ends {one[0]} after at most {one[1]} tokens, in both"
-    if one != two:
-        told = f"the safe policy ends at {one[0]} ({one[1]} tokens), the optimized at {two[0]} "
-        told += f"({two[1]} tokens)"
+def check_same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
+    """Whether both policies have the same end tokens and the same maximal length."""
+    (safe_ends, safe_length), (optimized_ends, optimized_length) = (
+        (sorted(policy.end_token_ids.tolist()), policy.max_new_tokens)
+        for policy in (safe, optimized)
+    )
+    same = (safe_ends, safe_length) == (optimized_ends, optimized_length)
+    measured = f"end tokens {safe_ends} and at most {safe_length} tokens for both"
+    if not same:
+        measured = (
+            f"the safe policy has end tokens {safe_ends} and at most {safe_length} tokens, the "
+            f"optimized policy {optimized_ends} and {optimized_length}"
+        )
     advice = "give both policies the same eos_token_id and max_new_tokens"
-    return Check("same ends", "pass" if one == two else "fail", float(one == two), told, advice)
+    return Check("same ends", "pass" if same else "fail", float(same), measured, advice)
 
 
-def reached(log_safe: Floats, log_optimized: Floats) -> Check:
-    """Absolute continuity: completions of one policy that the other cannot produce."""
+def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> Check:
+    """Whether one policy draws completions that the other cannot produce.
+
+    Takes the scores of each policy on the draws of the other one.
+    """
     outside, unused = int(np.isneginf(log_safe).sum()), int(np.isneginf(log_optimized).sum())
-    told = (
+    measured = (
         f"the safe policy cannot produce {outside} of {len(log_safe)} optimized completions, the "
-        f"optimized one {unused} of {len(log_optimized)} safe ones"
+        f"optimized policy {unused} of {len(log_optimized)} safe ones"
     )
-    advice = "no log of the safe policy says what these cost: sample without top_k or top_p"
+    advice = "a log of the safe policy has no losses of these: sample without top_k or top_p"
     status = "fail" if outside else "warn" if unused else "pass"
-    return Check("absolute continuity", status, float(outside), told, advice)
+    return Check("absolute continuity", status, float(outside), measured, advice)
 
 
-def alike(log_ratio: Floats, floor: float) -> Check:
-    """Whether the two policies are two at all: scores that differ by more than rounding."""
+def check_different(log_ratio: Floats, noise_floor: float) -> Check:
+    """Whether the scores of the two policies differ by more than rounding."""
     with np.errstate(invalid="ignore"):
-        apart = np.abs(log_ratio) > min(max(floor, NOTHING), CLOSE)
-    told = f"{int(apart.sum())} of {len(apart)} completions have different scores under the two"
-    advice = (
-        "both policies score alike: one model object in both (PEFT changes the model that it "
-        "wraps or merges into), an adapter without effect, or two names for one served model"
+        tolerance = min(max(noise_floor, NEGLIGIBLE_GAP), MAX_PASSING_GAP)
+        different = np.abs(log_ratio) > tolerance
+    measured = (
+        f"{int(different.sum())} of {len(different)} completions have different scores under the "
+        f"two policies"
     )
-    status = "pass" if apart.any() else "warn"
-    return Check("different policies", status, float(apart.mean()), told, advice)
+    advice = (
+        "both policies have the same scores: one model object in both (PEFT changes the model "
+        "that it wraps or merges into), an adapter without effect, or two names of one served model"
+    )
+    status = "pass" if different.any() else "warn"
+    return Check("different policies", status, float(different.mean()), measured, advice)
 
 
-def mean_ratio(name: str, log_ratio: Floats) -> Check:
-    """The mean of the other policy's probability over this one's, which is 1."""
+def check_mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
+    """Whether the mean of the other policy's probability over this one's is 1, as it must be."""
     count = len(log_ratio)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.exp(log_ratio)
@@ -63,33 +84,70 @@ def mean_ratio(name: str, log_ratio: Floats) -> Check:
     top = log_ratio.max()
     share = np.exp(log_ratio - top) if np.isfinite(top) else np.zeros(count)
     effective = float(share.sum() ** 2 / max((share**2).sum(), 1e-300))
-    told = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
-    # Rare draws carry the mean: without them it is too low and its error too small.
-    if bets.verdict(bets.shared(bets.on_ratios(log_ratio))) == "fail":
+    measured = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
+    # Rare draws dominate the mean: without them it is too low and its error too small.
+    if bets.verdict(bets.total_log_wealth(bets.bet_on_ratios(log_ratio))) == "fail":
         status = "fail"
-        advice = "a mean clearly above 1 is impossible: another distribution is scored than sampled"
-    elif effective < FEW or mean < 1 - SIGMAS * error:
+        advice = (
+            "a mean clearly above 1 is impossible: the scored distribution is not the sampled one"
+        )
+    elif effective < MIN_EFFECTIVE_DRAWS or mean < 1 - STANDARD_ERRORS * error:
         status = "warn"
-        advice = "few draws carry the mean: the policies are far apart, or more draws are needed"
+        advice = "few draws dominate the mean: the policies are far apart, or more draws are needed"
     else:
         status, advice = "pass", ""
-    return Check(f"mean ratio under the {name} policy", status, mean, told, advice)
+    return Check(f"mean ratio under the {policy_name} policy", status, mean, measured, advice)
 
 
-def divergence(name: str, log_ratio: Floats) -> Check:
-    """A Kullback–Leibler divergence in nats a sequence, which is never negative.
+def check_divergence(name: str, log_ratio: Floats) -> Check:
+    """Whether a Kullback–Leibler divergence, in nats per sequence, is non-negative as it must be.
 
-    The product of the other policy's ratios is a bet, so the sum of their logs can only seldom
-    be far above zero; the spread of a few draws says nothing of those that are rare.
+    The product of the inverse ratios is the wealth of a bet, so the sum of the log ratios is rarely
+    far below zero; the spread of a few draws says nothing about rare ones.
     """
     mean = float(log_ratio.mean())
     with np.errstate(invalid="ignore"):
         error = float(log_ratio.std(ddof=1) / np.sqrt(len(log_ratio)))
-    told = f"{mean:.3g} ± {error:.2g} nats a sequence"
+    measured = f"{mean:.3g} ± {error:.2g} nats per sequence"
     if bets.verdict(-float(log_ratio.sum())) == "fail":
-        advice = "a divergence is not negative: another distribution is scored than sampled"
-        return Check(name, "fail", mean, told, advice)
-    if mean > FAR_APART:
-        advice = "clip keeps hardly any draw: use family 'mix', shorter answers or less tuning"
-        return Check(name, "warn", mean, told, advice)
-    return Check(name, "pass", mean, told)
+        advice = "a divergence is not negative: the scored distribution is not the sampled one"
+        return Check(name, "fail", mean, measured, advice)
+    if mean > MAX_DIVERGENCE:
+        advice = "clip accepts hardly any draw: use family 'mix', shorter completions, less tuning"
+        return Check(name, "warn", mean, measured, advice)
+    return Check(name, "pass", mean, measured)
+
+
+def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
+    """Betas, each of which must be at least 0."""
+    betas = tuple(betas)
+    for index, beta in enumerate(betas):
+        if not validate.real(f"betas[{index}]", beta) >= 0:
+            raise ValueError(f"betas[{index}] must be at least 0, got {beta!r}")
+    return tuple(float(beta) for beta in betas)
+
+
+def estimate_costs(
+    log_safe: Floats, log_optimized: Floats, betas: tuple[float, ...]
+) -> tuple[Cost, ...]:
+    """Acceptance rates of clip from ψ at each prompt; mix accepts every draw.
+
+    One row per prompt: scores of n draws of the safe policy, then of n of the optimized one.
+    """
+    overlapping = np.asarray(np.isfinite(np.minimum(log_safe, log_optimized)).any(axis=1))
+    costs = []
+    for beta in betas:
+        acceptance = np.zeros(len(overlapping))  # 0 where no draw is possible for both policies
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_beta = float(np.log(beta))
+            if np.isinf(log_beta):
+                acceptance[:] = 1.0
+            elif overlapping.any():
+                normalizer = clipped_normalizer(
+                    log_safe[overlapping], log_optimized[overlapping], log_beta
+                )
+                log_acceptance = Clip().log_acceptance(log_beta, normalizer.log_psi)
+                acceptance[overlapping] = np.exp(log_acceptance)
+            draws = float((1 / acceptance).mean())
+        costs.append(Cost("clip", beta, float(acceptance.mean()), draws))
+    return (*costs, *(Cost("mix", beta, 1.0, 1.0) for beta in betas))

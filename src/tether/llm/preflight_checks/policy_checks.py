@@ -1,149 +1,192 @@
-"""The measures of a preflight on one policy: each takes numbers and returns a check."""
+"""Checks of a preflight on one policy, from its draws and scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tether._core.contexts import take
+from tether._core.contexts import length, take
 from tether._core.types import Floats
-from tether.llm.completions import FILL, Tokens, encoded, lengths
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import Tokens, completion_lengths, content_tokens, encode_text
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.result import Check
 
-CLOSE, FAR = 0.05, 1.0
-"""Nats a sequence: differences up to the first pass, beyond the second they fail."""
-NOTHING = 1e-3
-"""Nats below which the end of a completion counts as certain."""
+MAX_PASSING_GAP = 0.05
+"""Nats per sequence: differences between two scores of one sequence up to this pass."""
+MAX_WARNING_GAP = 1.0
+"""Nats per sequence: differences above this fail."""
+NEGLIGIBLE_GAP = 1e-3
+"""Nats below which a contribution to a score counts as none."""
+MAX_FIRST_TOKEN_PROMPTS = 8
+"""Prompts at which first tokens are drawn on their own."""
+FIRST_TOKENS_WITH_TABLE = 128
+"""First tokens drawn per prompt where the scores of all tokens are known."""
+FIRST_TOKENS_WITHOUT_TABLE = 256
+"""First tokens drawn per prompt where only the scores of drawn tokens are known."""
+MAX_ENDS_COMPARED = 4
+"""Finished completions that are scored with and without their end token."""
 
 
-def named(name: str, check: Check) -> Check:
-    """The same check under another name."""
-    return replace(check, name=name)
-
-
-def sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
-    """What the sampler said of its draws, against what the scorer says of them."""
+def check_sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
+    """What the sampler states about its draws, against what the scorer says of them."""
     name = "sampler against scorer"
-    advice = "sampler and scorer disagree: same weights, template, adapter and dtype in both?"
+    advice = (
+        "sampler and scorer disagree: do they use the same weights, template, adapter and dtype?"
+    )
     known = ~np.isnan(stated)
     if not known.any():
-        told = "the sampler states no log-probabilities, so nothing was compared"
-        return Check(name, "warn", np.nan, told, "ask the server for logprobs of what it samples")
-    return _apart(name, stated[known], scored[known], advice)
+        measured = "the sampler states no log-probabilities, so nothing was compared"
+        advice = "request log-probabilities of sampled tokens from the server"
+        return Check(name, "warn", np.nan, measured, advice)
+    return _compare_scores(name, stated[known], scored[known], advice)
 
 
-def noise_floor(scored: Floats, again: Floats) -> Check:
-    """The same sequences scored in a batch and one by one: what rounding alone does."""
-    advice = "log ratios below this are noise: score in float32, or take fewer tokens"
-    return _apart("noise floor of the dtype", scored, again, advice)
+def check_noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
+    """The same sequences scored in a batch and one by one: the effect of rounding alone."""
+    advice = "log ratios below this are noise: score in float32, or use fewer tokens"
+    return _compare_scores("noise floor of the dtype", in_batch, one_by_one, advice)
 
 
-def first_tokens(
+def draw_and_check_first_tokens(
+    first_token_policy: CompletionPolicy, prompts: Any, rng: np.random.Generator
+) -> Check:
+    """What a policy over single tokens draws at a few prompts, against what it scores there."""
+    count = min(MAX_FIRST_TOKEN_PROMPTS, length(prompts))
+    prompts = take(prompts, np.arange(count))
+    vocabulary_size, tables = getattr(first_token_policy, "vocabulary_size", None), None
+    if vocabulary_size is not None:
+        every_token = np.arange(vocabulary_size)[:, None]
+        tables = [
+            first_token_policy.log_prob(_repeat_prompt(prompts, k, vocabulary_size), every_token)
+            for k in range(count)
+        ]
+    draws = FIRST_TOKENS_WITH_TABLE if tables is not None else FIRST_TOKENS_WITHOUT_TABLE
+    repeated = take(prompts, np.repeat(np.arange(count), draws))
+    tokens = first_token_policy.sample(repeated, rng)
+    scores = first_token_policy.log_prob(repeated, tokens)
+    return check_first_tokens(tokens[:, 0], scores, draws, tables)
+
+
+def check_first_tokens(
     tokens: Tokens, scores: Floats, draws: int, tables: Sequence[Floats] | None = None
 ) -> Check:
-    """Whether first tokens, so many a prompt, are drawn with the probabilities of their scores.
+    """Whether first tokens, `draws` per prompt, are drawn with the probabilities of their scores.
 
-    `tables` holds the scores of all tokens at each prompt, where they are to be had.
+    `tables` holds the scores of all tokens at each prompt, where they are known.
     """
-    rows, likely = tokens.reshape(-1, draws), scores.reshape(-1, draws)
-    gains = np.sum(
+    rows, row_scores = tokens.reshape(-1, draws), scores.reshape(-1, draws)
+    log_wealths = np.sum(
         [
-            bets.on_tokens(row, score, None if tables is None else tables[place])
-            for place, (row, score) in enumerate(zip(rows, likely, strict=True))
+            bets.bet_on_tokens(row, row_score, None if tables is None else tables[index])
+            for index, (row, row_score) in enumerate(zip(rows, row_scores, strict=True))
         ],
         axis=0,
     )
-    gain = bets.shared(gains)
-    known = "all scores" if tables is not None else "the scores of what was drawn"
+    log_wealth = bets.total_log_wealth(log_wealths)
+    known = "scores of all tokens known" if tables is not None else "scores of drawn tokens known"
     return Check(
         "sampling settings",
-        bets.verdict(gain),
-        gain,
-        f"bets on cut or cooled first tokens make {_times(gain)} of 1 ({rows.size} draws, {known})",
-        "something cuts, cools or heats what is sampled (top_k, top_p, min_p, temperature, "
-        "generation_config): switch it off, or score it too",
+        bets.verdict(log_wealth),
+        log_wealth,
+        f"bets on truncated or rescaled first tokens turn 1 into {_format_wealth(log_wealth)} "
+        f"({rows.size} draws, {known})",
+        "a sampling setting truncates or rescales the distribution (top_k, top_p, min_p, "
+        "temperature, generation_config): switch it off, or include it in the scores",
     )
 
 
-def distinct_draws(actions: Tokens, scores: Floats, draws: int, call: int) -> Check:
-    """Whether completions repeat more often than their probabilities say: a seed used again.
+def check_distinct_draws(actions: Tokens, scores: Floats, draws: int, per_call: int) -> Check:
+    """Whether completions repeat more often than their probabilities say: a reused seed.
 
-    Of the `draws` of a prompt the first `call` are of one call and the next `call` of another.
+    Of the `draws` at a prompt, the first `per_call` are of one call and as many of the next.
     """
-    _, numbers = np.unique(actions, axis=0, return_inverse=True)
-    rows, likely = numbers.reshape(-1, draws), scores.reshape(-1, draws)
-    equal = rows[:, :call] == rows[:, call : 2 * call]
-    calls = bets.on_calls(equal, likely[:, call : 2 * call])
-    gain = bets.shared(np.concatenate([bets.on_repeats(rows, likely), calls]))
+    _, labels = np.unique(actions, axis=0, return_inverse=True)
+    rows, row_scores = labels.reshape(-1, draws), scores.reshape(-1, draws)
+    second = slice(per_call, 2 * per_call)
+    equal = rows[:, :per_call] == rows[:, second]
+    log_wealths = np.concatenate(
+        [bets.bet_on_repeats(rows, row_scores), bets.bet_on_calls(equal, row_scores[:, second])]
+    )
+    log_wealth = bets.total_log_wealth(log_wealths)
     distinct = sum(len(np.unique(row)) for row in rows)
     return Check(
         "distinct seeds",
-        bets.verdict(gain),
-        gain,
-        f"{distinct} of {rows.size} completions are different, {equal.sum()} of {equal.size} come "
-        f"again in a second call; bets on repeats make {_times(gain)} of 1",
-        "the same seed is used again, or completions come from a cache: one generator, passed on",
+        bets.verdict(log_wealth),
+        log_wealth,
+        f"{distinct} of {rows.size} completions are distinct, {equal.sum()} of {equal.size} recur "
+        f"in a second call; bets on repeats turn 1 into {_format_wealth(log_wealth)}",
+        "a seed is reused, or completions come from a cache: use one generator for all calls",
     )
 
 
-def endings(policy: Any, asked: Any, actions: Tokens, scored: Floats) -> Check:
+def check_ends(policy: CompletionPolicy, prompts: Any, actions: Tokens, scored: Floats) -> Check:
     """Whether completions end, and whether their end token is part of their score."""
-    name, size = "end of sequence", lengths(actions)
-    cut = np.asarray(policy.cut_off(actions))
-    told = f"{int(cut.sum())} of {len(cut)} completions were cut off"
-    if cut.all():
-        return Check(name, "warn", 1.0, told, "raise max_new_tokens, or check eos_token_id")
-    ended = np.flatnonzero(~cut & (size > 1))[:4]
-    parts = []
-    for row in ended:  # the same tokens without their end are a completion that was cut off
-        shorter = policy.shortened(int(size[row]) - 1)
-        before = shorter.log_prob(take(asked, np.array([row])), actions[row, None, : size[row] - 1])
-        parts.append(scored[row] - before[0])
-    if parts and np.abs(parts).max() < NOTHING:
-        told += "; their end token adds nothing to their scores"
-        advice = "either every end is certain, or the scorer leaves the end token out"
-        return Check(name, "warn", float(cut.mean()), told, advice)
-    if parts:
-        told += f"; an end token adds {np.mean(parts):.2f} nats to a score"
-    return Check(name, "pass", float(cut.mean()), told)
+    name, lengths = "end of sequence", completion_lengths(actions)
+    cut_off = np.asarray(policy.cut_off(actions))
+    measured = f"{int(cut_off.sum())} of {len(cut_off)} completions were cut off"
+    if cut_off.all():
+        return Check(name, "warn", 1.0, measured, "raise max_new_tokens, or check eos_token_id")
+    contributions = []
+    for row in np.flatnonzero(~cut_off & (lengths > 1))[:MAX_ENDS_COMPARED]:
+        # The same tokens without their end are a completion of a shorter policy, cut off.
+        before_end = int(lengths[row]) - 1
+        without_end = policy.shortened(before_end).log_prob(
+            take(prompts, np.array([row])), actions[row, None, :before_end]
+        )
+        contributions.append(scored[row] - without_end[0])
+    if contributions and np.abs(contributions).max() < NEGLIGIBLE_GAP:
+        measured += "; their end token adds nothing to their scores"
+        advice = "either every end is certain, or the scorer omits the end token"
+        return Check(name, "warn", float(cut_off.mean()), measured, advice)
+    if contributions:
+        measured += f"; the end token adds {np.mean(contributions):.2f} nats to a score"
+    return Check(name, "pass", float(cut_off.mean()), measured)
 
 
-def round_trip(policy: Any, actions: Tokens) -> Check:
-    """Whether the text of a completion has the same tokens again."""
+def check_round_trip(policy: CompletionPolicy, actions: Tokens) -> Check:
+    """Whether the text of a completion has the same tokens when it is encoded again."""
     name, tokenizer = "token round trip", getattr(policy, "tokenizer", None)
     if tokenizer is None:
-        told = "there is no tokenizer, so nothing was compared"
-        return Check(name, "warn", np.nan, told, "keep token ids, never text alone")
+        measured = "there is no tokenizer, so nothing was compared"
+        return Check(name, "warn", np.nan, measured, "store token ids, not only text")
     same = 0
     for row, text in zip(actions, policy.texts(actions), strict=True):
-        kept = [int(token) for token in row if token != FILL and token not in policy.ends]
+        tokens = content_tokens(row, policy.end_token_ids)
         with suppress(ValueError):
-            same += encoded(tokenizer, text, "a completion") == kept
+            same += encode_text(tokenizer, text, "a completion") == tokens
     share = same / len(actions)
     return Check(
         name,
         "pass" if share == 1 else "warn",
         share,
-        f"{same} of {len(actions)} completions have the same tokens after text and back",
-        "log token ids: scored from their text, the others would be other actions",
+        f"{same} of {len(actions)} completions have the same tokens after decoding and encoding",
+        "log token ids: encoded from their text, the others would be other actions",
     )
 
 
-def _apart(name: str, one: Floats, two: Floats, advice: str) -> Check:
+def _repeat_prompt(prompts: Any, index: int, times: int) -> Any:
+    """One prompt many times, without copies: a vocabulary is large."""
+    prompt = np.asarray(take(prompts, np.array([index])))
+    prompt = prompt.astype(object) if prompt.dtype.kind == "U" else prompt
+    return np.broadcast_to(prompt, (times, *prompt.shape[1:]))
+
+
+def _compare_scores(name: str, first: Floats, second: Floats, advice: str) -> Check:
     with np.errstate(invalid="ignore"):
-        gap = np.abs(one - two)
-    gap[(one == two)] = 0.0  # both −inf
-    worst = float(np.nan_to_num(gap, nan=np.inf).max())
-    status = "pass" if worst <= CLOSE else "warn" if worst <= FAR else "fail"
-    return Check(name, status, worst, f"at most {worst:.2g} nats a sequence", advice)
+        gap = np.abs(first - second)
+    gap[first == second] = 0.0  # both −inf
+    largest = float(np.nan_to_num(gap, nan=np.inf).max())
+    status = "pass" if largest <= MAX_PASSING_GAP else "fail"
+    if MAX_PASSING_GAP < largest <= MAX_WARNING_GAP:
+        status = "warn"
+    return Check(name, status, largest, f"at most {largest:.2g} nats per sequence", advice)
 
 
-def _times(log_gain: float) -> str:
-    """A gain as people read it: 0.31, or 10^12."""
-    decades = log_gain / np.log(10)
+def _format_wealth(log_wealth: float) -> str:
+    """Wealth for reading: 0.31, or 10^12."""
+    decades = log_wealth / np.log(10)
     return f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"

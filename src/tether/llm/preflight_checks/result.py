@@ -1,95 +1,247 @@
-"""What a preflight found: checks that passed or not, and what a tether would cost."""
+"""The results of a preflight: checks with their status, and what a tether would cost."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tether._core import records, validate
 
 STATUSES = ("pass", "warn", "fail")
+TEXT_FIELDS = (*records.WORDS, "status", "measured", "advice")
+"""Entries of saved results that are text, even if the text reads like a number."""
+
+
+class _Record:
+    """A frozen record that prints, converts to a dictionary, saves as JSON and loads again."""
+
+    _kind: ClassVar[str]
+
+    def summary(self) -> str:
+        """Return the result as text for reading.
+
+        Returns
+        -------
+        str
+            What printing the result shows.
+        """
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values.
+
+        Returns
+        -------
+        dict
+            Field names and values.
+        """
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to write.
+        """
+        records.write(path, self._kind, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to read.
+
+        Returns
+        -------
+        Self
+            A result equal to the one that was saved.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold a saved result of this class.
+        """
+        return cls._from_dict(records.read(path, cls._kind, TEXT_FIELDS))
+
+    @classmethod
+    def _from_dict(cls, saved: dict[str, Any]) -> Self:
+        return cls(**saved)
+
+    def __str__(self) -> str:
+        return self.summary()
 
 
 @dataclass(frozen=True)
-class Check:
-    """One thing that was measured, and what to do about it."""
+class Check(_Record):
+    """One check of a preflight: what was measured, and what to do about it.
+
+    Parameters
+    ----------
+    name : str
+        What was checked.
+    status : {'pass', 'warn', 'fail'}
+        The outcome.
+    value : float
+        The measured value.
+    measured : str
+        The measured value in words.
+    advice : str, optional
+        What to do if the check did not pass.
+
+    Examples
+    --------
+    >>> from tether.llm import Check
+    >>> print(Check("end of sequence", "warn", 1.0, "8 of 8 were cut off", "raise max_new_tokens"))
+    warn  end of sequence  8 of 8 were cut off
+                           → raise max_new_tokens
+    """
+
+    _kind = "check"
 
     name: str
     status: str
-    """"pass", "warn" or "fail"."""
     value: float
     measured: str
-    """The value in words."""
     advice: str = ""
-    """What to do, where it did not pass."""
 
     def __post_init__(self) -> None:
         validate.choice("status", self.status, STATUSES)
 
+    def summary(self) -> str:
+        """Return status, name and measured value on one line, and advice on a second.
+
+        Returns
+        -------
+        str
+            What printing the check shows.
+        """
+        return "\n".join(self._lines(len(self.name)))
+
+    def _lines(self, width: int) -> list[str]:
+        """The lines of the summary, with the name padded to a width."""
+        lines = [f"{self.status:<4}  {self.name:<{width}}  {self.measured}"]
+        if self.advice and self.status != "pass":
+            lines.append(f"{'':<4}  {'':<{width}}  → {self.advice}")
+        return lines
+
 
 @dataclass(frozen=True)
-class Cost:
-    """What an answer costs at one beta."""
+class Cost(_Record):
+    """The expected cost of one action of a tethered policy at one beta.
+
+    Parameters
+    ----------
+    family : str
+        The family that turns beta into a policy: 'clip' or 'mix'.
+    beta : float
+        The control parameter.
+    acceptance : float
+        The acceptance rate, averaged over prompts.
+    draws : float
+        The expected number of draws per action, averaged over prompts.
+
+    Examples
+    --------
+    >>> from tether.llm import Cost
+    >>> print(Cost("clip", 1.0, 0.5, 2.0))
+    clip at beta 1: acceptance rate 0.5, 2 draws per action
+    """
+
+    _kind = "cost"
 
     family: str
     beta: float
     acceptance: float
-    """The share of draws that is kept, on average over prompts."""
     draws: float
-    """Expected draws for one answer, on average over prompts."""
+
+    def summary(self) -> str:
+        """Return the cost on one line.
+
+        Returns
+        -------
+        str
+            What printing the cost shows.
+        """
+        return (
+            f"{self.family} at beta {self.beta:g}: acceptance rate {self.acceptance:.3g}, "
+            f"{self.draws:.3g} draws per action"
+        )
 
 
 @dataclass(frozen=True)
-class Preflight:
-    """Whether the numbers of two language policies can be trusted, and what a tether costs."""
+class Preflight(_Record):
+    """Whether the scores of two language policies can be trusted, and what a tether would cost.
+
+    Parameters
+    ----------
+    checks : tuple of Check
+        The checks of each policy, then of both together.
+    costs : tuple of Cost
+        Acceptance rates and draws per action at a few betas.
+    prompts : int
+        The number of prompts.
+    draws : int
+        The number of draws of each policy at each prompt.
+    """
+
+    _kind = "preflight"
 
     checks: tuple[Check, ...]
     costs: tuple[Cost, ...]
     prompts: int
     draws: int
-    """Draws of each policy at each prompt."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed; warnings are for the reader to judge."""
+        """Whether no check failed; warnings are for the reader to judge."""
         return all(check.status != "fail" for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {**asdict(self), "passed": self.passed}
+        """Return the result as plain values.
 
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON."""
-        records.write(path, "preflight", self.to_dict())
+        Returns
+        -------
+        dict
+            Field names and values, and `passed`.
+        """
+        return {**super().to_dict(), "passed": self.passed}
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        words = (*records.WORDS, "status", "measured", "advice")
-        saved = records.read(path, "preflight", words)
-        saved.pop("passed")
-        return cls(
-            checks=tuple(Check(**each) for each in saved.pop("checks")),
-            costs=tuple(Cost(**each) for each in saved.pop("costs")),
-            **saved,
-        )
+    def summary(self) -> str:
+        """Return all checks and costs as a table.
 
-    def __str__(self) -> str:
-        counts = {status: sum(c.status == status for c in self.checks) for status in STATUSES}
-        told = ", ".join(f"{count} {status}" for status, count in counts.items())
+        Returns
+        -------
+        str
+            What printing the result shows.
+        """
+        counts = {
+            status: sum(check.status == status for check in self.checks) for status in STATUSES
+        }
+        totals = ", ".join(f"{count} {status}" for status, count in counts.items())
         lines = [
-            f"preflight on {self.prompts} prompt(s), {self.draws} draws of each policy: {told}"
+            f"preflight on {self.prompts} prompt(s), {self.draws} draws of each policy: {totals}"
         ]
-        wide = max(len(check.name) for check in self.checks)
-        for check in self.checks:
-            lines.append(f"  {check.status:<4}  {check.name:<{wide}}  {check.measured}")
-            if check.advice and check.status != "pass":
-                lines.append(f"  {'':<4}  {'':<{wide}}  → {check.advice}")
+        width = max(len(check.name) for check in self.checks)
+        lines += [f"  {line}" for check in self.checks for line in check._lines(width)]
         if self.costs:
-            lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws an answer':>16}")
+            lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws per action':>17}")
         lines += [
-            f"  {each.family:<6} {each.beta:>8g} {each.acceptance:>11.3g} {each.draws:>16.3g}"
-            for each in self.costs
+            f"  {cost.family:<6} {cost.beta:>8g} {cost.acceptance:>11.3g} {cost.draws:>17.3g}"
+            for cost in self.costs
         ]
         return "\n".join(lines)
+
+    @classmethod
+    def _from_dict(cls, saved: dict[str, Any]) -> Self:
+        saved.pop("passed")
+        return cls(
+            checks=tuple(Check(**check) for check in saved.pop("checks")),
+            costs=tuple(Cost(**cost) for cost in saved.pop("costs")),
+            **saved,
+        )

@@ -1,151 +1,204 @@
-"""Preflight: is what is scored what is sampled? Measured before a number is trusted."""
+"""Preflight: is what is scored what is sampled? Measured before scores are trusted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import policy_calls
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Floats
-from tether.llm.completions import Tokens, whole
-from tether.llm.preflight_checks import costs, first_tokens, pair_checks, policy_checks
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import Tokens, check_integer
+from tether.llm.preflight_checks import pair_checks, policy_checks
 from tether.llm.preflight_checks.result import Check, Preflight
 
-BETAS = (0.1, 1.0, 10.0)
-ASKED = ("sample_scored", "log_prob", "shortened", "cut_off", "ends", "max_new_tokens")
+DEFAULT_BETAS = (0.1, 1.0, 10.0)
+"""The betas at which costs are estimated, by default."""
+REQUIRED_ATTRIBUTES = (
+    "sample_scored",
+    "log_prob",
+    "shortened",
+    "cut_off",
+    "end_token_ids",
+    "max_new_tokens",
+)
 """What a policy must have, as every policy over completions does."""
+MAX_SCORED_ALONE = 8
+"""Completions that are scored one by one to measure rounding."""
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The prompts, and how many completions of each are drawn: most of them in two like calls."""
+class _DrawPlan:
+    """The prompts, and how many completions of each are drawn: most of them in two equal calls."""
 
     prompts: Any
     draws: int
 
     @property
-    def call(self) -> int:
+    def per_call(self) -> int:
         """Draws of a prompt in each of the first two calls."""
         return self.draws // 2
-
-    def times(self, size: int) -> Any:
-        """Every prompt so many times, one after the other."""
-        return take(self.prompts, np.repeat(np.arange(length(self.prompts)), size))
 
     @property
     def rows(self) -> Any:
         """The prompt of every completion."""
-        return self.times(self.draws)
+        return self.repeat_prompts(self.draws)
+
+    def repeat_prompts(self, times: int) -> Any:
+        """Every prompt several times, one prompt after the other."""
+        return take(self.prompts, np.repeat(np.arange(length(self.prompts)), times))
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """What one policy drew, and what it said of it while sampling and while scoring."""
+class _Draws:
+    """The draws of one policy, with the log-probabilities stated by its sampler and its scorer."""
 
     name: str
-    policy: Any
+    policy: CompletionPolicy
     actions: Tokens
     stated: Floats
-    own: Floats
+    scored: Floats
 
 
 def preflight(
-    safe: Any,
-    optimized: Any,
-    prompts: Any,
+    safe: CompletionPolicy,
+    optimized: CompletionPolicy,
+    prompts: ArrayLike,
     rng: np.random.Generator,
     *,
     draws: int = 16,
-    betas: tuple[float, ...] = BETAS,
+    betas: tuple[float, ...] = DEFAULT_BETAS,
 ) -> Preflight:
-    """Whether the log-probabilities of two language policies can be trusted, on some prompts.
+    """Check whether the log-probabilities of two language policies can be trusted.
 
-    Both draw `draws` completions of each prompt, which both then score. Says of each policy how
-    far sampler and scorer are apart, whether anything else than its own distribution is sampled,
-    and of the two how far they are apart and what a tether between them costs. Policies that end
-    differently have no actions in common: then there is nothing to say of the two.
+    Both policies draw `draws` completions of each prompt, which both then score. The result says
+    for each policy how far sampler and scorer are apart and whether anything but its own
+    distribution is sampled, and for the two together how far apart they are and what a tether
+    between them costs. Policies with different end tokens or lengths have no actions in common, so
+    nothing is measured for the two together.
+
+    Parameters
+    ----------
+    safe : CausalPolicy or OpenAIPolicy
+        The safe policy.
+    optimized : CausalPolicy or OpenAIPolicy
+        The optimized policy.
+    prompts : array_like of str, or of int with shape (n, length)
+        The prompts: texts, or rows of token ids padded with −1.
+    rng : numpy.random.Generator
+        The source of randomness.
+    draws : int, optional
+        The number of completions that each policy draws per prompt, at least 3.
+    betas : tuple of float, optional
+        The betas at which acceptance rates are estimated, each at least 0.
+
+    Returns
+    -------
+    Preflight
+        All checks, and the costs at each beta.
+
+    Raises
+    ------
+    TypeError
+        If a policy is not a policy over completions, or `prompts` is a number.
+    ValueError
+        If `draws` or `betas` is out of range.
+
+    Examples
+    --------
+    >>> result = preflight(safe, optimized, prompts, rng)  # doctest: +SKIP
+    >>> result.passed  # doctest: +SKIP
+    True
     """
     policy_calls.generator(rng)
-    betas = costs.checked(betas)
-    prompts = as_contexts(prompts)
-    if isinstance(prompts, int):
+    betas = pair_checks.check_betas(betas)
+    contexts = as_contexts(prompts)
+    if isinstance(contexts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
-    asked = _Asked(prompts, whole("draws", draws, 3))
-    both = (("safe", safe), ("optimized", optimized))
-    for name, policy in both:
-        for each in ASKED:
-            if not hasattr(policy, each):
+    plan = _DrawPlan(contexts, check_integer("draws", draws, 3))
+    policies = (("safe", safe), ("optimized", optimized))
+    for name, policy in policies:
+        for attribute in REQUIRED_ATTRIBUTES:
+            if not hasattr(policy, attribute):
                 raise TypeError(
                     f"{name} must be a policy over completions of prompts, such as CausalPolicy "
-                    f"or OpenAIPolicy: {type(policy).__name__} has no {each}"
+                    f"or OpenAIPolicy: {type(policy).__name__} has no {attribute}"
                 )
-    drawn = [_draw(name, policy, asked, rng) for name, policy in both]
-    checks = [check for each in drawn for check in _alone(each, asked, rng)]
-    ends = pair_checks.same_ends(safe, optimized)
-    checks.append(ends)
-    if ends.status == "fail":
-        return Preflight(tuple(checks), (), length(prompts), asked.draws)
-    # What the safe policy drew and what the optimized one drew, under the other policy each.
-    others = (
-        policy_calls.score("optimized", optimized, asked.rows, drawn[0].actions),
-        policy_calls.score("safe", safe, asked.rows, drawn[1].actions),
+    by_safe, by_optimized = (_draw(name, policy, plan, rng) for name, policy in policies)
+    checks = [check for drawn in (by_safe, by_optimized) for check in _check_one(drawn, plan, rng)]
+    same_ends = pair_checks.check_same_ends(safe, optimized)
+    checks.append(same_ends)
+    if same_ends.status == "fail":
+        return Preflight(tuple(checks), (), length(contexts), plan.draws)
+    optimized_of_safe = policy_calls.score("optimized", optimized, plan.rows, by_safe.actions)
+    safe_of_optimized = policy_calls.score("safe", safe, plan.rows, by_optimized.actions)
+    noise_floor = max(check.value for check in checks if "noise floor" in check.name)
+    checks += _check_both(
+        by_safe.scored, by_optimized.scored, optimized_of_safe, safe_of_optimized, noise_floor
     )
-    floor = max(each.value for each in checks if "noise floor" in each.name)
-    checks += _together(drawn[0].own, drawn[1].own, others[0], others[1], floor)
     log_safe, log_optimized = (
-        np.concatenate([one.reshape(-1, asked.draws), two.reshape(-1, asked.draws)], axis=1)
-        for one, two in ((drawn[0].own, others[1]), (others[0], drawn[1].own))
+        np.concatenate([scores.reshape(-1, plan.draws) for scores in of_both], axis=1)
+        for of_both in (
+            (by_safe.scored, safe_of_optimized),
+            (optimized_of_safe, by_optimized.scored),
+        )
     )
-    found = costs.of_betas(log_safe, log_optimized, betas)
-    return Preflight(tuple(checks), tuple(found), length(prompts), asked.draws)
+    costs = pair_checks.estimate_costs(log_safe, log_optimized, betas)
+    return Preflight(tuple(checks), costs, length(contexts), plan.draws)
 
 
-def _draw(name: str, policy: Any, asked: _Asked, rng: np.random.Generator) -> _Drawn:
-    """Two calls of the same size, and a third for what is left: a seed in the call then shows."""
-    actions, stated = [], []
-    for size in (asked.call, asked.call, asked.draws - 2 * asked.call):
+def _draw(name: str, policy: CompletionPolicy, plan: _DrawPlan, rng: np.random.Generator) -> _Draws:
+    """Two calls of equal size, which reveal a seed set per call, and a third for the rest."""
+    pieces, stated = [], []
+    for size in (plan.per_call, plan.per_call, plan.draws - 2 * plan.per_call):
         if size:
-            some, said = policy.sample_scored(asked.times(size), rng)
-            actions.append(some.reshape(length(asked.prompts), size, -1))
-            stated.append(said.reshape(-1, size))
-    every = np.concatenate(actions, axis=1)
-    every = every.reshape(-1, every.shape[2])
-    own = policy_calls.score(name, policy, asked.rows, every)
-    return _Drawn(name, policy, every, np.concatenate(stated, axis=1).ravel(), own)
+            completions, log_probabilities = policy.sample_scored(plan.repeat_prompts(size), rng)
+            pieces.append(completions.reshape(length(plan.prompts), size, -1))
+            stated.append(log_probabilities.reshape(-1, size))
+    actions = np.concatenate(pieces, axis=1)
+    actions = actions.reshape(-1, actions.shape[2])
+    scored = policy_calls.score(name, policy, plan.rows, actions)
+    return _Draws(name, policy, actions, np.concatenate(stated, axis=1).ravel(), scored)
 
 
-def _alone(drawn: _Drawn, asked: _Asked, rng: np.random.Generator) -> list[Check]:
-    """What concerns one policy."""
-    policy, rows = drawn.policy, asked.rows
-    some = np.linspace(0, len(drawn.actions) - 1, min(8, len(drawn.actions))).astype(np.int64)
-    again = [
-        policy.log_prob(take(rows, some[[k]]), drawn.actions[some[[k]]]) for k in range(len(some))
+def _check_one(drawn: _Draws, plan: _DrawPlan, rng: np.random.Generator) -> list[Check]:
+    """The checks of one policy."""
+    policy, rows, actions = drawn.policy, plan.rows, drawn.actions
+    alone = np.linspace(0, len(actions) - 1, min(MAX_SCORED_ALONE, len(actions))).astype(np.int64)
+    one_by_one = [policy.log_prob(take(rows, row), actions[row]) for row in alone[:, None]]
+    checks = [
+        policy_checks.check_sampler_against_scorer(drawn.stated, drawn.scored),
+        policy_checks.check_noise_floor(drawn.scored[alone], np.concatenate(one_by_one)),
+        policy_checks.draw_and_check_first_tokens(policy.shortened(1), plan.prompts, rng),
+        policy_checks.check_distinct_draws(actions, drawn.scored, plan.draws, plan.per_call),
+        policy_checks.check_ends(policy, rows, actions, drawn.scored),
+        policy_checks.check_round_trip(policy, actions),
     ]
-    found = [
-        policy_checks.sampler_against_scorer(drawn.stated, drawn.own),
-        policy_checks.noise_floor(drawn.own[some], np.concatenate(again)),
-        first_tokens.as_scored(policy.shortened(1), asked.prompts, rng),
-        policy_checks.distinct_draws(drawn.actions, drawn.own, asked.draws, asked.call),
-        policy_checks.endings(policy, rows, drawn.actions, drawn.own),
-        policy_checks.round_trip(policy, drawn.actions),
-    ]
-    return [policy_checks.named(f"{drawn.name}: {each.name}", each) for each in found]
+    return [replace(check, name=f"{drawn.name}: {check.name}") for check in checks]
 
 
-def _together(
-    safe: Floats, optimized: Floats, safe_other: Floats, optimized_other: Floats, floor: float
+def _check_both(
+    safe: Floats,
+    optimized: Floats,
+    optimized_of_safe: Floats,
+    safe_of_optimized: Floats,
+    noise_floor: float,
 ) -> list[Check]:
-    """What concerns both: scores of each policy's draws under itself, then under the other."""
+    """The checks of both: scores of each policy's draws under itself, then under the other."""
     with np.errstate(invalid="ignore"):
-        from_safe, from_optimized = safe_other - safe, optimized_other - optimized
+        log_ratio_safe = optimized_of_safe - safe
+        log_ratio_optimized = safe_of_optimized - optimized
     return [
-        pair_checks.alike(np.concatenate([from_safe, from_optimized]), floor),
-        pair_checks.reached(optimized_other, safe_other),
-        pair_checks.mean_ratio("safe", from_safe),
-        pair_checks.mean_ratio("optimized", from_optimized),
-        pair_checks.divergence("KL(optimized ‖ safe)", -from_optimized),
-        pair_checks.divergence("KL(safe ‖ optimized)", -from_safe),
+        pair_checks.check_different(
+            np.concatenate([log_ratio_safe, log_ratio_optimized]), noise_floor
+        ),
+        pair_checks.check_absolute_continuity(safe_of_optimized, optimized_of_safe),
+        pair_checks.check_mean_ratio("safe", log_ratio_safe),
+        pair_checks.check_mean_ratio("optimized", log_ratio_optimized),
+        pair_checks.check_divergence("KL(optimized ‖ safe)", -log_ratio_optimized),
+        pair_checks.check_divergence("KL(safe ‖ optimized)", -log_ratio_safe),
     ]

@@ -1,1 +1,1 @@
-"""Language models behind an OpenAI-compatible completions server as policies."""
+"""Policies from language models behind an OpenAI-compatible completions server."""

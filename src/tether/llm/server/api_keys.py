@@ -1,4 +1,4 @@
-"""The key of a server: checked once, sent in a header, told nowhere."""
+"""The API key of a server: checked once, sent in a header, and never shown."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import re
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-HIDDEN = "(key)"
-"""What stands in a message where the key was."""
+KEY_PLACEHOLDER = "(key)"
+"""Replaces the key in messages."""
 
 
-def checked(api_key: Any) -> str | None:
-    """The key without white space around it (a file ends in a newline); None where there is none.
+def check_key(api_key: Any) -> str | None:
+    """The key without surrounding white space (a file ends in a newline); None for no key.
 
-    What no header can carry is refused here: an HTTP library would show it in its own error.
+    A key that no header can carry is refused here: an HTTP library would show it in its own error.
     """
     if api_key is None:
         return None
     if not isinstance(api_key, str):
-        raise TypeError(f"api_key must be a text, got {type(api_key).__name__}")
+        raise TypeError(f"api_key must be a string, got {type(api_key).__name__}")
     key = api_key.strip()
-    wrong = re.search(r"[^!-~]", key)
-    if wrong:
+    invalid = re.search(r"[^!-~]", key)
+    if invalid:
         raise ValueError(
-            f"api_key must be printable ASCII without white space inside, and its character "
-            f"{wrong.start()} of {len(key)} is not (the key is not shown)"
+            f"api_key must be printable ASCII without inner white space, but its character "
+            f"{invalid.start()} of {len(key)} is not (the key is not shown)"
         )
     return key or None
 
 
-def hidden(text: str, key: str | None) -> str:
-    """A text without the key: neither as it is nor as addresses, JSON or Python write it."""
+def hide_key(text: str, key: str | None) -> str:
+    """A text without the key, whether it is written plainly or as in URLs, JSON or Python."""
     if key is None:
         return text
     encoded = {quote(key), quote(key, safe=""), quote_plus(key)}
-    encoded |= {re.sub(r"%..", lambda found: found[0].lower(), each) for each in encoded}
+    encoded |= {re.sub(r"%..", lambda match: match[0].lower(), form) for form in encoded}
     forms = {key, repr(key)[1:-1], json.dumps(key)[1:-1], *encoded}
-    # The longest first, or an inner one would leave the rest of an outer one behind.
+    # The longest first: replacing a form inside a longer one would leave the rest of that visible.
     pattern = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-    return re.sub(pattern, HIDDEN, text)
+    return re.sub(pattern, KEY_PLACEHOLDER, text)

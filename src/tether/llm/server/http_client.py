@@ -1,4 +1,4 @@
-"""A server that is asked over HTTP: retries, timeouts, so many requests at a time."""
+"""The HTTP client of a completions server: concurrent requests, retries and timeouts."""
 
 from __future__ import annotations
 
@@ -6,38 +6,57 @@ import weakref
 from collections.abc import Sequence
 from concurrent import futures
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from threading import Event
 from typing import Any
 
 import httpx2
 
 from tether._core import validate
-from tether.llm.server import api_keys, retry_rules
+from tether.llm.server.api_keys import check_key, hide_key
 
-GLANCE = 1.0
-"""Seconds after which a caller that waits looks up: an interrupt may have come unseen."""
-LONGEST_MESSAGE = 500
-"""How many characters of what a server says are told."""
+RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
+"""Statuses after which the same request may succeed: it came too early, or the server failed.
+
+What a server does not implement (501, 505) it will not implement a second later.
+"""
+INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
+"""Refusals of the request itself, such as a prompt too long; others are of the sender."""
+MAX_RETRY_WAIT = 30.0
+"""The largest number of seconds between two attempts, whatever the server asks for."""
+POLL_INTERVAL = 1.0
+"""Seconds after which a waiting caller checks for an interrupt."""
+MAX_SHOWN_CHARACTERS = 500
+"""How much of a server's error message is shown."""
 
 
 class ServerError(RuntimeError):
-    """The server did not answer, or refused, however often it was asked."""
+    """The server is unavailable or refused the sender, after all retries.
+
+    A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
+
+    Examples
+    --------
+    >>> from tether.llm import ServerError
+    >>> issubclass(ServerError, RuntimeError)
+    True
+    """
 
 
-class Server:
-    """Asks in JSON, several requests at a time; one that fails is sent again, the very same.
+class HTTPClient:
+    """Posts JSON, several requests at a time; a request that fails is sent again unchanged.
 
-    A request carries its own seed, so that sending it again is no second chance for another
-    answer. The key is sent with each request, and stands in no message and no representation.
+    A request carries its own seed, so a retry cannot return another draw. The key is sent with
+    each request, and is shown in no message and no representation.
     """
 
     def __init__(
         self, base_url: str, api_key: str | None, timeout: float, retries: int, concurrency: int
     ) -> None:
-        self.base_url = _address(base_url)
+        self.base_url = _check_url(base_url)
         self.retries, self.concurrency = retries, concurrency
-        self.first_wait = 0.5
-        self._key = api_keys.checked(api_key)
+        self.first_retry_wait = 0.5
+        self._key = check_key(api_key)
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             timeout=validate.number("timeout", timeout, above=0, below=float("inf")),
@@ -45,90 +64,112 @@ class Server:
         )
         weakref.finalize(self, self._client.close)
 
-    def ask(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The answers to several requests, in their order; the first that fails for good raises.
+    def post_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The responses to several requests, in order; the first that fails for good raises.
 
-        Then, or when the caller is interrupted, nothing is sent any more, and what is under way is
-        not waited for.
+        Then, or when the caller is interrupted, nothing more is sent, and requests that are under
+        way are not waited for.
         """
         pool, abandoned = futures.ThreadPoolExecutor(max_workers=self.concurrency), Event()
         try:
-            waiting = [pool.submit(self._ask_once, path, body, abandoned) for body in bodies]
-            return [_awaited(each) for each in waiting]
+            pending = [pool.submit(self._post, path, body, abandoned) for body in bodies]
+            return [_wait_for(response) for response in pending]
         finally:
             abandoned.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
     def __repr__(self) -> str:
-        return f"Server({self.base_url!r})"
+        return f"HTTPClient({self.base_url!r})"
 
-    def _ask_once(self, path: str, body: dict[str, Any], abandoned: Event) -> dict[str, Any]:
-        trouble, usual = "", self.first_wait
-        asked: float | None = None
+    def _post(self, path: str, body: dict[str, Any], abandoned: Event) -> dict[str, Any]:
+        """The response to one request, with retries until the caller has abandoned it."""
+        failure, default_wait = "", self.first_retry_wait
+        requested_wait: float | None = None
         for attempt in range(self.retries + 1):
             if attempt:
-                wait = usual if asked is None else asked
-                if abandoned.wait(min(wait, retry_rules.LONGEST_WAIT)):
+                wait = default_wait if requested_wait is None else requested_wait
+                if abandoned.wait(min(wait, MAX_RETRY_WAIT)):
                     break
-                usual, asked = 2 * usual, None
+                default_wait, requested_wait = 2 * default_wait, None
             try:
                 response = self._client.post(f"{self.base_url}/{path}", json=body)
             except httpx2.RequestError as error:
-                trouble = f"{type(error).__name__}: {error}"
+                failure = f"{type(error).__name__}: {error}"
                 continue
             if response.status_code == 200:
                 try:
-                    answer = response.json()
+                    content = response.json()
                 except (ValueError, RecursionError) as error:
-                    trouble = f"an answer that is not JSON ({error})"
+                    failure = f"a response that is not JSON ({error})"
                     continue
-                if isinstance(answer, dict):
-                    return answer
-                raise ServerError(self._told(path, f"answered {type(answer).__name__}, no object"))
-            trouble = f"status {response.status_code}: {self._message(response)}"
-            if response.status_code not in retry_rules.AGAIN:
-                of_request = response.status_code in retry_rules.OF_THE_REQUEST
-                refused = ValueError if of_request else ServerError
-                raise refused(self._told(path, f"refused the request with {trouble}"))
-            asked = retry_rules.wait_asked(response.headers.get("Retry-After"), datetime.now(UTC))
+                if isinstance(content, dict):
+                    return content
+                raise ServerError(
+                    self._message(path, f"returned {type(content).__name__}, not an object")
+                )
+            failure = f"status {response.status_code}: {self._error_of(response)}"
+            if response.status_code not in RETRIED_STATUSES:
+                invalid = response.status_code in INVALID_REQUEST_STATUSES
+                error_class = ValueError if invalid else ServerError
+                raise error_class(self._message(path, f"refused the request with {failure}"))
+            requested_wait = parse_retry_after(
+                response.headers.get("Retry-After"), datetime.now(UTC)
+            )
         raise ServerError(
-            self._told(path, f"failed {self.retries + 1} time(s), at last with {trouble}")
+            self._message(path, f"failed {self.retries + 1} time(s), at last with {failure}")
         )
 
-    def _told(self, path: str, what: str) -> str:
-        return api_keys.hidden(f"{self.base_url}/{path} {what}", self._key)
+    def _message(self, path: str, text: str) -> str:
+        return hide_key(f"{self.base_url}/{path} {text}", self._key)
 
-    def _message(self, response: Any) -> str:
-        """What the server says is wrong, where it says so as OpenAI's servers do, without the key.
+    def _error_of(self, response: Any) -> str:
+        """The server's error message, in OpenAI's format where it has that, without the key.
 
-        Cut only then: what is left of a key at the cut would be found by nobody.
+        Truncated only after the key is hidden: a truncated key would not be recognized.
         """
         try:
-            told = response.json()
-            told = told.get("error", told)
-            text = str(told.get("message", told))
+            content = response.json()
+            content = content.get("error", content)
+            text = str(content.get("message", content))
         except (ValueError, RecursionError, AttributeError):
             text = str(response.text)
-        return api_keys.hidden(text, self._key)[:LONGEST_MESSAGE]
+        return hide_key(text, self._key)[:MAX_SHOWN_CHARACTERS]
 
 
-def _awaited(answer: futures.Future[dict[str, Any]]) -> dict[str, Any]:
-    while not futures.wait([answer], timeout=GLANCE).done:
+def parse_retry_after(header: str | None, now: datetime) -> float | None:
+    """The seconds that a Retry-After header asks for, as digits or as a date; otherwise None.
+
+    A date in the past asks for no wait.
+    """
+    if not header:
+        return None
+    if header.isascii() and header.isdigit():
+        return float(header)
+    try:
+        date = parsedate_to_datetime(header)
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max((date - now).total_seconds(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _wait_for(response: futures.Future[dict[str, Any]]) -> dict[str, Any]:
+    while not futures.wait([response], timeout=POLL_INTERVAL).done:
         pass
-    return answer.result()
+    return response.result()
 
 
-def _address(base_url: Any) -> str:
-    """The address before the path; what may hold a secret is refused, and not shown."""
+def _check_url(base_url: Any) -> str:
+    """The address before the path; parts that may hold a secret are refused and not shown."""
     if not isinstance(base_url, str):
-        raise TypeError(f"base_url must be a text, got {type(base_url).__name__}")
+        raise TypeError(f"base_url must be a string, got {type(base_url).__name__}")
     expected = "base_url must be an address such as 'http://localhost:8000/v1'"
     try:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL:
-        raise ValueError(f"{expected}, and what was passed is none (it is not shown)") from None
+        raise ValueError(f"{expected}, got an invalid one (it is not shown)") from None
     if url.userinfo:
-        raise ValueError("base_url must hold no user name or password: pass api_key instead")
+        raise ValueError("base_url must contain no user name or password: pass api_key instead")
     if "?" in base_url or "#" in base_url:
         raise ValueError(f"{expected}, without a query or a fragment (they are not shown)")
     if url.scheme not in ("http", "https") or not url.host:

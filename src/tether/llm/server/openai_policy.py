@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tether._core import policy_calls
 from tether._core.contexts import as_contexts
-from tether._core.types import Floats
-from tether.llm import completions
-from tether.llm.completion_policy import Completing
-from tether.llm.completions import Tokens, whole
-from tether.llm.prompts import Prompt, token_prompts
-from tether.llm.server import answers
-from tether.llm.server.http_client import Server
+from tether._core.types import Actions, Contexts, Floats
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import (
+    Tokenizer,
+    Tokens,
+    as_end_token_ids,
+    check_integer,
+    completion_lengths,
+    pad_rows,
+)
+from tether.llm.prompts import Prompt
+from tether.llm.server import responses
+from tether.llm.server.http_client import HTTPClient
 
-PLAIN: dict[str, Any] = {
+NEUTRAL_SAMPLING: dict[str, Any] = {
     "temperature": 1.0,
     "top_p": 1.0,
     "top_k": -1,
@@ -27,25 +33,66 @@ PLAIN: dict[str, Any] = {
     "frequency_penalty": 0.0,
     "watermarking": False,
 }
-"""Every setting with which a server would sample otherwise, stated in each request.
+"""Every setting that changes what a server samples, switched off explicitly in each request.
 
-vLLM takes those that a request leaves out from the model's `generation_config`, and marks what it
-generates where it was started to: then tokens follow from its key and not from the seed, so that
-several draws of one prompt are one.
+vLLM takes settings that a request omits from the model's `generation_config`, and watermarks what
+it generates if it was started to: then tokens follow from its key and not from the seed, so that
+all draws of one prompt are the same.
 """
 
 
-class OpenAIPolicy(Completing):
-    """A language model on a server; contexts and actions are those of `CausalPolicy`.
+class OpenAIPolicy(CompletionPolicy):
+    """A language model on a server as a policy; contexts and actions as in `CausalPolicy`.
 
-    The server must take token ids as prompts, return token ids (`return_token_ids`) and score a
-    given text (`prompt_logprobs`), as vLLM does. A LoRA that it serves beside its base is a policy
-    of its own, by its name in `model`. Each completion is a request with its own seed from the
-    generator. Any answer that is not about the tokens asked is an error.
+    The server must accept token ids as prompts, return token ids (`return_token_ids`) and score a
+    given text (`prompt_logprobs`), as vLLM does. A LoRA that it serves beside its base model is a
+    policy of its own, by its name in `model`. Each completion is a request with its own seed from
+    the generator. Any response that is not about the tokens that were sent is an error.
 
-    The temperature is 1: servers score a given text without one, so draws at any other would have
-    scores of another distribution.
+    Parameters
+    ----------
+    base_url : str
+        The address of the server up to the version, such as ``'http://localhost:8000/v1'``.
+    model : str
+        The name of the model on the server.
+    eos_token_id : int or sequence of int
+        The end-of-sequence tokens.
+    tokenizer : Tokenizer or None, optional
+        The tokenizer of the model; None if prompts are token ids and texts are not needed.
+    max_new_tokens : int, optional
+        The largest number of tokens of a completion.
+    temperature : float, optional
+        Must be 1: servers score a given text without temperature, so draws at any other
+        temperature would have the scores of another distribution.
+    api_key : str or None, optional
+        The key that is sent in the Authorization header. It is never shown.
+    timeout : float, optional
+        Seconds after which a request counts as failed.
+    retries : int, optional
+        How many times a failed request is sent again.
+    concurrency : int, optional
+        The largest number of requests at a time.
+    batch_size : int, optional
+        The number of completions that are scored per request.
+    context_length : int or None, optional
+        The context length of the model; None leaves it to the server to refuse prompts too long.
+    add_special_tokens : bool, optional
+        Whether the tokenizer adds its special tokens to prompts that are texts.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range, or `base_url` contains a secret.
+
+    Examples
+    --------
+    >>> from tether.llm import OpenAIPolicy
+    >>> OpenAIPolicy("http://localhost:8000/v1", "base", eos_token_id=2, max_new_tokens=48)
+    OpenAIPolicy('http://localhost:8000/v1', 'base', max_new_tokens=48)
     """
+
+    # A request that scores a completion generates one token more, which must fit as well.
+    _tokens_beyond_completion: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -53,14 +100,14 @@ class OpenAIPolicy(Completing):
         model: str,
         *,
         eos_token_id: int | Sequence[int],
-        tokenizer: Any = None,
+        tokenizer: Tokenizer | None = None,
         max_new_tokens: int = 64,
         temperature: float = 1.0,
         api_key: str | None = None,
         timeout: float = 60.0,
         retries: int = 3,
         concurrency: int = 8,
-        batch: int = 16,
+        batch_size: int = 16,
         context_length: int | None = None,
         add_special_tokens: bool = False,
     ) -> None:
@@ -70,78 +117,146 @@ class OpenAIPolicy(Completing):
                 f"without temperature, so the scores would not be those of the draws"
             )
         self.model, self.tokenizer = model, tokenizer
-        self.max_new_tokens = whole("max_new_tokens", max_new_tokens)
-        self.ends = completions.end_tokens(eos_token_id)
+        self.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
+        self.end_token_ids = as_end_token_ids(eos_token_id)
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
-        self.batch = whole("batch", batch)
-        retries, concurrency = whole("retries", retries, 0), whole("concurrency", concurrency)
-        self.server = Server(base_url, api_key, timeout, retries, concurrency)
+        self.batch_size = check_integer("batch_size", batch_size)
+        retries = check_integer("retries", retries, 0)
+        concurrency = check_integer("concurrency", concurrency)
+        self.client = HTTPClient(base_url, api_key, timeout, retries, concurrency)
 
-    def sample(self, contexts: Any, rng: np.random.Generator) -> Tokens:
-        """A completion of each prompt."""
-        return self.sample_scored(contexts, rng)[0]
+    def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Draw one completion per prompt, with the log-probabilities that the server states.
 
-    def sample_scored(self, contexts: Any, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-        """Completions, and what the server says of them while it samples (`log_prob` is its word).
+        They are for comparison: the score of a completion is what `log_prob` returns.
 
-        Where it states no log-probabilities of what it samples, they are NaN.
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        rng : numpy.random.Generator
+            The source of the seeds, one per completion.
+
+        Returns
+        -------
+        actions : numpy.ndarray of int, shape (n, max_new_tokens)
+            One completion per prompt.
+        scores : numpy.ndarray of float, shape (n,)
+            The log-probability stated for each draw; NaN where the server states none.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If a prompt is refused, or a response is not about the tokens that were sent.
         """
         policy_calls.generator(rng)
         prompts = self.prompts(contexts)
         seeds = rng.integers(2**63 - 1, size=len(prompts))
-        bodies = [
+        requests = [
             self.sample_request(prompt, int(seed))
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
-        found = self.server.ask("completions", bodies)
-        choices = [answers.choices(each, 1)[0] for each in found]
+        answers = self.client.post_all("completions", requests)
+        choices = [responses.read_choices(answer, 1)[0] for answer in answers]
         rows = [
-            self._drawn(choice, prompt) for choice, prompt in zip(choices, prompts, strict=True)
+            self._read_completion(choice, prompt)
+            for choice, prompt in zip(choices, prompts, strict=True)
         ]
-        stated = [answers.stated(choice, row) for choice, row in zip(choices, rows, strict=True)]
-        return completions.filled(rows, self.max_new_tokens), np.array(stated)
+        scores = [
+            responses.read_sampled_log_prob(choice, row)
+            for choice, row in zip(choices, rows, strict=True)
+        ]
+        return pad_rows(rows, self.max_new_tokens), np.array(scores)
 
-    def log_prob(self, contexts: Any, actions: Any) -> Floats:
-        """The log-probability of each completion: a sum over its tokens, its end included."""
-        actions = self._checked(actions)
-        prompts = self.prompts(as_contexts(contexts, actions))
-        size = completions.lengths(actions)
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each completion: the sum of the log-probabilities of its tokens.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        numpy.ndarray of float, shape (n,)
+            The log-probability of each completion, including its end-of-sequence token.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If a row is not a completion of this policy, or a response is not about the tokens that
+            were sent.
+        """
+        completions = self._check_actions(actions)
+        prompts = self.prompts(as_contexts(contexts, completions))
+        lengths = completion_lengths(completions)
         rows = [
-            [*prompt, *map(int, action[:length])]
-            for prompt, action, length in zip(prompts, actions, size, strict=True)
+            (*prompt, *map(int, completion[:length]))
+            for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
         ]
-        # The same row twice is scored once, and rows of like length go together.
-        distinct = sorted({tuple(row) for row in rows}, key=len)
-        parts = [distinct[k : k + self.batch] for k in range(0, len(distinct), self.batch)]
-        found = self.server.ask("completions", [self.score_request(part) for part in parts])
-        known: dict[tuple[int, ...], list[float]] = {}
-        for part, answer in zip(parts, found, strict=True):
-            for row, choice in zip(part, answers.choices(answer, len(part)), strict=True):
-                known[row] = answers.given(choice, row)
+        # Equal rows are scored once, and rows of similar length share a request.
+        distinct = sorted(set(rows), key=len)
+        size = self.batch_size
+        batches = [distinct[start : start + size] for start in range(0, len(distinct), size)]
+        requests = [self.score_request(batch) for batch in batches]
+        scores: dict[tuple[int, ...], list[float]] = {}
+        for batch, answer in zip(
+            batches, self.client.post_all("completions", requests), strict=True
+        ):
+            choices = responses.read_choices(answer, len(batch))
+            for row, choice in zip(batch, choices, strict=True):
+                scores[row] = responses.read_prompt_log_probs(choice, row)
         return np.array(
-            [
-                sum(known[tuple(row)][len(prompt) - 1 :])
-                for prompt, row in zip(prompts, rows, strict=True)
-            ]
+            [sum(scores[row][len(prompt) - 1 :]) for prompt, row in zip(prompts, rows, strict=True)]
         )
 
     def sample_request(self, prompt: Prompt, seed: int) -> dict[str, Any]:
-        """What is sent to draw one completion."""
+        """Build the request that draws one completion.
+
+        Parameters
+        ----------
+        prompt : tuple of int
+            The token ids of the prompt.
+        seed : int
+            The seed of the draw.
+
+        Returns
+        -------
+        dict
+            The body of the request.
+        """
         return {
             "model": self.model,
             "prompt": list(prompt),
             "max_tokens": self.max_new_tokens,
             "n": 1,
             "seed": seed,
-            "stop_token_ids": self.ends.tolist(),
+            "stop_token_ids": self.end_token_ids.tolist(),
             "logprobs": 0,
             "return_token_ids": True,
-            **PLAIN,
+            **NEUTRAL_SAMPLING,
         }
 
     def score_request(self, rows: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """What is sent to score texts; the one token that is generated with them is not read."""
+        """Build the request that scores texts; the one token that it generates is not read.
+
+        Parameters
+        ----------
+        rows : sequence of sequence of int
+            The token ids of prompts with their completions.
+
+        Returns
+        -------
+        dict
+            The body of the request.
+        """
         return {
             "model": self.model,
             "prompt": [list(row) for row in rows],
@@ -149,41 +264,34 @@ class OpenAIPolicy(Completing):
             "n": 1,
             "prompt_logprobs": 0,
             "return_token_ids": True,
-            **PLAIN,
+            **NEUTRAL_SAMPLING,
         }
-
-    def prompts(self, contexts: Any) -> list[Prompt]:
-        """The token ids that the model sees for each context."""
-        room = self.context_length
-        return token_prompts(
-            contexts,
-            self.tokenizer,
-            special=self.add_special_tokens,
-            # A request to score generates one token more, which must fit as well.
-            most=None if room is None else room - self.max_new_tokens - 1,
-        )
 
     def __repr__(self) -> str:
         return (
-            f"OpenAIPolicy({self.server.base_url!r}, {self.model!r}, "
+            f"OpenAIPolicy({self.client.base_url!r}, {self.model!r}, "
             f"max_new_tokens={self.max_new_tokens})"
         )
 
-    def _drawn(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
-        """The tokens of one completion, after all that can be checked about them is."""
-        answers.same_prompt(choice, prompt)
-        tokens, reason = answers.token_ids(choice, self.model), choice.get("finish_reason")
+    def _read_completion(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
+        """The tokens of one completion, after all possible checks of them."""
+        responses.check_prompt(choice, prompt)
+        tokens = responses.read_token_ids(choice, self.model)
+        reason = choice.get("finish_reason")
         if reason not in ("stop", "length"):
-            raise ValueError(f"the server stopped for the reason {reason!r}, not at an end")
+            raise ValueError(
+                f"the server stopped with finish_reason {reason!r}, expected 'stop' or 'length'"
+            )
         if len(tokens) > self.max_new_tokens:
             raise ValueError(
-                f"the server returned {len(tokens)} tokens, asked were {self.max_new_tokens}"
+                f"the server returned {len(tokens)} tokens, more than max_tokens = "
+                f"{self.max_new_tokens}"
             )
-        if tokens[-1] not in self.ends and len(tokens) < self.max_new_tokens:
+        if tokens[-1] not in self.end_token_ids and len(tokens) < self.max_new_tokens:
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {self.max_new_tokens} tokens at token "
                 f"{tokens[-1]} (finish_reason {reason!r}), which is not in eos_token_id "
-                f"{self.ends.tolist()}: it stops at tokens or texts of its own"
+                f"{self.end_token_ids.tolist()}: it has stop tokens or stop texts of its own"
             )
-        self._checked(completions.filled([tokens], self.max_new_tokens))
+        self._check_actions(pad_rows([tokens], self.max_new_tokens))
         return tokens

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("httpx2", reason="needs tether[llm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 
-from tests.llm import tiny
-from tests.llm.loopback import Loopback
+from tests.llm import tiny_models
+from tests.llm.loopback_server import Loopback
 from tether.llm import OpenAIPolicy
 
-FOLDER = Path(__file__).parent / "contracts"
+FOLDER = Path(__file__).parents[1] / "contracts"
 
 
 def contract(name):
@@ -31,7 +31,7 @@ class Replay(Loopback):
         return self.written["status"], self.written["response"]
 
 
-def asking(server, **options):
+def remote_policy(server, **options):
     return OpenAIPolicy(server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=0, **options)
 
 
@@ -39,7 +39,7 @@ def asking(server, **options):
 def test_a_draw(name):
     written = contract(name)
     with Replay(name) as server:
-        actions, stated = asking(server).sample_scored([[5, 7, 9]], np.random.default_rng(0))
+        actions, stated = remote_policy(server).sample_scored([[5, 7, 9]], np.random.default_rng(0))
         sent = server.requests[0]
     assert actions.tolist() == [written["action"]]
     assert stated.tolist() == [written["log_prob"]]
@@ -51,12 +51,12 @@ def test_a_draw(name):
 def test_scores():
     written = contract("score")
     with Replay("score") as server:
-        scores = asking(server).log_prob([[5, 7, 9]] * 2, np.array(written["actions"]))
+        scores = remote_policy(server).log_prob([[5, 7, 9]] * 2, np.array(written["actions"]))
         assert server.requests == [written["request"]]
     assert scores.tolist() == [float(each) for each in written["log_probs"]]
 
 
-def test_a_refusal_is_told_and_not_repeated():
+def test_a_refusal_is_reported_and_not_repeated():
     with Replay("refused") as server:
         policy = OpenAIPolicy(server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=3)
         with pytest.raises(ValueError, match=r"status 400: This model's maximum context length"):
@@ -67,7 +67,7 @@ def test_a_refusal_is_told_and_not_repeated():
 @pytest.mark.parametrize("name", ["sample", "score"])
 def test_the_loopback_server_answers_in_the_same_fields(name):
     written = contract(name)
-    server = Loopback({"tuned": tiny.llama()})
+    server = Loopback({"tuned": tiny_models.llama()})
     status, answer = server.answer(written["request"])
     server.http.server_close()
     assert status == 200

@@ -2,12 +2,12 @@
 
 It runs tiny models of its own, token by token and without a cache, and shares no code with the
 policies under test. As vLLM does, it takes settings that a request leaves out from its defaults,
-and seeds every prompt of a request alike. `faults` go off one a request.
+and seeds every prompt of a request alike. Each request takes the next of `faults`; one with a
+`wait`, such as a barrier or an event, holds the response back until it is over.
 """
 
 import json
 import threading
-import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -29,7 +29,7 @@ class Loopback:
     def __init__(self, models, *, defaults=None, context=64, end=0, key=None):
         self.models, self.defaults, self.end = models, {**NEUTRAL, **(defaults or {})}, end
         self.context, self.key = context, key
-        self.faults, self.requests, self.headers, self.times = [], [], [], []
+        self.faults, self.requests, self.headers = [], [], []
         self.busy, self.most_busy = 0, 0
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
@@ -140,7 +140,6 @@ class _Handler(BaseHTTPRequestHandler):
             fault = owner.faults.pop(0) if owner.faults else None
             owner.requests.append(body)
             owner.headers.append(dict(self.headers))
-            owner.times.append(time.monotonic())
             owner.busy += 1
             owner.most_busy = max(owner.most_busy, owner.busy)
         try:
@@ -164,8 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.close_connection = True
             return None
-        if fault == "slow":
-            time.sleep(0.5)
+        if isinstance(fault, threading.Barrier | threading.Event):
+            fault.wait(60)
         if isinstance(fault, int):
             fault = (fault, "0")
         if isinstance(fault, tuple):  # a status, and what its Retry-After says
@@ -193,11 +192,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(text)
 
 
-def asking(server, model="base", **options):
-    """A policy of five tokens that asks this server, and asks again soon."""
+def remote_policy(server, model="base", **options):
+    """A policy of five tokens on this server that retries soon."""
     from tether.llm import OpenAIPolicy
 
     options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
     policy = OpenAIPolicy(server.url, model, **options)
-    policy.server.first_wait = 0.01
+    policy.client.first_retry_wait = 0.01
     return policy

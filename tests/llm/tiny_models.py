@@ -17,19 +17,21 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+torch.set_num_threads(1)  # tiny models gain nothing from threads, and on a busy machine lose much
+
 END = 0
 LETTERS = ["<end>", "<bos>", *string.ascii_lowercase, *string.ascii_uppercase, " ", ".", "?"]
 SIZE = len(LETTERS)
 
 
 def tokenizer(*, lossy=False, special="$A"):
-    """One token a letter; a lossy one has no capitals and writes them as `?`.
+    """One token per letter; a lossy tokenizer has no capitals and writes them as `?`.
 
-    `special` is what becomes of a text where special tokens are asked for.
+    `special` is the template of a text with special tokens.
     """
-    letters = [each for each in LETTERS if not (lossy and each.isupper())]
-    words = {letter: place for place, letter in enumerate(letters)}
-    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    letters = [letter for letter in LETTERS if not (lossy and letter.isupper())]
+    vocabulary = {letter: index for index, letter in enumerate(letters)}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     made.decoder = decoders.Fuse()
     made.post_processor = processors.TemplateProcessing(
@@ -88,7 +90,7 @@ def gpt2(vocabulary=SIZE, *, seed=0):
 
 
 def with_adapters(model, *names, dropout=0.0, **options):
-    """The model with LoRA adapters that really change what it says."""
+    """The model with LoRA adapters that change its distribution."""
     from peft import get_peft_model
 
     options |= {"lora_dropout": dropout}
@@ -104,29 +106,29 @@ def with_adapters(model, *names, dropout=0.0, **options):
 
 @torch.no_grad()
 def trained(model):
-    """Every weight that can be trained, moved."""
+    """The model with every trainable weight changed."""
     generator = torch.Generator().manual_seed(1)
-    for each in model.parameters():
-        if each.requires_grad:
-            each.add_(torch.randn(each.shape, generator=generator))
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.add_(torch.randn(parameter.shape, generator=generator))
     return model
 
 
 def every_completion(vocabulary, width, ends):
-    """All completions there are, written out: those that ended and those that were cut off."""
-    going = [token for token in range(vocabulary) if token not in ends]
+    """All possible completions: those that ended and those that were cut off."""
+    inner = [token for token in range(vocabulary) if token not in ends]
     rows = [
         (*before, end)
         for size in range(width)
-        for before in itertools.product(going, repeat=size)
+        for before in itertools.product(inner, repeat=size)
         for end in ends
     ]
-    rows += itertools.product(going, repeat=width)
+    rows += itertools.product(inner, repeat=width)
     return [list(row) + [-1] * (width - len(row)) for row in rows]
 
 
 def one_by_one(model, prompt, action, temperature=1.0):
-    """The oracle: a pass without cache, filling or batch for every single token, in float64."""
+    """The oracle: one pass per token without cache, padding or batch, in float64."""
     seen, total = list(prompt), 0.0
     for token in action:
         if token == -1:
@@ -143,12 +145,12 @@ def policy(model, adapter=None, **options):
     from tether.llm import CausalPolicy
 
     options = {"max_new_tokens": 4, **options}
-    return CausalPolicy(model, words(), adapter=adapter, **options)
+    return CausalPolicy(model, shared_tokenizer(), adapter=adapter, **options)
 
 
 @functools.cache
-def words():
-    """One tokenizer, so that policies can share a pass."""
+def shared_tokenizer():
+    """One tokenizer, so that policies can share passes."""
     return tokenizer()
 
 
@@ -159,7 +161,7 @@ def lora(**options):
     return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], **options)
 
 
-def scored(prompts):
+def completions_and_scores(prompts):
     """Completions of the untouched model, and its scores of them."""
     plain = policy(llama())
     actions = plain.sample(prompts, np.random.default_rng(0))

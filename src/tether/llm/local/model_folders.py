@@ -1,0 +1,65 @@
+"""Policies from models and adapters that are saved in folders, for the command line."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.llm.local.causal_policy import CausalPolicy
+
+
+def load_policies(
+    safe: str, optimized: str, tokenizer: str | None, gguf: str | None, options: dict[str, Any]
+) -> tuple[CausalPolicy, CausalPolicy]:
+    """Both policies from their folders; an adapter shares the safe model's weights."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from tether.llm.local.causal_policy import CausalPolicy
+
+    for name, folder in (("--safe", safe), ("--optimized", optimized)):
+        check_folder(name, folder, " without --base-url")
+    extra = {"gguf_file": gguf} if gguf else {}
+    shared_tokenizer = AutoTokenizer.from_pretrained(
+        tokenizer or safe, **(extra if not tokenizer else {})
+    )
+    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
+    if (Path(optimized) / "adapter_config.json").is_file():
+        model = _with_adapter(model, optimized)
+        return (
+            CausalPolicy(model, shared_tokenizer, **options),
+            CausalPolicy(model, shared_tokenizer, adapter="optimized", **options),
+        )
+    optimized_model = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
+    return (
+        CausalPolicy(model, shared_tokenizer, **options),
+        CausalPolicy(optimized_model, shared_tokenizer, **options),
+    )
+
+
+def check_folder(name: str, folder: str, when: str = "") -> None:
+    """Refuse what is not a local folder: transformers would look its name up on a hub."""
+    if not Path(folder).is_dir():
+        raise ValueError(f"{name} must be a folder{when}, but {folder!r} does not exist")
+
+
+def _with_adapter(model: Any, folder: str) -> Any:
+    """The model with the adapter of a folder; an adapter made for another model is refused."""
+    from peft import PeftModel
+
+    mismatch = f"--optimized {folder!r} is not an adapter of the safe model"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*missing adapter keys", UserWarning)
+        try:
+            adapted = PeftModel.from_pretrained(model, folder, adapter_name="optimized")
+        except UserWarning as error:
+            raise ValueError(f"{mismatch}: {error}") from error
+    # Loaded again for its report: weights that match no layer are dropped without a warning.
+    unexpected = adapted.load_adapter(folder, adapter_name="optimized").unexpected_keys
+    if unexpected:
+        raise ValueError(
+            f"{mismatch}, which has no layer for {len(unexpected)} of its weights, such as "
+            f"{unexpected[0]}"
+        )
+    return adapted

@@ -1,0 +1,206 @@
+"""Requests over HTTP: what is sent again, after which wait, and what ends the waiting."""
+
+import signal
+import threading
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+pytest.importorskip("httpx2", reason="needs tether[llm]")
+pytest.importorskip("transformers", reason="needs tether[llm]")
+
+from tests.llm import tiny_models
+from tests.llm.loopback_server import Loopback, remote_policy
+from tether.llm import OpenAIPolicy
+from tether.llm.server import http_client
+from tether.llm.server.http_client import ServerError
+
+PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
+DEADLINE = 60.0
+"""Seconds within which threads that should end have ended, however busy the machine is."""
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {"base": tiny_models.llama(scale=0.3)}
+
+
+@pytest.fixture
+def server(models):
+    with Loopback(models) as running:
+        yield running
+
+
+def test_as_many_requests_at_a_time_as_the_concurrency_allows(server):
+    """The first three requests wait for each other, so that all of them are under way at once."""
+    server.faults = [threading.Barrier(3)] * 3
+    prompts = np.tile([4, 5], (12, 1))
+    remote_policy(server, concurrency=3).sample(prompts, np.random.default_rng(0))
+    assert server.most_busy == 3
+
+
+AGAIN = ["drop", "half", "garbled", "zipped", 408, 425, 429, 500, 502, 503, 504, 520, 529]
+
+
+@pytest.mark.parametrize("fault", AGAIN)
+def test_a_failed_request_is_sent_again_unchanged(server, fault):
+    expected = remote_policy(server).sample(PROMPTS, np.random.default_rng(0))
+    server.requests.clear()
+    server.faults = [fault, fault]
+    found = remote_policy(server, concurrency=1).sample(PROMPTS, np.random.default_rng(0))
+    assert np.array_equal(found, expected)
+    assert len(server.requests) == 6
+    assert server.requests[0] == server.requests[1] == server.requests[2]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(status, ValueError) for status in (400, 413, 422)]
+    + [(status, ServerError) for status in (401, 403, 404, 409, 501, 505)],
+)
+def test_a_refused_request_is_not_sent_again(server, status, error):
+    server.faults = [status]
+    with pytest.raises(error, match=f"refused the request with status {status}: overloaded"):
+        remote_policy(server).sample([[4]], np.random.default_rng(0))
+    assert len(server.requests) == 1
+
+
+@pytest.fixture
+def waits(server, monkeypatch):
+    """The seconds that a request waits before each retry; nothing really waits."""
+
+    class RecordedEvent(threading.Event):
+        def wait(self, timeout=None):
+            seconds.append(timeout)
+            return self.is_set()
+
+    seconds = []
+    monkeypatch.setattr(http_client, "Event", RecordedEvent)
+
+    def waits_after(*faults, first):
+        seconds.clear()
+        server.faults = list(faults)
+        policy = remote_policy(server, retries=len(faults))
+        policy.client.first_retry_wait = first
+        policy.sample([[4]], np.random.default_rng(0))
+        return list(seconds)
+
+    return waits_after
+
+
+def test_waits_double(waits):
+    assert waits("drop", (503, None), "drop", first=0.5) == [0.5, 1.0, 2.0]
+    # A requested wait replaces one wait, and the next is as long as it would have been.
+    assert waits((503, "0"), "drop", first=0.5) == [0.0, 1.0]
+
+
+def test_a_server_says_how_long_to_wait(waits):
+    passed = "Wed, 21 Oct 2015 07:28:00 GMT"
+    assert waits(429, (503, "1"), (503, passed), first=1.0) == [0.0, 1.0, 0.0]
+
+
+def test_no_wait_is_longer_than_the_limit(waits):
+    far = "Fri, 31 Dec 9999 23:59:59 GMT"
+    limit = http_client.MAX_RETRY_WAIT
+    assert waits((503, "9" * 400), (503, far), first=1.0) == [limit, limit]
+    assert waits("drop", first=limit + 1) == [limit]
+
+
+def test_parsing_of_retry_after_headers():
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for header, seconds in {
+        "0": 0.0,
+        "12": 12.0,
+        "Fri, 02 Jan 2026 03:04:15 GMT": 10.0,
+        "Fri, 02 Jan 2026 03:04:15 -0000": 10.0,
+        "Fri, 02 Jan 2026 02:00:00 GMT": 0.0,
+    }.items():
+        assert http_client.parse_retry_after(header, now) == seconds
+    for header in (None, "", "²", "-1", "soon", "1.5", "Fri, 99 Jan 2026 03:04:15 GMT"):
+        assert http_client.parse_retry_after(header, now) is None
+
+
+def assert_no_request_is_pending():
+    """All threads that send requests end soon, though the wait before a retry is an hour."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join(DEADLINE)
+            assert not thread.is_alive()
+
+
+def test_an_interrupt_ends_the_waiting(server, monkeypatch):
+    """Ctrl-C while requests wait for a retry: nothing more is sent."""
+    monkeypatch.setattr(http_client, "MAX_RETRY_WAIT", 3600.0)
+    server.faults = [(503, "3600")] * 9
+
+    def interrupt_when_two_were_sent():
+        deadline = time.monotonic() + DEADLINE
+        while len(server.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt_when_two_were_sent)
+    policy, prompts = remote_policy(server, concurrency=2), np.tile([4, 5], (6, 1))
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        policy.sample(prompts, np.random.default_rng(0))
+    interrupting.join()
+    assert_no_request_is_pending()
+    assert len(server.requests) == 2
+
+
+def test_one_request_that_is_refused_ends_the_others(server, monkeypatch):
+    def refuse_the_first(body):
+        return 400 if body["prompt"] == [4] else 503, {"error": {"message": "no"}}
+
+    monkeypatch.setattr(http_client, "MAX_RETRY_WAIT", 3600.0)
+    server.answer = refuse_the_first
+    policy = remote_policy(server)
+    policy.client.first_retry_wait = 3600.0
+    with pytest.raises(ValueError, match="status 400: no"):
+        policy.sample([[4], [5]], np.random.default_rng(0))
+    assert_no_request_is_pending()
+
+
+def test_a_server_that_dies_in_the_middle_is_an_error(server):
+    policy = remote_policy(server, concurrency=1, batch_size=1)
+    drawn = policy.sample(PROMPTS, np.random.default_rng(0))
+    server.faults = [None, *["half"] * 20]
+    with pytest.raises(ServerError, match=r"completions failed 3 time\(s\), at last with"):
+        policy.log_prob(PROMPTS, drawn)
+
+
+def test_an_unavailable_server_is_an_error(models):
+    with Loopback(models) as running:
+        policy = remote_policy(running)
+    with pytest.raises(ServerError, match="ConnectError"):
+        policy.sample(PROMPTS, np.random.default_rng(0))
+
+
+def test_a_server_that_does_not_answer_in_time_is_an_error(server):
+    answer = threading.Event()
+    server.faults = [answer] * 9
+    with pytest.raises(ServerError, match=r"failed 2 time\(s\), at last with \w+Timeout"):
+        remote_policy(server, timeout=0.1, retries=1).sample([[4]], np.random.default_rng(0))
+    answer.set()
+
+
+def test_secrets_in_an_address_are_refused_and_not_shown():
+    for address in (
+        "http://localhost/v1?api_key=secret",
+        "http://localhost/v1#secret",
+        "http://me:secret@localhost/v1",
+        "http://me:secret",
+        "http://localhost/v1?",
+        "secret",
+        "http://localhost/secret\n",
+        None,
+    ):
+        with pytest.raises((ValueError, TypeError), match="base_url must") as raised:
+            OpenAIPolicy(address, "base", eos_token_id=0)
+        assert "secret" not in str(raised.value)
+        assert raised.value.__suppress_context__ or raised.value.__context__ is None
+    slashed = OpenAIPolicy("http://localhost/v1/", "base", eos_token_id=0)
+    assert "'http://localhost/v1'" in repr(slashed)
