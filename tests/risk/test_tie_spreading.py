@@ -4,12 +4,12 @@ import pytest
 import tether
 
 
-def test_equal_scores_part_and_different_ones_keep_their_order():
+def test_equal_scores_are_separated_and_different_ones_keep_their_order():
     scores = np.random.default_rng(0).integers(0, 5, 300) / 10
-    spread = tether.spread_ties(scores, np.random.default_rng(1), width=0.01)
+    spread = tether.risk.spread_ties(scores, np.random.default_rng(1), width=0.01)
     assert len(np.unique(spread)) == 300
     assert ((spread >= scores) & (spread < scores + 0.01)).all()
-    again = tether.spread_ties(scores, np.random.default_rng(1), width=0.01)
+    again = tether.risk.spread_ties(scores, np.random.default_rng(1), width=0.01)
     assert (spread == again).all()
 
 
@@ -19,7 +19,7 @@ def test_a_tie_larger_than_alpha_allows_is_skipped_or_split():
     true, offsets = rng.random(4000) < 0.8, np.arange(0, 4001, 4)
     claims = tether.Claims(np.full(4000, 0.5), true, offsets)
     assert tether.gcrc(claims, alpha=0.1).threshold == np.inf
-    spread = tether.spread_ties(claims.scores, rng, width=0.1)
+    spread = tether.risk.spread_ties(claims.scores, rng, width=0.1)
     found = tether.gcrc(tether.Claims(spread, true, offsets), alpha=0.1)
     kept = tether.filter_claims(found, spread).mean()
     assert 0.1 < kept < 0.3
@@ -34,4 +34,14 @@ def test_a_tie_larger_than_alpha_allows_is_skipped_or_split():
 )
 def test_bad_widths(width, message):
     with pytest.raises(ValueError, match=message):
-        tether.spread_ties([0.1, 0.2, 0.5], np.random.default_rng(0), width=width)
+        tether.risk.spread_ties([0.1, 0.2, 0.5], np.random.default_rng(0), width=width)
+
+
+def test_a_seed_is_not_a_generator():
+    with pytest.raises(TypeError, match=r"^rng must be a numpy.random.Generator"):
+        tether.risk.spread_ties([0.1, 0.2], 3, width=0.01)
+
+
+def test_ties_that_floating_point_cannot_separate():
+    with pytest.raises(ValueError, match="width must be at least 4 to separate 2 scores"):
+        tether.risk.spread_ties([1e16, 1e16], np.random.default_rng(0), width=0.5)
