@@ -7,18 +7,8 @@ import pytest
 
 from tests.cli.command_line import run
 
-COMMANDS = [
-    "calibrate",
-    "plan",
-    "threshold",
-    "preflight",
-    "status",
-    "report",
-    "resume",
-    "export",
-    "import",
-    "demo",
-]
+COMMANDS = ("calibrate", "plan", "threshold", "preflight", "status", "report")
+COMMANDS += ("resume", "export", "import", "demo")
 
 
 def test_every_command_has_help():
