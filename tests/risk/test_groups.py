@@ -26,7 +26,12 @@ def test_each_group_on_its_own_and_small_ones_together(method):
     pool = method(CLAIMS.take(np.flatnonzero(np.isin(GROUPS, ["small", "tiny"]))), alpha=0.2)
     assert found.for_group("small").threshold == found.for_group("tiny").threshold
     assert found.for_group("tiny").threshold == pool.threshold
-    assert found.threshold == max(part.threshold for part in found.groups.values())
+    parts = found.groups.values()
+    assert found.threshold == max(part.threshold for part in parts)
+    assert found.risk == max(part.risk for part in parts)
+    assert found.n_items == sum(part.n_items for part in parts) == 400
+    assert found.effective_sample_size == sum(part.effective_sample_size for part in parts)
+    assert found.n_candidates == sum(part.n_candidates for part in parts)
     assert found.exists == all(part.exists for part in found.groups.values())
     assert "on average over the pooled groups (fewer than 20 items)" in found.statement
 
@@ -134,3 +139,35 @@ def test_masked_groups_are_refused():
     groups = np.ma.array([0, 1] * 10, mask=[1, 1] + [0] * 18)
     with pytest.raises(ValueError, match=r"^groups has 2 masked value"):
         tether.gcrc(np.zeros((20, 3)), alpha=0.1, groups=groups)
+
+
+def test_the_default_minimum_counts_a_tie_as_a_pass():
+    """2.1 / 0.3 is 7.000000000000001: six items leave a risk of exactly alpha."""
+    found = tether.gcrc(np.zeros((11, 2)), alpha=0.3, bound=2.1, groups=[0] * 6 + [1] * 5)
+    assert list(found.groups) == ["0", "(pooled)"]
+    assert found.for_group(0).exists
+    assert not found.for_group(1).exists
+
+
+@pytest.mark.parametrize(
+    ("alpha", "bound"), [([0.5, 0.05], 1), ([0.05, 0.5], 1), (0.05, [1, 0.5]), (0.05, [0.5, 1])]
+)
+def test_the_default_minimum_serves_every_loss(alpha, bound):
+    losses = {"first": np.zeros((37, 2)), "second": np.zeros((37, 2))}
+    found = tether.gcrc(losses, alpha=alpha, bound=bound, groups=[0] * 19 + [1] * 18)
+    assert found.pooled_groups == ("1",)
+    assert found.for_group(0).exists
+
+
+def test_a_minimum_of_one_pools_no_group():
+    found = tether.gcrc(np.zeros((20, 2)), alpha=0.5, groups=[0] * 19 + [1], minimum_group_size=1)
+    assert list(found.groups) == ["0", "1"]
+    assert found.pooled_groups == ()
+
+
+def test_five_of_the_nonmonotone_items_are_named():
+    losses = np.tile([0.1, 0.2], (40, 1))
+    found = tether.crc(losses, alpha=0.5, groups=np.arange(40) % 2)
+    assert (found.n_nonmonotone, found.nonmonotone_items) == (40, (0, 1, 2, 3, 4))
+    assert found.for_group(1).nonmonotone_items == (1, 3, 5, 7, 9)
+    assert "(items 1, 3, 5, 7, 9, …)" in found.for_group(1).warnings[0]

@@ -32,6 +32,10 @@ def test_a_part_has_its_own_largest_weight():
     assert (both.values.tolist(), both.test) == ([0.5, 1.0], 1.0)
     given = item_weights([1.0, 2.0, 800.0], None, 4.0, None).take([0, 1])
     assert given.values.tolist() == pytest.approx([0.25, 0.5])
+    assert given.test == 1
+    smaller = item_weights([1.0, 2.0, 8.0], None, 4.0, None)
+    assert smaller.values.tolist() == pytest.approx([0.125, 0.25, 1.0])
+    assert smaller.test == pytest.approx(0.5)
     logs = item_weights(None, [0.0, 0.0, 5000.0], None, None).take([0, 1])
     assert logs.values.tolist() == [1.0, 1.0]
     assert ItemWeights().take([0]).values is None
@@ -58,7 +62,7 @@ def test_a_group_without_weight_is_an_error():
         ({"alpha": 0.1, "weights": [1, 2]}, "^weights has 2 rows"),
         ({"alpha": 0.1, "weights": [1, 2, 3, 4, 5]}, "^weights has 5 rows"),
         (
-            {"alpha": 0.1, "weights": [1, 2, 3, -1]},
+            {"alpha": 0.1, "weights": [1, 0, 3, -1]},
             r"weights\[3\] is -1.0: expected a finite weight of at least 0",
         ),
         ({"alpha": 0.1, "weights": [1, 2, np.nan, 1]}, r"weights\[2\] is nan"),

@@ -89,3 +89,20 @@ def test_betting_does_not_depend_on_the_batches():
             bets.update(block)
         assert bets.p_values() == pytest.approx(slow)
     assert min(slow) < 0.1 < max(slow)
+
+
+def test_a_sum_that_rounding_made_larger_is_the_same_sum():
+    rounded = np.nextafter(3.0, 4.0)
+    for alpha in (0.1, 0.3):
+        assert hoeffding_bentkus(rounded, 50, alpha) == pytest.approx(
+            hoeffding_bentkus(3.0, 50, alpha), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_betting_on_few_items_at_a_high_level(count):
+    """The stakes depend on the number of items, down to a single one."""
+    losses = np.linspace(0, 0.2, count)
+    bets = Betting(0.5, 0.9, count)
+    bets.update(losses[:, None])
+    assert bets.p_values() == pytest.approx([brute_force.betting(losses, 0.5, 0.9, count)])

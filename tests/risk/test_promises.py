@@ -82,3 +82,9 @@ def test_the_promise_of_groups_is_the_largest():
     found = tether.crc(losses, alpha=0.3, groups=np.arange(60) % 2)
     assert [part.promise for part in found.groups.values()] == [1, 0.3]
     assert found.promise == 1
+
+
+def test_an_ellipsis_stands_for_further_items():
+    losses = np.tile([0.1, 0.2], (6, 1))
+    assert "(items 0, 1, 2, 3, 4, …)" in tether.crc(losses, alpha=0.5).warnings[0]
+    assert "(items 0, 1, 2, 3, 4)" in tether.crc(losses[:5], alpha=0.5).warnings[0]

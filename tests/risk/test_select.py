@@ -200,3 +200,16 @@ def test_where_no_threshold_passes_the_safest_is_returned():
     assert tether.gcrc(bad, alpha=0.01, loss="miss").threshold == -np.inf
     both = tether.gcrc({"a": np.ones((40, 2)), "b": np.zeros((40, 2))}, [0.2, 0.7], alpha=0.1)
     assert (both.exists, both.threshold) == (False, 0.7)
+
+
+def test_each_loss_is_described_at_the_common_threshold():
+    alone = tether.gcrc(COST, alpha=0.2)
+    found = tether.gcrc({"first": COST, "second": COST}, alpha=0.2)
+    assert found.threshold == alone.threshold
+    assert [part.risk for part in found.by_loss] == [alone.risk, alone.risk]
+
+
+def test_a_minimum_risk_equal_to_alpha_does_not_rule_out_a_threshold():
+    """Nine items without loss have a conservative risk of exactly 0.1."""
+    assert tether.gcrc(np.zeros((9, 2)), alpha=0.1).exists
+    assert "already fails" in tether.gcrc(np.ones((9, 2)), alpha=0.1).warnings[0]

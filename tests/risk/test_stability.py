@@ -77,6 +77,53 @@ def test_moves_of_a_matrix_agree_with_replacing_every_item(rows, alpha):
         assert found.stability_detail.promise == pytest.approx(min(2, float(alpha) + 0.5 * epsilon))
 
 
+# The window of candidates in which an item can become the first violation, at its edges. Scores are
+# in quarters, so that all sums are exact.
+WINDOWS = {
+    "the sum jumps across the window at one candidate": [[(0.5, False)]] * 12 + [[(0.25, True)]],
+    "the window is the last candidate only": [[(0.75, True), (0.25, False)]] * 12,
+    "no candidate is beyond the window": [[(0.75, False)]] * 5
+    + [[(0.5, True)]] * 5
+    + [[(0.25, False)]],
+    "a claim at the last candidate decides": [[(1.0, True)]]
+    + [[(0.75, False)]] * 5
+    + [[(0.5, True)]] * 4
+    + [[(-4.0, False)]],
+    "the window begins at the safest candidate": [[(0.25 * k, k % 2 == 0)] for k in range(4)],
+    "the candidate beyond the window is one further": [[(0.75, False)]] * 5
+    + [[(0.5, False)], [(0.25, False)], [(0.0, False)], [(-0.25, False)], [(0.5, True)]],
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+@pytest.mark.parametrize("alpha", [Fraction(k, 8) for k in range(1, 8)])
+def test_moves_at_the_edges_of_the_window(case, alpha):
+    """Recompute gCRC with each item replaced, for claims and for the same losses as a matrix."""
+    items = WINDOWS[case]
+    thresholds = brute_force.candidates(items, "fdr")
+    rows = brute_force.table(items, "fdr", thresholds)
+    expected = slow_moves(rows, thresholds, alpha)
+    claims = prepare(tether.Claims(*brute_force.flat(items)), None, "fdr", 1.0, ItemWeights())
+    assert stability.threshold_moves(claims, float(alpha)).tolist() == expected
+    matrix = np.array(rows, dtype=float)[:, ::-1]
+    swept = prepare(matrix, thresholds[::-1], None, 1.0, ItemWeights())
+    assert stability.threshold_moves(swept, float(alpha)).tolist() == expected
+
+
+def test_moves_in_many_small_worlds_agree_with_replacing_every_item():
+    """Seeded, so that the same worlds are tried everywhere."""
+    rng = np.random.default_rng(20)
+    for _ in range(60):
+        shape = (int(rng.integers(1, 8)), int(rng.integers(1, 6)))
+        cells = rng.integers(0, 5, shape)
+        exact = [[Fraction(int(cell), 4) for cell in row] for row in cells]
+        alpha = Fraction(int(rng.integers(1, 16)), 16)
+        thresholds = [2.0**-j for j in range(shape[1])]
+        swept = prepare(cells[:, ::-1] / 4, thresholds[::-1], None, 1.0, ItemWeights())
+        moves = stability.threshold_moves(swept, float(alpha))
+        assert moves.tolist() == slow_moves(exact, thresholds, alpha)
+
+
 def test_class_rates_have_a_stability_and_ratios_do_not():
     data = tether.ScoredLabels(np.arange(100) / 100, np.arange(100) % 3 > 0)
     found = tether.gcrc(data, alpha=0.3, loss="false_positive")
@@ -229,3 +276,8 @@ def test_where_no_level_pays_the_safest_is_kept():
 def test_bad_arguments(losses, arguments, message):
     with pytest.raises(ValueError, match=message):
         tether.risk.conservative_alpha(losses, alpha=0.1, **arguments)
+
+
+def test_a_single_level_is_alpha_itself():
+    losses = np.zeros((50, 2))
+    assert tether.risk.conservative_alpha(losses, alpha=0.5, lipschitz=1.0, levels=1) == 0.5

@@ -45,3 +45,8 @@ def test_a_seed_is_not_a_generator():
 def test_ties_that_floating_point_cannot_separate():
     with pytest.raises(ValueError, match="width must be at least 4 to separate 2 scores"):
         tether.risk.spread_ties([1e16, 1e16], np.random.default_rng(0), width=0.5)
+
+
+def test_a_width_equal_to_the_smallest_gap_is_refused():
+    with pytest.raises(ValueError, match="width must be below the smallest gap"):
+        tether.risk.spread_ties([0.25, 0.5, 1.0], np.random.default_rng(0), width=0.25)
