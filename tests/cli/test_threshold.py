@@ -1,3 +1,5 @@
+"""`tether threshold`."""
+
 import json
 
 import numpy as np
@@ -5,14 +7,9 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import tether
-from tether.cli.threshold import gcrc
-
-app = typer.Typer()
-app.command()(gcrc)
+from tests.cli.command_line import run
 
 RNG = np.random.default_rng(12)
 ITEMS = np.repeat([f"q{i}" for i in range(200)], 4)
@@ -33,7 +30,7 @@ def path(request, tmp_path):
 
 
 def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run("threshold", *arguments)
 
 
 @pytest.mark.parametrize("method", ["gcrc", "crc", "monotonized_crc", "ltt"])
@@ -48,25 +45,24 @@ def test_it_prints_and_saves_what_the_library_finds(path, method, tmp_path):
     assert tether.Selection.load(out).threshold == found.threshold
 
 
-def test_loss_and_delta(path):
-    done = call(
-        path, "--alpha", 0.5, *COLUMNS, "--loss", "any_false", "--method", "ltt", "--delta", 0.3
-    )
+def test_loss_and_confidence(path):
+    options = ["--loss", "any_false", "--method", "ltt", "--confidence", 0.7]
+    done = call(path, "--alpha", 0.5, *COLUMNS, *options)
     assert done.exit_code == 0
     assert "any_false" in done.stdout
-    assert "delta 0.3" in done.stdout
+    assert "confidence 0.7" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
-        (["--alpha", 0.1, "--score", "z"], "score: there is no column 'z'; the frame has"),
+        (["--alpha", 0.1, "--score", "z"], "score: there is no column 'z'"),
         (["--alpha", 0.1, "--label", "s"], "expected a label of 0 or 1"),
         (["--alpha", 0.1, "--score", "q"], "scores must hold real numbers"),
         (["--alpha", 0.1, "--method", "x"], "--method must be one of 'gcrc'"),
         (["--alpha", 0.1, "--loss", "x"], "--loss must be one of 'fdr'"),
-        (["--alpha", 0.1, "--delta", 0.1], "--delta is for --method ltt"),
+        (["--alpha", 0.1, "--confidence", 0.9], "--confidence is for --method ltt"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(path, arguments, message):
@@ -76,7 +72,7 @@ def test_bad_input_is_one_line_and_exit_code_2(path, arguments, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_files_that_are_not_there_or_not_tables(tmp_path):
+def test_missing_and_unreadable_files(tmp_path):
     done = call(tmp_path / "no.parquet", "--alpha", 0.1, *COLUMNS)
     assert done.exit_code == 2
     assert "there is no file" in done.stderr
@@ -86,7 +82,7 @@ def test_files_that_are_not_there_or_not_tables(tmp_path):
     assert "cannot be read" in done.stderr
 
 
-def test_nothing_satisfies_is_its_own_exit_code(path):
+def test_exit_code_three_when_no_threshold_passes(path):
     done = call(path, "--alpha", 0.0001, *COLUMNS)
     assert done.exit_code == 3
 
@@ -96,9 +92,9 @@ def test_it_prints_json(path):
     assert json.loads(done.stdout)["alpha"] == 0.25
 
 
-def test_holes_are_named(tmp_path):
+def test_missing_values_are_named(tmp_path):
     table = pyarrow.table({"q": [1, 1], "s": [0.5, None], "y": [True, False]})
     pyarrow.parquet.write_table(table, tmp_path / "claims.parquet")
     done = call(tmp_path / "claims.parquet", "--alpha", 0.1, *COLUMNS)
     assert done.exit_code == 2
-    assert "column 's' has 1 empty value(s)" in done.stderr
+    assert "column 's' has 1 missing value(s)" in done.stderr

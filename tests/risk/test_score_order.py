@@ -24,32 +24,32 @@ def kinds(rng, size):
 
 @pytest.mark.parametrize("block", [8, 64])
 def test_the_order_is_exact_whatever_the_scores(monkeypatch, block):
-    monkeypatch.setattr(score_order, "BLOCK", block)
+    monkeypatch.setattr(score_order, "CLAIMS_PER_BLOCK", block)
     rng = np.random.default_rng(0)
     for size in (block, block + 1, 3 * block, 500):
         for scores in kinds(rng, size):
-            positions, closes = score_order.ascending(scores)
+            positions, run_ends = score_order.ascending(scores)
             assert sorted(positions) == list(range(size))
             found = scores[positions]
             assert (found == np.sort(scores)).all()
-            assert (closes == np.append(found[1:] != found[:-1], True)).all()
+            assert (run_ends == np.append(found[1:] != found[:-1], True)).all()
 
 
-@pytest.mark.parametrize("size", [1000, score_order.BLOCK])
+@pytest.mark.parametrize("size", [1000, score_order.CLAIMS_PER_BLOCK])
 def test_minus_zero_is_zero_and_not_the_highest_score(size):
     scores = np.resize([-0.0, 0.5, 0.0, 1.0], size)
-    positions, closes = score_order.ascending(scores)
+    positions, run_ends = score_order.ascending(scores)
     assert (scores[positions] == np.sort(scores)).all()
-    assert closes.sum() == 3
+    assert run_ends.sum() == 3
     claims = tether.Claims(scores, scores > 0.25, np.arange(size + 1))
-    found = tether.gcrc(claims, alpha=0.01, stability=False)
-    assert (found.threshold, found.candidates) == (0.5, 4)
+    found = tether.gcrc(claims, alpha=0.01, measure_stability=False)
+    assert (found.threshold, found.n_candidates) == (0.5, 4)
 
 
 def test_a_large_array():
     rng = np.random.default_rng(1)
-    scores = rng.normal(size=score_order.BLOCK + 12345)
+    scores = rng.normal(size=score_order.CLAIMS_PER_BLOCK + 12345)
     scores[:1000] = scores[1000:2000]
-    positions, closes = score_order.ascending(scores)
+    positions, run_ends = score_order.ascending(scores)
     assert (scores[positions] == np.sort(scores)).all()
-    assert closes.sum() == len(scores) - 1000
+    assert run_ends.sum() == len(scores) - 1000

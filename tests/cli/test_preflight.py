@@ -7,16 +7,11 @@ import pytest
 pytest.importorskip("typer", reason="needs tether[cli]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 pytest.importorskip("peft", reason="needs tether[llm]")
-import typer
 from tokenizers import processors
-from typer.testing import CliRunner
 
+from tests.cli import command_line
 from tests.llm import tiny_models as tiny
 from tests.llm.loopback_server import Loopback
-from tether.cli.preflight import preflight
-
-app = typer.Typer()
-app.command()(preflight)
 
 
 @pytest.fixture(scope="module")
@@ -36,29 +31,31 @@ def folders(tmp_path_factory):
 
 
 def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return command_line.run("preflight", *words)
 
 
-def asked(folders, optimized, *more):
+def checked(folders, optimized, *more):
     options = ("--safe", folders / "safe", "--optimized", optimized, "--max-new-tokens", 4)
     return run(folders / "prompts.txt", *options, "--draws", 6, *more)
 
 
+@pytest.mark.slow
 def test_a_model_and_its_adapter(folders, tmp_path):
-    done = asked(folders, folders / "lora" / "optimized", "--out", tmp_path / "found.json")
+    done = checked(folders, folders / "lora" / "optimized", "--out", tmp_path / "found.json")
     assert done.exit_code == 0, done.output
     assert "preflight on 3 prompt(s), 6 draws" in done.output
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert found["kind"] == "preflight"
-    apart = {each["name"]: each["value"] for each in found["checks"] if "KL" in each["name"]}
+    content = json.loads((tmp_path / "found.json").read_text())
+    assert content["kind"] == "preflight"
+    apart = {check["name"]: check["value"] for check in content["checks"] if "KL" in check["name"]}
     assert len(apart) == 2
     assert min(apart.values()) > 0.01  # without the adapter the two are one, and this is zero
 
 
+@pytest.mark.slow
 def test_the_seed_is_that_of_all_draws(folders):
     def values(seed):
-        found = json.loads(asked(folders, folders / "other", "--json", "--seed", seed).stdout)
-        return [each["value"] for each in found["checks"]]
+        content = json.loads(checked(folders, folders / "other", "--json", "--seed", seed).stdout)
+        return [check["value"] for check in content["checks"]]
 
     assert values(3) == values(3)
     assert values(3) != values(4)
@@ -73,22 +70,22 @@ def test_the_seed_is_that_of_all_draws(folders):
     ],
 )
 def test_an_adapter_of_another_model_is_refused(folders, name, message):
-    done = asked(folders, folders / name / "optimized")
+    done = checked(folders, folders / name / "optimized")
     assert done.exit_code == 2
     assert message in done.stderr.splitlines()[-1]
 
 
 def test_special_tokens_of_the_tokenizer(folders, tmp_path):
-    words = tiny.tokenizer()
-    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+    tokenizer = tiny.tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<bos> $A", special_tokens=[("<bos>", 1)]
     )
-    words.save_pretrained(tmp_path / "words")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
     (tmp_path / "prompts.txt").write_text("ab\n")
     with Loopback({"base": tiny.llama(scale=0.3)}) as server:
         done = run(
             tmp_path / "prompts.txt", "--base-url", server.url, "--safe", "base",
-            "--optimized", "base", "--tokenizer", tmp_path / "words", "--max-new-tokens", 2,
+            "--optimized", "base", "--tokenizer", tmp_path / "tokenizer", "--max-new-tokens", 2,
             "--draws", 3, "--add-special-tokens",
         )  # fmt: skip
     assert server.requests[0]["prompt"] == [1, 2, 3]
@@ -96,7 +93,7 @@ def test_special_tokens_of_the_tokenizer(folders, tmp_path):
 
 
 @pytest.mark.parametrize("answered", [0, 9])
-def test_a_server_that_is_gone_is_one_line(folders, answered, monkeypatch):
+def test_an_unavailable_server_is_one_line(folders, answered, monkeypatch):
     """From the first request on, or after the draws of the safe policy, while it scores."""
     monkeypatch.setattr("tether.llm.server.http_client.MAX_RETRY_WAIT", 0.0)
     with Loopback({"base": tiny.llama(scale=0.3)}) as server:
@@ -112,10 +109,10 @@ def test_a_server_that_is_gone_is_one_line(folders, answered, monkeypatch):
 
 
 def test_two_models_as_json(folders):
-    done = asked(folders, folders / "other", "--json", "--eos", 0, "--seed", 3)
-    found = json.loads(done.stdout)
-    assert done.exit_code == (0 if found["passed"] else 3)
-    assert {check["status"] for check in found["checks"]} <= {"pass", "warn", "fail"}
+    done = checked(folders, folders / "other", "--json", "--eos", 0, "--seed", 3)
+    content = json.loads(done.stdout)
+    assert done.exit_code == (0 if content["passed"] else 3)
+    assert {check["status"] for check in content["checks"]} <= {"pass", "warn", "fail"}
 
 
 def test_a_check_that_fails_has_its_exit_code(folders, monkeypatch):
@@ -123,7 +120,7 @@ def test_a_check_that_fails_has_its_exit_code(folders, monkeypatch):
 
     score = causal_policy.CausalPolicy.log_prob
     monkeypatch.setattr(causal_policy.CausalPolicy, "log_prob", lambda *a: score(*a) - 2)
-    assert asked(folders, folders / "other").exit_code == 3
+    assert checked(folders, folders / "other").exit_code == 3
 
 
 def test_models_on_a_server(folders, monkeypatch):
@@ -145,7 +142,7 @@ def test_models_on_a_server(folders, monkeypatch):
     [
         (("nothing.txt",), "there is no file nothing.txt"),
         (("--safe", "nowhere"), "--safe must be a folder"),
-        (("--base-url", "http://127.0.0.1:1/v1"), "--tokenizer is needed"),
+        (("--base-url", "http://127.0.0.1:1/v1"), "--tokenizer is required"),
         (
             ("--tokenizer", "nowhere"),
             "--tokenizer must be a folder, but 'nowhere' does not exist",

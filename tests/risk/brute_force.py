@@ -1,4 +1,4 @@
-"""The four methods by their definitions, in exact fractions: slow, simple, and independent."""
+"""The four methods by their definitions, in exact fractions: slow, simple and independent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def candidates(items, loss):
 
 
 def table(items, loss, thresholds):
-    """Rows of losses, one an item, at thresholds from the safest on."""
+    """Rows of losses, one per item, at thresholds from the safest on."""
     return [[LOSSES[loss](item, t) for t in thresholds] for item in items]
 
 
@@ -61,7 +61,7 @@ def monotonized(rows):
     return [[max(row[: j + 1]) for j in range(len(row))] for row in rows]
 
 
-def monotone(rows):
+def nonmonotone_items(rows):
     return [i for i, row in enumerate(rows) if any(b < a for a, b in pairwise(row))]
 
 
@@ -73,9 +73,9 @@ def hoeffding_bentkus(total, count, alpha):
     entropy = (1 - mean) * math.log((1 - mean) / (1 - alpha))
     if mean > 0:
         entropy += mean * math.log(mean / alpha)
-    whole = math.ceil(Fraction(total))
+    rounded_up = math.ceil(Fraction(total))
     tail = sum(
-        math.comb(count, k) * alpha**k * (1 - alpha) ** (count - k) for k in range(whole + 1)
+        math.comb(count, k) * alpha**k * (1 - alpha) ** (count - k) for k in range(rounded_up + 1)
     )
     return min(math.exp(-count * entropy), math.e * tail, 1.0)
 
@@ -93,12 +93,12 @@ def betting(losses, alpha, level, count):
     return 1 / best
 
 
-def holm(pvalues, delta):
+def holm(p_values, error):
     """Which hypotheses Holm's procedure rejects."""
-    left, rejected = set(range(len(pvalues))), set()
+    left, rejected = set(range(len(p_values))), set()
     while left:
-        j = min(left, key=lambda k: pvalues[k])
-        if pvalues[j] > delta / len(left) * (1 + 1e-10):
+        j = min(left, key=lambda k: p_values[k])
+        if p_values[j] > error / len(left) * (1 + 1e-10):
             break
         left.remove(j)
         rejected.add(j)

@@ -4,7 +4,7 @@ import pytest
 import tether
 
 
-def test_equal_scores_part_and_different_ones_keep_their_order():
+def test_equal_scores_are_separated_and_different_ones_keep_their_order():
     scores = np.random.default_rng(0).integers(0, 5, 300) / 10
     spread = tether.risk.spread_ties(scores, np.random.default_rng(1), width=0.01)
     assert len(np.unique(spread)) == 300
@@ -35,3 +35,18 @@ def test_a_tie_larger_than_alpha_allows_is_skipped_or_split():
 def test_bad_widths(width, message):
     with pytest.raises(ValueError, match=message):
         tether.risk.spread_ties([0.1, 0.2, 0.5], np.random.default_rng(0), width=width)
+
+
+def test_a_seed_is_not_a_generator():
+    with pytest.raises(TypeError, match=r"^rng must be a numpy.random.Generator"):
+        tether.risk.spread_ties([0.1, 0.2], 3, width=0.01)
+
+
+def test_ties_that_floating_point_cannot_separate():
+    with pytest.raises(ValueError, match="width must be at least 4 to separate 2 scores"):
+        tether.risk.spread_ties([1e16, 1e16], np.random.default_rng(0), width=0.5)
+
+
+def test_a_width_equal_to_the_smallest_gap_is_refused():
+    with pytest.raises(ValueError, match="width must be below the smallest gap"):
+        tether.risk.spread_ties([0.25, 0.5, 1.0], np.random.default_rng(0), width=0.25)

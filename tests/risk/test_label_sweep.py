@@ -1,4 +1,4 @@
-"""Rates of a yes or no decision, each among the items that it is a rate of."""
+"""Rates of a yes-or-no decision, each among the items that it is a rate of."""
 
 from fractions import Fraction
 
@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
-from tests.risk import direct
+from tests.risk import brute_force
 
-PAIRS = st.lists(st.tuples(direct.SCORES, st.booleans()), min_size=1, max_size=25)
+PAIRS = st.lists(st.tuples(brute_force.SCORES, st.booleans()), min_size=1, max_size=25)
 
 
 def rate(pairs, loss, threshold):
@@ -38,11 +38,11 @@ def slow(pairs, loss, thresholds, alpha, method):
 @settings(max_examples=500, deadline=None)
 @given(
     pairs=PAIRS,
-    alpha=direct.ALPHAS,
+    alpha=brute_force.ALPHAS,
     loss=st.sampled_from(["false_discovery", "false_positive", "false_negative"]),
     method=st.sampled_from([tether.gcrc, tether.crc]),
     chosen=st.one_of(
-        st.none(), st.lists(direct.SCORES, min_size=1, max_size=6, unique=True).map(sorted)
+        st.none(), st.lists(brute_force.SCORES, min_size=1, max_size=6, unique=True).map(sorted)
     ),
 )
 def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
@@ -55,7 +55,7 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
     thresholds = [*sorted(set(scores)), np.inf] if chosen is None else chosen
     thresholds = thresholds if up else thresholds[::-1]
     if method is tether.gcrc and loss == "false_discovery" and chosen is None:
-        chosen, thresholds = sorted(set(scores)), thresholds[1:]  # its walk must be told where from
+        chosen, thresholds = sorted(set(scores)), thresholds[1:]  # its walk needs a start
     found = method(tether.ScoredLabels(scores, labels), chosen, alpha=float(alpha), loss=loss)
     index = slow(pairs, loss, thresholds, alpha, method)
     assert found.exists == (index >= 0)
@@ -69,9 +69,9 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
 @given(
     pairs=PAIRS,
     copies=st.integers(1, 6),
-    alpha=direct.ALPHAS,
-    kind=st.sampled_from(["hoeffding_bentkus", "wsr"]),
-    chosen=st.lists(direct.SCORES, min_size=1, max_size=5, unique=True).map(sorted),
+    alpha=brute_force.ALPHAS,
+    kind=st.sampled_from(["hoeffding_bentkus", "betting"]),
+    chosen=st.lists(brute_force.SCORES, min_size=1, max_size=5, unique=True).map(sorted),
     procedure=st.sampled_from(["fixed_sequence", "bonferroni"]),
 )
 def test_false_discovery_is_tested_among_the_selected(
@@ -84,10 +84,10 @@ def test_false_discovery_is_tested_among_the_selected(
     shown = []
     for t in chosen[::-1]:
         losses = [float(not label) for score, label in shuffled if score >= t]
-        if kind == "wsr":
-            p = direct.betting(losses, float(alpha), level, max(len(losses), 1))
+        if kind == "betting":
+            p = brute_force.betting(losses, float(alpha), level, max(len(losses), 1))
         else:
-            p = direct.hoeffding_bentkus(round(sum(losses)), len(losses), alpha)
+            p = brute_force.hoeffding_bentkus(round(sum(losses)), len(losses), alpha)
         shown.append(p <= level * (1 + 1e-10))
     if procedure == "fixed_sequence":
         index = shown.index(False) - 1 if False in shown else len(shown) - 1
@@ -97,7 +97,7 @@ def test_false_discovery_is_tested_among_the_selected(
         tether.ScoredLabels(scores, labels),
         chosen,
         alpha=float(alpha),
-        delta=0.2,
+        confidence=0.8,
         pvalue=kind,
         procedure=procedure,
     )
@@ -110,37 +110,40 @@ def test_scores_of_the_other_class_are_candidates_too():
     scores, labels = np.arange(40) / 40, np.arange(40) % 2
     data = tether.ScoredLabels(scores, labels)
     found = tether.crc(data, alpha=0.2, loss="false_positive")
-    assert found.candidates == 41
+    assert found.n_candidates == 41
     assert found.threshold in scores[labels == 1]  # the lowest that admits no further negative
     assert found.risk == pytest.approx((1 + (scores[labels == 0] >= found.threshold).sum()) / 21)
     found = tether.crc(data, alpha=0.2, loss="false_negative")
-    assert found.candidates == 41
+    assert found.n_candidates == 41
     assert found.threshold in scores[labels == 1]  # the highest that drops no further positive
 
 
-def test_class_rates_also_bet():
+def test_class_rates_can_be_tested_by_betting():
     scores, labels = np.arange(400) / 400, np.arange(400) >= 200
     data = tether.ScoredLabels(scores, labels)
     for loss in ("false_positive", "false_negative"):
-        found = tether.ltt(data, alpha=0.3, loss=loss, pvalue="wsr")
+        found = tether.ltt(data, alpha=0.3, loss=loss, pvalue="betting")
         assert found.exists
         assert 0 < found.risk < 0.4
 
 
 @pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])
-def test_a_walk_for_a_share_of_the_selected_needs_thresholds(method):
+def test_a_walk_for_a_rate_among_the_selected_needs_thresholds(method):
     data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
     for loss in (None, "false_discovery"):
-        with pytest.raises(ValueError, match="this walk begins there: give thresholds"):
+        with pytest.raises(
+            ValueError,
+            match="where nothing is selected: pass thresholds",
+        ):
             method(data, alpha=0.1, loss=loss)
     assert method(data, [0.1, 0.2], alpha=0.1).exists
 
 
-def test_too_few_selected_is_said_in_words():
+def test_too_few_selected_is_a_warning():
     data = tether.ScoredLabels(np.arange(50) / 50, np.ones(50))
     found = tether.gcrc(data, [0.1, 0.95], alpha=0.1)
     assert not found.exists
-    assert "so few are selected" in found.warnings[0]
+    assert "too few items are selected" in found.warnings[0]
     assert tether.gcrc(data, [0.1, 0.5, 0.7], alpha=0.1).threshold == 0.1
 
 
@@ -150,18 +153,18 @@ def test_a_rate_among_the_selected_has_no_envelope():
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 1], [1, 1, 0], [1, 1, 1]])
-def test_a_share_of_the_selected_is_never_monotone(labels):
-    """Not even where the rate at hand rises all along: what is held down is another loss."""
+def test_a_rate_among_the_selected_is_never_monotone(labels):
+    """Not even where the observed rate rises throughout: what is controlled is another loss."""
     data = tether.ScoredLabels([0.9, 0.8, 0.7] * 20, labels * 20)
     found = tether.crc(data, alpha=0.5)
     assert not found.monotone
-    assert "a share of the selected and falls" in found.warnings[0]
-    assert found.guarantee.startswith("none: ")
+    assert "a rate among the selected, which falls" in found.warnings[0]
+    assert found.statement.startswith("none: ")
     found = tether.gcrc(data, [0.1, 0.2], alpha=0.9)
     assert found.exists
-    assert "in the long run, a share of at most 0.9 of what is selected" in found.guarantee
-    assert "expected loss" not in found.guarantee
-    assert "a selected item is false" in tether.ltt(data, [0.1, 0.2], alpha=0.9).guarantee
+    assert "in the long run, a share of at most 0.9 of the selected items" in found.statement
+    assert "expected loss" not in found.statement
+    assert "a selected item is false" in tether.ltt(data, [0.1, 0.2], alpha=0.9).statement
 
 
 def test_a_bound_below_one_is_refused():
@@ -172,7 +175,7 @@ def test_a_bound_below_one_is_refused():
 @settings(max_examples=200, deadline=None)
 @given(
     pairs=PAIRS,
-    alpha=direct.ALPHAS,
+    alpha=brute_force.ALPHAS,
     loss=st.sampled_from(["false_discovery", "false_positive", "false_negative"]),
     data=st.data(),
 )
