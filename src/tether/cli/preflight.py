@@ -16,8 +16,6 @@ from tether.cli.terminal import (
     require_file,
     show_and_save,
 )
-from tether.llm.local import model_folders
-from tether.llm.preflight_checks.run import preflight as run_preflight
 
 
 @report_errors
@@ -61,6 +59,9 @@ def preflight(
     as_json: JsonOption = False,
 ) -> None:
     """Check two language models before relying on their log-probabilities."""
+    from tether.llm.local import model_folders
+    from tether.llm.preflight_checks.run import preflight as run_preflight
+
     lines = _prompts(prompts)
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
@@ -105,6 +106,8 @@ def _server_policies(
 
     if tokenizer_folder is None:
         raise ValueError("--tokenizer is required with --base-url: prompts are sent as token ids")
+    from tether.llm.local import model_folders
+
     tokenizer = model_folders.load_tokenizer(tokenizer_folder)
     options = {"eos_token_id": tokenizer.eos_token_id, **options}
     key = os.environ.get(key_variable)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.report.number_format import number
+from tether.report.number_format import format_number
 from tether.risk.selection import Selection
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _draw(selection: Selection, axes: Axes) -> None:
     axes.set_xlabel("threshold")
     axes.set_ylabel("risk / alpha" if relative else "risk")
     axes.spines[["top", "right"]].set_visible(False)
-    label = "alpha" if relative else f"alpha = {number(selection.alpha)}"
+    label = "alpha" if relative else f"alpha = {format_number(selection.alpha)}"
     axes.text(0.01, level, label, transform=axes.get_yaxis_transform(), va="bottom", color=INK)
     axes.set_title(_headline(selection), loc="left")
     if len(lines) > 1:
@@ -80,4 +80,4 @@ def _headline(selection: Selection) -> str:
         return f"{selection.method}: no threshold passes"
     if selection.groups:
         return f"{selection.method}: one threshold per group"
-    return f"{selection.method}: threshold {number(selection.threshold)}"
+    return f"{selection.method}: threshold {format_number(selection.threshold)}"
