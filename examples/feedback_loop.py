@@ -91,7 +91,7 @@ def tethered(
     """The same optimizer on the controller's tether; the monitor is off, so that no alarm helps."""
     found, optimized = [], None
     with tether.Controller(
-        clinic.safe, alpha=ALPHA, store="sqlite://", watched=0.999, seed=seed
+        clinic.safe, alpha=ALPHA, store="sqlite://", alarm_risk=0.999, seed=seed
     ) as run:
         for _ in range(rounds):
             begun = run.begin(optimized)

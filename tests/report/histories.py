@@ -85,7 +85,7 @@ def history(rounds, alarms=(), **changes) -> History:
         "against": "safe",
         "missing": "wait",
         "calibration_share": 0.5,
-        "watched": 0.12,
+        "alarm_risk": 0.12,
         "rounds": tuple(rounds),
         "alarms": tuple(alarms),
         "safe_loss": watched(actions > 1.5) if rounds else None,

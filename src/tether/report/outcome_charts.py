@@ -37,7 +37,7 @@ def realized_risk(history: History) -> Chart:
         figure, axes = svg.blank(width, height, right=84.0)
         along(axes, [each.number for each in history.rounds], width)
         values = [loss for _, loss in seen]
-        top = max([3 * history.alpha, 1.1 * history.watched] + [1.15 * e.mean for e in values])
+        top = max([3 * history.alpha, 1.1 * history.alarm_risk] + [1.15 * e.mean for e in values])
         top = min(history.bound * 1.02, max(top, 1.3 * history.alpha))
         axes.set_ylim(0, top)
         axes.axhspan(history.alpha, top, facecolor=OVER, alpha=0.06, linewidth=0)
@@ -49,11 +49,11 @@ def realized_risk(history: History) -> Chart:
                 axes.annotate("alarm", (round, top), (5, -3), textcoords="offset points", **style)
         points(axes, seen, len(history.rounds), over=history.alpha)
         axes.axhline(history.alpha, color=INK, linewidth=1.5)
-        levels = [history.alpha, history.watched]
-        if history.watched != history.alpha:
-            axes.axhline(history.watched, color=MUTED, linewidth=1, dashes=(4, 3))
-            words = apart(history.alpha, history.watched, 14 * top / height)
-            note(axes, words[1], f"alarm at {number(history.watched)}", MUTED, outside=True)
+        levels = [history.alpha, history.alarm_risk]
+        if history.alarm_risk != history.alpha:
+            axes.axhline(history.alarm_risk, color=MUTED, linewidth=1, dashes=(4, 3))
+            words = apart(history.alpha, history.alarm_risk, 14 * top / height)
+            note(axes, words[1], f"alarm at {number(history.alarm_risk)}", MUTED, outside=True)
             levels = list(words)
         note(axes, levels[0], f"alpha {number(history.alpha)}", INK, outside=True)
         svg.label(axes, "round", "mean loss")

@@ -33,7 +33,7 @@ def assumed(history: History) -> Markup:
 def alarms(history: History) -> Markup:
     """Every alarm: when it was raised, by what, and when and why it was cleared."""
     if not history.alarms:
-        watched = number(history.watched)
+        watched = number(history.alarm_risk)
         return element("p", f"None so far. The risk monitor watches for a risk above {watched}.")
     return table(
         "Alarms, the latest first",
