@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from tests.rounds.worker import CONTEXTS, Journal, named, open_run
+from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
+from tether.rounds.calibrate_round import RoundStart
 from tether.rounds.store import schema
 
 PRESENT, NEWER = schema.VERSION, schema.VERSION + 2
@@ -62,19 +63,18 @@ def begin(url: str, journal: str, gate: str, name: str) -> None:
     """Begin a round at the same time as others; go on in it, whoever began it."""
     notes, rng = Journal(journal), np.random.default_rng()
     with open_run(url) as run:
-        calibrate = run._write_round
+        save = RoundStart.save
 
-        def write_round(*given):  # every process has calibrated before one of them writes
+        def save_together(*given):  # every process has calibrated before one of them writes
             _wait(notes, gate)
-            calibrate(*given)
+            save(*given)
 
-        run._write_round = write_round
+        RoundStart.save = save_together
         try:
             current = run.begin(named(name), name=name)
             notes.write("begun", round=current.number, name=name, beta=current.beta)
         except RoundTakenError as error:
             notes.write("taken", message=str(error), name=name)
-            run._write_round = calibrate
             current = run.round
         taken = current.act(rng.integers(CONTEXTS, size=20), rng)
         notes.write("act", round=current.number, ids=taken.ids.tolist())

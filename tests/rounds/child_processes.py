@@ -21,13 +21,13 @@ LIMIT = 60
 """Seconds after which a child that should have ended is ended by an alarm clock."""
 
 
-class Nursery:
+class ChildProcesses:
     """The tests' end of it: start children by the name of their job, kill them, wait for them."""
 
     def __init__(self, folder: Path) -> None:
         self._errors = folder / "errors"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.rounds.nursery"],
+            [sys.executable, "-m", "tests.rounds.child_processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -81,12 +81,12 @@ class Nursery:
 
 
 def main() -> None:
-    """The nursery's end of it."""
-    from tests.rounds import worker, worker_jobs
+    """The children's end of it."""
+    from tests.rounds import concurrent_jobs, worker_process
 
-    worker.warm_up()
+    worker_process.warm_up()
     gc.freeze()
-    jobs = {**vars(worker), **vars(worker_jobs)}
+    jobs = {**vars(worker_process), **vars(concurrent_jobs)}
     for line in sys.stdin:
         order = json.loads(line)
         if "job" in order:

@@ -1,19 +1,14 @@
 """When the optimized policy is gone the safe one acts, and later calibrations know it."""
 
-import json
-
 import numpy as np
 import pytest
-import sqlalchemy as sql
-from pyarrow import parquet
 from typer.testing import CliRunner
 
 import tether
-from tests.rounds.audit import audit
+from tests.rounds.export_audit import audit
 from tether.cli.app import app
 from tether.report import render
-from tether.rounds import Controller, controller, export_run, import_run, read_history
-from tether.rounds.store import schema
+from tether.rounds import Controller, export_run, import_run, read_history, recording
 
 SAFE = tether.Gaussian(0.0)
 
@@ -35,8 +30,8 @@ class Outage:
         return self.policy.log_prob(contexts, actions)
 
 
-def start(store="sqlite://", **terms):
-    run = Controller(SAFE, store=store, **({"alpha": 0.1} | terms))
+def start(store="sqlite://", **settings):
+    run = Controller(SAFE, store=store, **({"alpha": 0.1} | settings))
     rng = np.random.default_rng(0)
     taken = run.begin().act(400, rng)
     run.observe(taken.ids, (taken.actions > 2.0).astype(float), taken.actions)
@@ -162,7 +157,7 @@ def test_a_run_that_is_opened_again_in_an_outage_serves_safely(sqlite_url):
 
 
 def test_losses_of_fallback_rows_raise_no_alarm():
-    run, round_, optimized, rng = start(delta=0.01)
+    run, round_, optimized, rng = start(false_alarm_probability=0.01)
     optimized.error = RuntimeError("gone")
     taken = round_.act(300, rng)
     run.observe(taken.ids, np.ones(300))
@@ -208,33 +203,6 @@ def test_a_person_sees_it(tmp_path):
     assert "the safe policy took 7 of 7 actions after a failure" in " ".join(said.split())
 
 
-def made_older(store_url):
-    """The store as version 1 left it."""
-    engine = sql.create_engine(store_url)
-    with engine.begin() as connection:
-        connection.execute(sql.text("DROP TABLE tether_failures"))
-        connection.execute(sql.text("UPDATE tether_terms SET value = '1' WHERE name = 'version'"))
-    return engine
-
-
-def test_a_store_from_before_is_read_as_it_is(store_url, tmp_path):
-    run, *_ = start(store_url)
-    run.close()
-    engine = made_older(store_url)
-    assert read_history(store_url).rounds[1].fallback_rows == 0
-    export_run(store_url, tmp_path / "run.parquet")
-    with engine.connect() as connection:
-        assert schema.read_version(connection) == 1
-    engine.dispose()
-    table = parquet.read_table(tmp_path / "run.parquet")
-    about = json.loads(table.schema.metadata[b"tether"]) | {"version": 1}
-    del about["failures"]
-    table = table.replace_schema_metadata({"tether": json.dumps(about)})
-    parquet.write_table(table, tmp_path / "old.parquet")
-    import_run(tmp_path / "old.parquet", tmp_path / "new.db")
-    assert read_history(tmp_path / "new.db").rounds[1].fallback_rows == 0
-
-
 def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
     run, round_, optimized, rng = start(tmp_path / "run.db")
     optimized.error = RuntimeError("gone \udcff")
@@ -249,21 +217,6 @@ def test_a_policy_that_is_not_written_is_no_outage(tmp_path):
     with pytest.raises(ValueError, match="later"):
         round_.act(3, rng)
     run.close()
-
-
-def test_a_store_from_before_learns_to_write_failures(store_url):
-    run, *_ = start(store_url)
-    run.close()
-    engine = made_older(store_url)
-    optimized = Outage(tether.Gaussian(1.0))
-    with Controller(SAFE, alpha=0.1, store=store_url, policies=lambda _: optimized) as run:
-        round_ = run.round
-        optimized.error = RuntimeError("gone")
-        round_.act(5, np.random.default_rng(1))
-        assert run.history().rounds[1].fallback_rows == 5
-    with engine.connect() as connection:
-        assert schema.read_version(connection) == schema.VERSION
-    engine.dispose()
 
 
 # A small world in which everything is a sum: two kinds of contexts, three actions.
@@ -298,7 +251,9 @@ def dying(number):
 def lived(seed):
     """A run with an outage for half of round 2: the policy of round 3, and the calibration rows."""
     rng = np.random.default_rng([seed, 5])
-    run = Controller(table(0), alpha=ALPHA, store="sqlite://", watched=0.99, calibration_share=0.7)
+    run = Controller(
+        table(0), alpha=ALPHA, store="sqlite://", alarm_risk=0.99, calibration_share=0.7
+    )
     optimized = dying(2)
     for number, gone in ((1, False), (2, False), (2, True)):
         if not gone:
@@ -349,11 +304,11 @@ def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
 
 def test_fallback_rows_that_are_counted_as_tethered_show(monkeypatch):
     """The same runs with the outage recorded as if nothing had happened: alpha breaks."""
-    write = controller.write_actions
+    write = recording.write_actions
 
     def denied(*store, served, failure, **what):
         return write(*store, served=2 if failure else served, failure="", **what)
 
-    monkeypatch.setattr(controller, "write_actions", denied)
+    monkeypatch.setattr(recording, "write_actions", denied)
     held = np.array([risk(lived(seed)[0]) for seed in range(RUNS)])
     assert held.mean() > ALPHA + 3 * held.std(ddof=1) / np.sqrt(RUNS)

@@ -7,7 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import tether
-from tests.rounds.audit import audit
+from tests.rounds.export_audit import audit
 from tests.rounds.worlds import WORLDS, World, one_round
 from tether.rounds import Controller, StoreError, read_history
 from tether.rounds.store.export import export_run, import_run
@@ -15,8 +15,8 @@ from tether.rounds.store.export import export_run, import_run
 
 def make_run(world, store, rounds=5, **options):
     rng = np.random.default_rng(1)
-    terms = {"alpha": 0.25, "watched": 0.9} | options
-    with Controller(world.safe(), store=store, **terms) as run:
+    settings = {"alpha": 0.25, "alarm_risk": 0.9} | options
+    with Controller(world.safe(), store=store, **settings) as run:
         made = [one_round(run, world, number, 200, rng)[0] for number in range(1, 1 + rounds)]
         taken = run.round.act(world.contexts(20, rng), rng)
         run.observe(taken.ids[:5], np.zeros(5))
@@ -38,7 +38,7 @@ def test_there_and_back(world, family, tmp_path):
     before, after = read_history(tmp_path / "run.db"), read_history(tmp_path / "again.db")
     assert before.rounds == after.rounds
     names = {f"round {number}": world.optimized(number) for number in range(1, 8)}
-    options = {"alpha": 0.25, "watched": 0.9, "policies": names, "family": family}
+    options = {"alpha": 0.25, "alarm_risk": 0.9, "policies": names, "family": family}
     options |= {"normalizer_draws": 32, "missing": "wait"}
     betas = []
     for name in ("run", "again"):
@@ -94,7 +94,7 @@ def test_what_is_refused(tmp_path):
     parquet.write_table(
         table.replace_schema_metadata({"tether": json.dumps(about)}), tmp_path / "late.parquet"
     )
-    with pytest.raises(ValueError, match="has version 99"):
+    with pytest.raises(ValueError, match="has version 99, but this tether supports"):
         import_run(tmp_path / "late.parquet", tmp_path / "new.db")
 
 
@@ -122,3 +122,37 @@ def test_words_stay_words(tmp_path):
             export_run(store, tmp_path / "run.parquet")
             import_run(tmp_path / "run.parquet", tmp_path / "again.db")
     assert len(read_history(tmp_path / "again.db").rounds) == 4
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_export_of_an_older_version_is_imported(tmp_path, version):
+    world = World("marginal")
+    make_run(world, tmp_path / "run.db", rounds=3)
+    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
+    table = parquet.read_table(tmp_path / "run.parquet")
+    run = json.loads(table.schema.metadata[b"tether"])
+    old_names = {"last_observation": "last_report", "min_observed_share": "enough"}
+    old_names |= {"alarm_risk": "watched", "false_alarm_probability": "delta"}
+    old_names |= {"log_beta_by_constraint": "allowed", "rows_beyond_draws": "beyond"}
+    old_names |= {"promise": "guarantee", "promises": "guarantees"}
+
+    def older(entries):
+        return {old_names.get(name, name): value for name, value in entries.items()}
+
+    rounds = [older(row) for row in run["rounds"]]
+    for row in rounds:
+        if row["calibration"] is not None:
+            row["calibration"] = json.dumps(older(json.loads(row["calibration"])))
+    alarms = [older(row) for row in run["alarms"]]
+    old = {"version": version, "terms": older(run["settings"]), "rounds": rounds, "alarms": alarms}
+    if version == 2:
+        old["failures"] = run["failures"]
+    names = ["report" if name == "observation" else name for name in table.column_names]
+    table = table.rename_columns(names).replace_schema_metadata({"tether": json.dumps(old)})
+    parquet.write_table(table, tmp_path / "old.parquet")
+    import_run(tmp_path / "old.parquet", tmp_path / "again.db")
+    before, after = read_history(tmp_path / "run.db"), read_history(tmp_path / "again.db")
+    assert before.rounds == after.rounds
+    export_run(tmp_path / "again.db", tmp_path / "again.parquet")
+    again = parquet.read_table(tmp_path / "again.parquet")
+    assert again.equals(parquet.read_table(tmp_path / "run.parquet"))

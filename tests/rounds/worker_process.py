@@ -17,7 +17,7 @@ from tether.rounds import Controller
 
 CONTEXTS, ACTIONS, BATCH = 3, 4, 12
 WRONG = 4
-TERMS = {"alpha": 0.3, "watched": 0.45, "delta": 0.1, "missing": "exclude"}
+SETTINGS = {"alpha": 0.3, "alarm_risk": 0.45, "false_alarm_probability": 0.1, "missing": "exclude"}
 
 
 def table(pull: float) -> tether.Categorical:
@@ -33,7 +33,22 @@ def named(name: str) -> tether.Categorical:
 
 def open_run(url: str) -> Controller:
     """The run, as every process of these tests opens it."""
-    return Controller(table(0.0), store=url, policies=named, **TERMS)
+    return Controller(table(0.0), store=url, policies=named, **SETTINGS)
+
+
+def begin_and_act(run, rows=30, seed=0, name=None):
+    """Begin a round and take some actions in it."""
+    current = run.begin(None if name is None else named(name), name=name)
+    rng = np.random.default_rng(seed)
+    return current, current.act(rng.integers(CONTEXTS, size=rows), rng)
+
+
+def two_rounds(run):
+    """A round to calibrate on, and a round of a tethered policy; its actions, not yet observed."""
+    _, taken = begin_and_act(run, rows=60)
+    run.observe(taken.ids, 0.01 + 0.13 * taken.actions)
+    _, taken = begin_and_act(run, rows=40, name="tilt 2", seed=1)
+    return taken
 
 
 def warm_up() -> None:
@@ -110,7 +125,7 @@ def one_call(url: str, journal: str, call: str, trip: int) -> None:
         notes.write("begin", round=begun.number, beta=begun.beta)
 
 
-def _take(current, notes, rng) -> tether.rounds.Taken:
+def _take(current, notes, rng) -> tether.rounds.TakenActions:
     taken = current.act(rng.integers(CONTEXTS, size=BATCH), rng)
     lists = {"ids": taken.ids.tolist(), "actions": taken.actions.tolist()}
     notes.write("act", round=current.number, contexts=taken.contexts.tolist(), **lists)
