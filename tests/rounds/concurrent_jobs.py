@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
+from tests.rounds.child_processes import DEADLINE_SECONDS
 from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
 from tether.rounds.calibrate_round import RoundStart
@@ -19,12 +20,12 @@ PRESENT, NEWER = schema.VERSION, schema.VERSION + 2
 Step = Callable[[sql.Connection], None]
 
 
-def add_a_column(told: Callable[[str], None] = lambda _: None) -> dict[int, Step]:
+def add_a_column(note: Callable[[str], None] = lambda _: None) -> dict[int, Step]:
     """Two versions that each add a column to the alarms."""
 
     def step(name: str) -> Step:
         def add(connection: sql.Connection) -> None:
-            told("step")
+            note("step")
             connection.execute(sql.text(f"ALTER TABLE tether_alarms ADD COLUMN {name} TEXT"))
 
         return add
@@ -81,7 +82,7 @@ def begin(url: str, journal: str, gate: str, name: str) -> None:
 
 
 def act_and_observe(url: str, journal: str, gate: str, times: int, seed: int) -> None:
-    """Act and report in the open round, beside others who do the same."""
+    """Act and observe in the open round, at the same time as others."""
     notes, rng = Journal(journal), np.random.default_rng(seed)
     with open_run(url) as run:
         current = run.round
@@ -97,8 +98,8 @@ def act_and_observe(url: str, journal: str, gate: str, times: int, seed: int) ->
             notes.write("observe", **both)
 
 
-def report(url: str, journal: str, gate: str, loss: float) -> None:
-    """Report every action, one by one, at the same time as others who report the same."""
+def observe_one_by_one(url: str, journal: str, gate: str, loss: float) -> None:
+    """Observe every action, one by one, at the same time as others who observe the same."""
     notes = Journal(journal)
     with open_run(url) as run:
         ids = run.pending().ids
@@ -118,7 +119,7 @@ def hold(url: str, journal: str, gate: str) -> None:
     notes = Journal(journal)
     with open_run(url) as run, run._store.writing():
         notes.write("ready")
-        time.sleep(60)
+        time.sleep(DEADLINE_SECONDS)  # it is killed before
 
 
 def forks(url: str, journal: str, gate: str) -> None:

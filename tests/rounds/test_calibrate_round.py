@@ -1,12 +1,14 @@
 """A round is calibrated as by hand with the core, and on the rows that it should be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import MovingGaussian, controller, monitored_run
+from tests.rounds.small_runs import MovingGaussian, controller, monitored_run, refreshed_rows
 from tests.rounds.worlds import WORLDS, World, one_round
-from tether.rounds import Controller, LossesMissingError
+from tether.rounds import Controller, LossesMissingError, calibrate_round
 
 
 def by_hand(run, world, number, deployed, family):
@@ -227,3 +229,77 @@ def test_against_the_last_policy_needs_one_that_can_do_everything():
         run.observe(run.begin(policy).act(np.zeros((100, 1)), rng).ids, np.zeros(100))
     with pytest.raises(ValueError, match=r"against='last': the policy of round 2 never takes"):
         run.begin(safe)
+
+
+def test_withdrawn_rows_are_no_losses_that_arrived():
+    options = {"min_observed_share": 0.9, "calibration_share": 1}
+    run = Controller(tether.Gaussian(0.0), alpha=0.5, store="sqlite://", **options)
+    taken = run.begin().act(100, np.random.default_rng(0))
+    run.withdraw(taken.ids[:80], "never carried out")
+    run.observe(taken.ids[80:90], np.zeros(10))
+    with pytest.raises(LossesMissingError, match="round 1 has 10 of 20 losses"):
+        run.begin(tether.Gaussian(0.2))
+    run.observe(taken.ids[90:99], np.zeros(9))
+    round_ = run.begin(tether.Gaussian(0.2))  # nor losses that are expected
+    assert "1 of 20 calibration rows" in round_.note
+    assert round_.calibration.rows == 20
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
+def test_against_the_last_policy_every_density_follows_from_the_one_before(
+    world, restarted, tmp_path, monkeypatch
+):
+    """Round 5's log, by hand: clip in round k of the density of round k − 1, and their mixture."""
+    logs, log_beta, last = [], 0.3, 5
+
+    def calibrated(log, *given, **options):  # every round gets the same finite beta
+        logs.append(log)
+        found = tether.calibrate(log, *given, **options)
+        by_constraint = dict.fromkeys(found.log_beta_by_constraint, log_beta)
+        return replace(found, log_beta=log_beta, log_beta_by_constraint=by_constraint)
+
+    monkeypatch.setattr(calibrate_round, "calibrate", calibrated)
+    policies = {f"round {number}": world.optimized(number) for number in range(1, last)}
+    options = {"against": "last", "store": tmp_path / "run.db", "policies": policies}
+    run, rng = controller(world, **options), np.random.default_rng(3)
+    for number in range(1, last):
+        one_round(run, world, number, 200, rng)
+        if restarted:
+            run.close()
+            run = controller(world, **options)
+    run.begin(world.optimized(last))
+    rows, deployed = refreshed_rows(run), run._registry.deployed
+    assert [deployed(number).reference for number in (2, 3, 4, 5)] == [0, 2, 3, 4]
+
+    def scores(policy):  # of every action in tables, else of those taken
+        if world.name == "tables":
+            return policy.log_prob_all(rows.contexts)
+        return policy.log_prob(len(rows), rows.actions)
+
+    def at_taken(table):
+        if world.name != "tables":
+            return table
+        place = [["a", "b", "c"].index(action) for action in rows.actions]
+        return table[np.arange(len(rows)), place]
+
+    table = scores(world.safe())
+    served = {0: at_taken(table)}
+    for number in range(2, last):
+        table = np.minimum(scores(world.optimized(number)), table + log_beta)
+        log_psi = deployed(number).log_psi
+        if world.name == "tables":
+            log_psi = np.log(np.exp(table).sum(axis=1, keepdims=True))
+        table = table - log_psi
+        served[number] = at_taken(table)
+    for number, expected in served.items():
+        acted = rows.served == number
+        assert acted.sum() == 200
+        np.testing.assert_allclose(rows.log_prob[acted], expected[acted], atol=1e-9)
+    where = np.flatnonzero(rows.calibration)
+    numbers, counts = np.unique(rows.served[where], return_counts=True)
+    log_mix = tether.mixture_log_density([served[number][where] for number in numbers], counts)
+    np.testing.assert_allclose(logs[-1].log_safe, served[last - 1][where], atol=1e-9)
+    np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
+    assert logs[-1].safe_share == counts[-1] / len(where)
+    run.close()

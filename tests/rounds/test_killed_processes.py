@@ -14,6 +14,8 @@ from tests.rounds.child_processes import KILLED
 from tests.rounds.store_invariants import Audit, read_tables
 from tests.rounds.worker_process import open_run, two_rounds
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder():
@@ -56,13 +58,21 @@ def test_kill_9_at_any_moment_of_a_round(folder, child_processes):
     assert len(tables["tether_rounds"]) > 5
 
 
-def test_kill_9_at_any_moment_of_a_round_on_postgresql(folder, postgres_url, child_processes):
-    tables = kill_again_and_again(child_processes, folder, postgres_url, times=20)
+def test_kill_9_at_any_moment_of_a_round_on_postgresql(
+    folder, server, postgres_url, child_processes
+):
+    def wait():  # the server may still be committing what it received
+        server.wait_until_disconnected(postgres_url)
+
+    tables = kill_again_and_again(child_processes, folder, postgres_url, times=20, wait=wait)
     assert len(tables["tether_rounds"]) > 1
 
 
-def kill_again_and_again(child_processes, folder, url, times):
-    """So often around commits and at returns, and as often at random moments."""
+def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
+    """So often around commits and at returns, and as often at random moments.
+
+    `wait` returns when the database has ended what the killed process had begun.
+    """
     journal, rng = folder / "journal", np.random.default_rng(5)
     journal.touch()
     audit, longest = Audit(url, journal), 0.0
@@ -71,10 +81,12 @@ def kill_again_and_again(child_processes, folder, url, times):
         given = {"url": url, "journal": str(journal), "seed": life}
         started = time.perf_counter()
         assert child_processes.run("live", trip=trips[life], **given) == KILLED
+        wait()
         audit.look()
         if life:  # the first waits for the children
             longest = max(longest, min(time.perf_counter() - started, 0.2))
         delay = rng.uniform(0, longest)
         assert child_processes.run("live", kill_after=delay, **given) == KILLED
+        wait()
         tables = audit.look()
     return tables

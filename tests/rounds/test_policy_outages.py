@@ -277,6 +277,7 @@ def risk(policy):
     return float((densities(policy) @ LOSS).mean())
 
 
+@pytest.mark.slow
 def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
     held, losses, weighed, wrongly = [], [], [], []
     target = PROBABILITIES[3]
@@ -302,6 +303,7 @@ def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
     assert (np.abs(wrongly.mean(axis=0)) > 5 * error(wrongly)).any(), wrongly.mean(axis=0)
 
 
+@pytest.mark.slow
 def test_fallback_rows_that_are_counted_as_tethered_show(monkeypatch):
     """The same runs with the outage recorded as if nothing had happened: alpha breaks."""
     write = recording.write_actions

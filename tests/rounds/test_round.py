@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.rounds.small_runs import MovingGaussian, begun_run, controller
+import tether
+from tests.rounds.small_runs import MovingGaussian, begun_run, controller, refreshed_rows
 from tests.rounds.store_invariants import read_tables
 from tests.rounds.worker_process import begin_and_act, open_run
 from tests.rounds.worlds import World
-from tether.rounds import RoundOverError
+from tether.rounds import Controller, RoundOverError
 
 
 def test_a_round_is_over_when_the_next_begins():
@@ -51,3 +52,39 @@ def test_a_round_that_is_over_takes_no_more(store_url):
         with pytest.raises(RoundOverError, match="round 1 is over: round 2 has begun"):
             old.act(np.zeros(3, int), np.random.default_rng(0))
         assert len(read_tables(run)["tether_actions"]) == 30
+
+
+def test_an_alarm_that_another_process_raises_while_a_policy_draws_is_heeded(store_url):
+    """`act` looks again when it stores: nothing of the optimized policy is kept after an alarm."""
+
+    class Interrupted(tether.Gaussian):
+        """Draws, while somebody else observes losses that raise an alarm."""
+
+        alarming = None
+
+        def sample(self, contexts, rng):
+            if self.alarming is not None:
+                alarming, self.alarming = self.alarming, None
+                alarming()
+            return super().sample(contexts, rng)
+
+    optimized = Interrupted(0.3)
+    options = {"store": store_url, "alpha": 0.1, "false_alarm_probability": 0.01}
+    rng = np.random.default_rng(0)
+    with Controller(tether.Gaussian(0.0), **options) as run:
+        taken = run.begin().act(400, rng)
+        run.observe(taken.ids, (taken.actions > 2.0).astype(float))
+        round_ = run.begin(optimized)
+        assert round_.beta > 1  # so the optimized policy proposes
+        taken = round_.act(100, rng)
+        with Controller(tether.Gaussian(0.0), **options) as other:
+            optimized.alarming = lambda: other.observe(taken.ids, np.ones(100))
+            late = round_.act(50, rng)
+            assert optimized.alarming is None
+            assert other.history().alarm is not None
+        rows = refreshed_rows(run)
+        assert len(rows) == 550  # the first draw was dropped
+        assert (rows.served[500:] == 0).all()
+        assert np.isnan(rows.log_optimized[500:]).all()
+        np.testing.assert_allclose(rows.log_prob[500:], run.safe.log_prob(50, late.actions))
+        assert late.failure == ""

@@ -23,6 +23,7 @@ def idle(world, verdict):
     return verdict.mean("risk")[-1] < REACHED[type(world)] * verdict.alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REACHED)
 def test_every_round_holds_alpha_and_reward_rises(kind):
     world = kind()
@@ -42,6 +43,7 @@ def broken(world):
     return Verdict(np.stack(runs), alpha)
 
 
+@pytest.mark.slow
 def test_a_forgotten_mixture_shows(monkeypatch):
     """As if the safe policy had taken every action of the past rounds."""
     log = calibration_rows.CalibrationRows.log
