@@ -14,7 +14,7 @@ def mix(safe, optimized, b):
     return np.logaddexp(safe, optimized + b) - np.logaddexp(0, b)
 
 
-def audit(path):
+def recompute_calibrations(path):
     """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
     table = parquet.read_table(path)
     about = json.loads(table.schema.metadata[b"tether"])

@@ -14,7 +14,7 @@ from tether.monitor import RiskMonitor
 from tether.rounds.store import schema
 
 
-class Audit:
+class StoreAudit:
     """Compares a store with the journal of those who wrote it, and with itself at the last look."""
 
     def __init__(

@@ -103,7 +103,7 @@ def test_against_the_last_policy(world):
     assert found.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
 
 
-def test_mixture_counts_know_who_served():
+def test_the_mixture_counts_rows_by_the_policy_that_served():
     run, round_, rng = monitored_run()
     taken = round_.act(100, rng)
     run.observe(taken.ids, np.ones(100))
@@ -133,7 +133,7 @@ def test_mixture_counts_know_who_served():
 
 
 @pytest.mark.parametrize("missing", ["worst_case", "exclude"])
-def test_missing_losses_are_counted_as_asked(missing):
+def test_missing_losses_are_the_worst_or_excluded(missing):
     world, rng = World("marginal"), np.random.default_rng(8)
     run = controller(world, missing=missing, alpha=0.3)
     taken = run.begin().act(400, rng)
@@ -154,7 +154,7 @@ def test_missing_losses_are_counted_as_asked(missing):
     assert round_.calibration.rows == kept.sum()
 
 
-def test_waiting_for_enough():
+def test_missing_losses_are_waited_for():
     world, rng = World("marginal"), np.random.default_rng(9)
     run = controller(world, min_observed_share=0.9)
     taken = run.begin().act(400, rng)
@@ -172,7 +172,7 @@ def test_waiting_for_enough():
     assert "count as the worst" in round_.note
 
 
-def test_enough_is_enough():
+def test_the_required_share_of_losses_is_reached_exactly():
     run = Controller(
         tether.Gaussian(0.0),
         alpha=0.5,
@@ -185,7 +185,7 @@ def test_enough_is_enough():
     assert "45 of 100" in run.begin(tether.Gaussian(0.2)).note
 
 
-def test_no_beta_serves_the_safe_policy():
+def test_the_safe_policy_serves_if_no_beta_passes():
     world, rng = World("marginal"), np.random.default_rng(13)
     run = controller(world, alpha=0.02)
     one_round(run, world, 1, 200, rng)
@@ -208,7 +208,7 @@ def test_a_safe_policy_that_changes_is_refused():
         run.begin(MovingGaussian(0.6))
 
 
-def test_what_the_safe_policy_never_does_is_refused_before_it_is_done():
+def test_actions_that_the_safe_policy_never_takes_are_refused():
     safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], actions=["a", "b", "c"])
     bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=["a", "b", "c"])
     rng = np.random.default_rng(4)
@@ -220,7 +220,7 @@ def test_what_the_safe_policy_never_does_is_refused_before_it_is_done():
         assert run.round.number == 1
 
 
-def test_against_the_last_policy_needs_one_that_can_do_everything():
+def test_against_the_last_policy_needs_one_that_takes_every_action():
     safe = tether.Categorical.from_probabilities([0.4, 0.4, 0.2], actions=["a", "b", "c"])
     narrow = tether.Categorical.from_probabilities([0.6, 0.4, 0.0], actions=["a", "b", "c"])
     rng = np.random.default_rng(5)
@@ -245,10 +245,10 @@ def test_withdrawn_rows_are_no_losses_that_arrived():
     assert round_.calibration.rows == 20
 
 
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("restarted", "without_rows"), [(False, None), (True, None), (True, 3)])
 @pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
 def test_against_the_last_policy_every_density_follows_from_the_one_before(
-    world, restarted, tmp_path, monkeypatch
+    world, restarted, without_rows, tmp_path, monkeypatch
 ):
     """Round 5's log, by hand: clip in round k of the density of round k − 1, and their mixture."""
     logs, log_beta, last = [], 0.3, 5
@@ -264,7 +264,10 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
     options = {"against": "last", "store": tmp_path / "run.db", "policies": policies}
     run, rng = controller(world, **options), np.random.default_rng(3)
     for number in range(1, last):
-        one_round(run, world, number, 200, rng)
+        if number == without_rows:  # its policy is in the chain all the same
+            run.begin(world.optimized(number))
+        else:
+            one_round(run, world, number, 200, rng)
         if restarted:
             run.close()
             run = controller(world, **options)
@@ -294,7 +297,7 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
         served[number] = at_taken(table)
     for number, expected in served.items():
         acted = rows.served == number
-        assert acted.sum() == 200
+        assert acted.sum() == (0 if number == without_rows else 200)
         np.testing.assert_allclose(rows.log_prob[acted], expected[acted], atol=1e-9)
     where = np.flatnonzero(rows.calibration)
     numbers, counts = np.unique(rows.served[where], return_counts=True)
@@ -303,3 +306,23 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
     np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
     assert logs[-1].safe_share == counts[-1] / len(where)
     run.close()
+
+
+def test_the_mixture_counts_the_rows_in_use_only():
+    world, rng = World("marginal"), np.random.default_rng(4)
+    run = controller(world, alpha=0.3, calibration_share=1)
+    _, taken = one_round(run, world, 1, 200, rng)
+    round_ = run.begin(world.optimized(2))
+    taken = round_.act(200, rng)
+    run.observe(taken.ids[:50], world.losses(None, taken.actions[:50]))
+    run.withdraw(taken.ids[50:], "never carried out")
+    found = run.begin(world.optimized(3)).calibration
+    actions = refreshed_rows(run).actions[:250]
+    mixture = tether.Mixture([run.safe, round_.policy], [200, 50])
+    args = (run.safe, world.optimized(3), None, actions, run._rows.loss[:250])
+    log = tether.make_log(*args, logged_by=mixture, safe_share=0.8)
+    stream = np.random.default_rng([0, 3, 7919])
+    draws = tether.make_proposals(*args[:2], 1, 1000, stream, logged_by=mixture)
+    expected = tether.calibrate(log, draws, alpha=0.3)
+    assert found.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
+    assert found.rows == 250

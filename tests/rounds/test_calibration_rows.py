@@ -6,6 +6,7 @@ import pytest
 import tether
 from tests.rounds.small_runs import MovingGaussian, begun_run
 from tether.rounds import Controller
+from tether.rounds.store.queries import read_column
 
 
 def test_a_policy_trained_in_place_is_refused_when_the_next_round_begins():
@@ -33,3 +34,27 @@ def test_a_classifier_refitted_in_place_is_refused():
     model.fit(x, x[:, 1] > 0)
     with pytest.raises(ValueError, match="trained further in place"):
         run.begin(tether.Categorical.from_classifier(model))
+
+
+def test_scores_of_a_policy_that_was_refused_are_not_those_of_the_next():
+    names = ["a", "b", "c"]
+    safe, refused, accepted = (
+        tether.Categorical.from_probabilities(shares, actions=names)
+        for shares in ([0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.3, 0.7, 0.0])
+    )
+    betas = []
+    for tries_first in (True, False):
+        run, rng = Controller(safe, alpha=0.3, store="sqlite://"), np.random.default_rng(4)
+        taken = run.begin().act(np.zeros((200, 1)), rng)
+        run.observe(taken.ids, 0.4 * (taken.actions == "b") + 0.05)
+        if tries_first:
+            with pytest.raises(ValueError, match="takes actions that the safe policy never takes"):
+                run.begin(refused)
+        betas.append(run.begin(accepted).calibration.log_beta)
+        with run._store.reading() as connection:
+            stored = read_column(connection, 2, "log_optimized_all").reshape(-1, 3)
+        np.testing.assert_array_equal(
+            stored, accepted.log_prob_all(len(stored)).repeat(len(stored), 0)
+        )
+    assert betas[0] == betas[1]
+    assert np.isfinite(betas[0])

@@ -41,7 +41,7 @@ def test_arguments_are_checked():
     assert len(run.training_rows()) == len(run.pending()) == 0
 
 
-def test_a_store_has_a_name(tmp_path, monkeypatch):
+def test_a_store_must_be_a_path_or_url(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for store in ("", " ", None, 3):
         with pytest.raises(ValueError, match="store must be a path or a database URL"):

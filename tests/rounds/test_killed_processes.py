@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.rounds.child_processes import KILLED
-from tests.rounds.store_invariants import Audit, read_tables
+from tests.rounds.store_invariants import StoreAudit, read_tables
 from tests.rounds.worker_process import open_run, two_rounds
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def test_kill_9_before_and_after_every_statement_of_a_call(folder, child_process
         trip += 1
         given = {"url": str(path), "journal": str(journal), "call": call, "trip": trip}
         ended = child_processes.run("one_call", **given)
-        after = Audit(str(path), journal, before).look()
+        after = StoreAudit(str(path), journal, before).look()
         kept.append(after != before)
     assert kept == sorted(kept), "a later kill kept less than an earlier one"
     assert sum(kept) > 1, "no kill came between a commit and a return"
@@ -75,7 +75,7 @@ def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None)
     """
     journal, rng = folder / "journal", np.random.default_rng(5)
     journal.touch()
-    audit, longest = Audit(url, journal), 0.0
+    audit, longest = StoreAudit(url, journal), 0.0
     trips = rng.permutation(np.linspace(1, 40, times).astype(int)).tolist()
     for life in range(times):
         given = {"url": url, "journal": str(journal), "seed": life}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sqlalchemy as sql
 
 import tether
 from tests.rounds.small_runs import monitored_run
@@ -43,7 +44,7 @@ def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
     assert run.begin(tether.Gaussian(0.3)).calibration is not None
 
 
-def test_the_rest_of_a_round_goes_on_after_resuming():
+def test_a_round_continues_after_resuming():
     run, round_, rng = monitored_run()
     taken = round_.act(100, rng)
     run.observe(taken.ids, np.ones(100))
@@ -56,7 +57,7 @@ def test_the_rest_of_a_round_goes_on_after_resuming():
     assert run.history().alarm is None
 
 
-def test_safe_rows_raise_no_alarm():
+def test_losses_of_the_safe_policy_raise_no_alarm():
     run = Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
     taken = run.begin().act(300, np.random.default_rng(0))
     run.observe(taken.ids, np.ones(300))
@@ -150,3 +151,23 @@ def test_an_alarm_and_resuming_across_restarts(store_url):
             "the sensor was replaced",
             None,
         ]
+
+
+def test_losses_that_were_not_committed_are_not_counted():
+    run, round_, rng = monitored_run()
+    taken = round_.act(200, rng)
+    settings = run.settings
+    monitor = tether.monitor.RiskMonitor(settings.alarm_risk, settings.bound, 0.01)
+    count = monitor.update(np.ones(200)).alarm_at - 1  # one more would be an alarm
+
+    def fail(_):
+        raise RuntimeError("the power failed")
+
+    sql.event.listen(run._store._engine, "commit", fail)
+    with pytest.raises(RuntimeError, match="the power failed"):
+        run.observe(taken.ids[:count], np.ones(count))
+    sql.event.remove(run._store._engine, "commit", fail)
+    assert len(run.pending()) == 200
+    run.observe(taken.ids[:count], np.zeros(count))
+    run.observe(taken.ids[count : count + 1], [1.0])
+    assert run.history().alarm is None

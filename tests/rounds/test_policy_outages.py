@@ -1,11 +1,11 @@
-"""When the optimized policy is gone the safe one acts, and later calibrations know it."""
+"""The safe policy acts while the optimized one is unavailable; later calibrations know it."""
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tether
-from tests.rounds.export_audit import audit
+from tests.rounds.export_audit import recompute_calibrations
 from tether.cli.app import app
 from tether.report import render
 from tether.rounds import Controller, export_run, import_run, read_history, recording
@@ -44,7 +44,7 @@ def rows_of(run):
     return run._rows
 
 
-def test_the_safe_policy_acts_while_the_optimized_one_is_gone(store_url):
+def test_the_safe_policy_acts_while_the_optimized_one_is_unavailable(store_url):
     run, round_, optimized, rng = start(store_url)
     assert round_.act(50, rng).failure == ""
     optimized.error = ConnectionError("no route to it")
@@ -73,7 +73,7 @@ def test_the_safe_policy_acts_while_the_optimized_one_is_gone(store_url):
 
 @pytest.mark.parametrize("error", [RuntimeError("r"), TimeoutError("t"), MemoryError("m")])
 @pytest.mark.parametrize("family", ["clip", "mix"])
-def test_one_at_a_time_nobody_is_recorded_as_tethered(error, family):
+def test_no_row_is_recorded_as_tethered_while_draws_fail(error, family):
     """Draws fail and scores do not: a coin that falls on the safe policy must save no row."""
     run, round_, optimized, rng = start(family=family)
     assert 0 < round_.beta < np.inf
@@ -84,7 +84,7 @@ def test_one_at_a_time_nobody_is_recorded_as_tethered(error, family):
     assert run.history().rounds[1].fallback_rows == 25
 
 
-def test_mix_is_mix_while_all_is_well():
+def test_mix_has_its_density_while_nothing_fails():
     """The coin is tossed after the optimized policy was asked; the density stays what it was."""
     run, round_, _, rng = start(family="mix")
     taken = round_.act(20_000, rng).actions
@@ -106,7 +106,7 @@ def test_mix_is_mix_while_all_is_well():
         (SystemExit(1), SystemExit),
     ],
 )
-def test_what_is_no_outage_is_raised(error, kind):
+def test_errors_that_are_no_outage_are_raised(error, kind):
     run, round_, optimized, rng = start()
     optimized.error = error
     with pytest.raises(kind):
@@ -114,7 +114,7 @@ def test_what_is_no_outage_is_raised(error, kind):
     assert len(rows_of(run)) == 400
 
 
-def test_a_score_that_is_no_number_or_a_cap_is_raised():
+def test_nan_scores_and_the_cap_on_draws_are_raised():
     """Answers of a kind would never be seen, and contexts of a kind never under the tether."""
     run, round_, optimized, rng = start()
     optimized.policy = tether.Gaussian(80.0)  # the safe policy never does what it does
@@ -130,7 +130,7 @@ def test_a_score_that_is_no_number_or_a_cap_is_raised():
     assert len(rows_of(run)) == 400
 
 
-def test_a_safe_policy_that_is_gone_too_is_an_error():
+def test_a_safe_policy_that_is_unavailable_too_is_an_error():
     safe = Outage(SAFE)
     run = Controller(safe, alpha=0.1, store="sqlite://")
     rng = np.random.default_rng(0)
@@ -182,7 +182,7 @@ def with_an_outage(store):
 def test_what_was_calibrated_after_an_outage_is_computed_again_from_the_table(tmp_path):
     found = with_an_outage(tmp_path / "run.db")
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    log_beta, risk = audit(tmp_path / "run.parquet")[3]
+    log_beta, risk = recompute_calibrations(tmp_path / "run.parquet")[3]
     assert found.log_beta == pytest.approx(log_beta, abs=1e-6)
     assert found.risk == pytest.approx(risk, abs=1e-6)
     import_run(tmp_path / "run.parquet", tmp_path / "copy.db")
@@ -191,7 +191,7 @@ def test_what_was_calibrated_after_an_outage_is_computed_again_from_the_table(tm
     assert (copy.fallback_rows, "gone" in copy.failure) == (80, True)
 
 
-def test_a_person_sees_it(tmp_path):
+def test_report_and_status_show_an_outage(tmp_path):
     with_an_outage(tmp_path / "run.db")
     page = render(read_history(tmp_path / "run.db"))
     assert "240, 80 of them by the safe policy, 80 after a failure" in page
@@ -203,7 +203,7 @@ def test_a_person_sees_it(tmp_path):
     assert "the safe policy took 7 of 7 actions after a failure" in " ".join(said.split())
 
 
-def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
+def test_a_failure_message_that_is_not_valid_unicode_is_stored(tmp_path):
     run, round_, optimized, rng = start(tmp_path / "run.db")
     optimized.error = RuntimeError("gone \udcff")
     assert len(round_.act(3, rng)) == 3
@@ -211,7 +211,7 @@ def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
     run.close()
 
 
-def test_a_policy_that_is_not_written_is_no_outage(tmp_path):
+def test_a_policy_that_is_not_implemented_is_no_outage(tmp_path):
     run, round_, optimized, rng = start(tmp_path / "run.db")
     optimized.error = NotImplementedError("later")
     with pytest.raises(ValueError, match="later"):

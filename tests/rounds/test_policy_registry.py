@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sqlalchemy as sql
 
 import tether
 from tests.rounds.small_runs import MovingGaussian, begun_run, controller
@@ -39,7 +40,7 @@ def tethered(beta=0.7):
     return tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(0.5), beta)
 
 
-def test_use_leaves_a_fingerprint_alone():
+def test_using_a_policy_does_not_change_its_fingerprint():
     used = tethered()
     used.log_prob(3, used.sample(3, np.random.default_rng(0)))  # remembers its normalizer
     assert fingerprint(used) == fingerprint(tethered()) != fingerprint(tethered(0.8))
@@ -77,7 +78,7 @@ def test_a_run_goes_on_after_a_restart(tmp_path):
     assert halves == pytest.approx(whole, rel=1e-9)
 
 
-def test_a_policy_that_scores_otherwise_is_found_out(tmp_path):
+def test_a_policy_with_other_scores_is_refused(tmp_path):
     world, store, rng = World("marginal"), tmp_path / "run.db", np.random.default_rng(16)
 
     def hidden(mean):
@@ -95,7 +96,7 @@ def test_a_policy_that_scores_otherwise_is_found_out(tmp_path):
         assert run.begin(world.optimized(3)).beta > 0
 
 
-def test_a_normalizer_is_found_again_as_it_was(tmp_path):
+def test_a_normalizer_is_read_from_the_store(tmp_path):
     policies = {"round 2": tether.Gaussian(0.6, 0.9)}
     run, round_, _ = begun_run(policies["round 2"], store=tmp_path / "run.db")
     expected = round_.policy.normalizer(1).log_psi[0]
@@ -103,12 +104,17 @@ def test_a_normalizer_is_found_again_as_it_was(tmp_path):
     options = {"alpha": 0.3, "alarm_risk": 0.9, "store": tmp_path / "run.db", "policies": policies}
     with Controller(tether.Gaussian(0.0), **options) as run:
         assert run.round.policy.normalizer(1).log_psi[0] == expected
-        assert run.round.policy._remembered is not None
+    engine = sql.create_engine(f"sqlite:///{tmp_path / 'run.db'}")
+    with engine.begin() as connection:  # so it is read, not estimated again
+        connection.execute(sql.text("UPDATE tether_rounds SET log_psi = -0.25 WHERE number = 2"))
+    engine.dispose()
+    with Controller(tether.Gaussian(0.0), **options) as run:
+        assert run.round.policy.normalizer(1).log_psi[0] == -0.25
     with pytest.raises(ValueError, match="normalizer_draws is 5"):
         Controller(tether.Gaussian(0.0), normalizer_draws=5, **options)
 
 
-def test_a_name_is_one_policys():
+def test_a_name_belongs_to_one_policy():
     run, _, _ = begun_run(MovingGaussian(0.6))
     run.begin(tether.Gaussian(0.5), name="m")
     run.begin(tether.Gaussian(0.5), name="m")  # the same one

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.rounds.child_processes import KILLED
-from tests.rounds.store_invariants import Audit, check_whole, read_tables
+from tests.rounds.store_invariants import StoreAudit, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run, read_journal
 from tether.rounds import StoreError
 from tether.rounds.store import database
@@ -59,7 +59,7 @@ def test_one_of_several_begins_a_round_and_the_others_go_on(begun, tmp_path, chi
 def test_actions_and_losses_of_several_processes_are_all_kept(begun, tmp_path, child_processes):
     with open_run(begun) as run:
         run.begin(named("tilt 2"), name="tilt 2")
-        audit = Audit(begun, tmp_path / "journal", before=read_tables(run))
+        audit = StoreAudit(begun, tmp_path / "journal", before=read_tables(run))
     jobs = [("act_and_observe", {"url": begun, "times": 12, "seed": seed}) for seed in range(4)]
     lines = together(child_processes, tmp_path, jobs)
     given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
@@ -98,7 +98,7 @@ def test_processes_that_begin_in_turn_share_their_scores(begun):
         check_whole(read_tables(other))
 
 
-def test_a_writer_that_never_ends_is_not_waited_for_without_end(
+def test_waiting_for_another_writer_ends_at_the_timeout(
     begun, tmp_path, monkeypatch, child_processes
 ):
     journal = tmp_path / "journal"
@@ -123,7 +123,7 @@ def test_a_child_process_makes_its_own_connections(begun, tmp_path, child_proces
     assert sorted(found["parent"] + found["child"]) == list(range(61, 61 + 2 * 20 * 3))
 
 
-def test_isolation_that_the_server_prefers_does_not_matter(
+def test_the_default_isolation_of_the_server_does_not_matter(
     server, postgres_url, tmp_path, child_processes
 ):
     with open_run(postgres_url) as run:

@@ -13,7 +13,7 @@ from tests.rounds.worlds import World
 from tether.rounds import Controller, LossesMissingError
 
 
-def test_losses_come_late_in_any_order_and_once():
+def test_losses_are_observed_late_in_any_order_and_once():
     world, rng = World("marginal"), np.random.default_rng(7)
     run = controller(world)
     first = run.begin()
@@ -61,7 +61,7 @@ def test_withdrawn_rows_leave_the_log():
     assert (run.training_rows().ids <= 150).all()
 
 
-def test_losses_late_out_of_order_and_once(store_url):
+def test_losses_are_stored_once_on_both_databases(store_url):
     with open_run(store_url) as run:
         _, taken = begin_and_act(run)
         late = taken.ids[::-1]
@@ -92,7 +92,7 @@ def test_losses_late_out_of_order_and_once(store_url):
         assert found[5] == (0.25, None)
 
 
-def test_the_split_is_made_once_and_lasts(store_url):
+def test_the_split_into_training_and_calibration_is_permanent(store_url):
     sides = []
     for opening in range(3):
         with open_run(store_url) as run:
@@ -107,7 +107,7 @@ def test_the_split_is_made_once_and_lasts(store_url):
     assert 60 < sum(sides[0]) < 140
 
 
-def test_narrow_actions_may_be_recorded_first():
+def test_actions_of_32_bits_may_be_recorded_first():
     rng = np.random.default_rng(3)
     run = Controller(tether.Gaussian(0.0), alpha=0.3, store="sqlite://")
     round_ = run.begin()

@@ -8,7 +8,7 @@ from tests.rounds.worlds import World, one_round
 from tether.rounds import Controller
 
 
-def test_taken_serves_as_the_array_of_its_actions():
+def test_taken_actions_can_be_used_as_an_array():
     run = Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
     assert run.round is None
     taken = run.begin().act(4, np.random.default_rng(0))
@@ -43,7 +43,7 @@ def test_the_optimizer_never_sees_a_calibration_row():
     assert record.calibration_rows == split[:200].sum()  # counted, not shown
 
 
-def test_a_row_keeps_its_side_for_good(tmp_path):
+def test_training_rows_are_the_same_after_a_restart(tmp_path):
     world, rng = World("marginal"), np.random.default_rng(5)
     store = tmp_path / "run.db"
     with controller(world, store) as run:

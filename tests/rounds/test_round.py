@@ -23,7 +23,7 @@ def test_a_round_is_over_when_the_next_begins():
     assert len(run.pending()) == 0
 
 
-def test_the_log_of_before_is_recorded():
+def test_an_existing_log_is_recorded():
     world, rng = World("marginal"), np.random.default_rng(12)
     run = controller(world)
     old = world.safe().sample(500, rng)
@@ -45,7 +45,7 @@ def test_a_policy_trained_in_place_is_refused_when_it_acts():
         round_.act(10, rng)
 
 
-def test_a_round_that_is_over_takes_no_more(store_url):
+def test_a_round_that_is_over_stores_no_actions(store_url):
     with open_run(store_url) as run:
         old, _ = begin_and_act(run)
         run.begin()
@@ -54,7 +54,7 @@ def test_a_round_that_is_over_takes_no_more(store_url):
         assert len(read_tables(run)["tether_actions"]) == 30
 
 
-def test_an_alarm_that_another_process_raises_while_a_policy_draws_is_heeded(store_url):
+def test_actions_drawn_before_an_alarm_of_another_process_are_not_stored(store_url):
     """`act` looks again when it stores: nothing of the optimized policy is kept after an alarm."""
 
     class Interrupted(tether.Gaussian):

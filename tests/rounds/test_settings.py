@@ -31,7 +31,7 @@ def test_a_store_is_refused_by_another_policy_or_other_terms(tmp_path):
     controller(world, store).close()
 
 
-def test_a_family_is_known_by_more_than_its_name(tmp_path):
+def test_a_family_with_other_parameters_is_refused(tmp_path):
     class Half:  # a family of the user's own, with a parameter
         name, smoothness, normalized, saturates = "half", 1.0, True, False
 

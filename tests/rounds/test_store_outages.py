@@ -1,4 +1,4 @@
-"""A full disk, a lost connection, a server that is gone: a clear error, nothing half, then on."""
+"""A full disk, a lost connection, a stopped server: a clear error, nothing stored in part."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_connection_that_is_lost_at_any_statement(server, postgres_url, name):
         assert check(run) != before
 
 
-def test_connections_that_are_lost_between_calls_are_not_missed(server, postgres_url):
+def test_connections_that_are_lost_between_calls_are_replaced(server, postgres_url):
     with open_run(postgres_url) as run:
         taken = two_rounds(run)
         for name, call in every_call(run, taken).items():

@@ -1,4 +1,4 @@
-"""A process that runs rounds and writes down what it was told, to be killed at any moment."""
+"""A process that runs rounds and journals what was returned to it, to be killed at any moment."""
 
 from __future__ import annotations
 
@@ -82,21 +82,21 @@ def live(url: str, journal: str, seed: int, trip: int = 0) -> None:
     """Rounds without end. With `trip`, be killed at that point: around a commit, or at a return.
 
     A life takes up the round that is open at one of three places, in turn by its seed. Rows that an
-    earlier life was told of are observed; those that nobody was told of are withdrawn.
+    earlier life got to know are observed; those that nobody knows of are withdrawn.
     """
     touch = _tripwire(trip, commits=True)
     rng, notes = np.random.default_rng(seed), Journal(journal)
-    told = {i for line in read_journal(journal) if line["what"] == "act" for i in line["ids"]}
+    known_ids = {i for line in read_journal(journal) if line["what"] == "act" for i in line["ids"]}
     run = open_run(url)
     touch()
     current, stage = run.round, seed % 3
     while True:
         if current is not None:
             for _ in range(3 * (stage == 0)):
-                _act(run, current, notes, told, rng)
+                _act(run, current, notes, known_ids, rng)
                 touch()
             for _ in range(stage < 2):
-                _settle(run, current, notes, told, rng)
+                _settle(run, current, notes, known_ids, rng)
                 touch()
         number = current.number + 1 if current else 1
         optimized = named(f"tilt {number}") if number % 6 != 1 else None
@@ -138,16 +138,16 @@ def _withdraw(run, notes, ids) -> None:
     notes.write("withdraw", ids=ids.tolist())
 
 
-def _act(run, current, notes, told, rng) -> None:
+def _act(run, current, notes, known_ids, rng) -> None:
     taken = _take(current, notes, rng)
-    told |= set(taken.ids.tolist())
+    known_ids |= set(taken.ids.tolist())
     some = rng.permutation(len(taken))[: BATCH // 2]
     _observe(run, notes, taken.ids[some], taken.actions[some], current.number)
 
 
-def _settle(run, current, notes, told, rng) -> None:
+def _settle(run, current, notes, known_ids, rng) -> None:
     pending = run.pending()
-    known = np.array([each in told for each in pending.ids], dtype=bool)
+    known = np.array([number in known_ids for number in pending.ids], dtype=bool)
     if len(known) and known.all():
         known[rng.integers(len(known))] = False
     lost = pending.ids[~known]

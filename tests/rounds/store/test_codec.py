@@ -25,14 +25,14 @@ def there_and_back(rows):
 
 
 @given(numbers)
-def test_numbers(rows):
+def test_numbers_come_back_with_their_type(rows):
     back = there_and_back(rows)
     np.testing.assert_array_equal(back, rows)
     assert back.dtype == rows.dtype.newbyteorder("=")
 
 
 @given(st.lists(st.text(), min_size=1))
-def test_text(rows):
+def test_text_comes_back(rows):
     rows = [row.replace("\x00", "") for row in rows]  # numpy drops it at the end
     assert there_and_back(np.array(rows)).tolist() == rows
     assert there_and_back(np.array(rows, dtype=object)).tolist() == rows
@@ -40,13 +40,13 @@ def test_text(rows):
     np.testing.assert_array_equal(there_and_back(grid), grid)
 
 
-def test_lists():
+def test_lists_come_back():
     rows = np.empty(2, dtype=object)
     rows[:] = [[1, 2, 3], [4]]
     assert there_and_back(rows).tolist() == [[1, 2, 3], [4]]
 
 
-def test_frames():
+def test_frames_come_back_with_their_types():
     rows = pd.DataFrame(
         {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, np.nan], "ok": [True, False]}
     )
@@ -58,13 +58,13 @@ def test_frames():
         Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
 
 
-def test_nothing():
+def test_a_number_of_contexts_is_stored_as_nothing():
     codec = Codec.of("contexts", 5)
     assert codec.encode("contexts", 3) == [None] * 3
     assert codec.decode([None] * 3) == 3
 
 
-def test_later_rows_are_like_the_first():
+def test_later_rows_must_have_the_format_of_the_first():
     codec = Codec.of("contexts", np.zeros((2, 3)))
     assert codec.decode(codec.encode("contexts", np.ones((2, 3), int))).tolist() == [[1.0] * 3] * 2
     for rows, words in [
@@ -89,7 +89,7 @@ def test_later_rows_are_like_the_first():
         nothing.encode("contexts", np.zeros(2))
 
 
-def test_contexts_that_would_not_come_back_are_refused():
+def test_contexts_that_would_not_come_back_unchanged_are_refused():
     for contexts, words in [
         (pd.DataFrame({"a": pd.Categorical(["low", "high"])}), "is categorical"),
         (pd.DataFrame({0: [1.0]}), "strings as column names"),

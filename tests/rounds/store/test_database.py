@@ -44,7 +44,7 @@ def test_nothing_of_a_failed_transaction_is_kept(store_url):
     opened.close()
 
 
-def test_a_reader_sees_one_moment(store_url):
+def test_a_reader_sees_one_snapshot(store_url):
     opened = Store(store_url)
     with opened.reading() as connection:
         assert read_settings(connection) == {}
@@ -56,7 +56,7 @@ def test_a_reader_sees_one_moment(store_url):
     opened.close()
 
 
-def test_a_store_without_a_run_is_said_to_have_none(store_url):
+def test_a_store_without_a_run_is_an_error_to_read(store_url):
     Store(store_url).close()  # as a process leaves it that is killed before it wrote its settings
     with pytest.raises(StoreError, match="holds no run of tether yet"):
         read_history(store_url)
@@ -64,7 +64,7 @@ def test_a_store_without_a_run_is_said_to_have_none(store_url):
     assert read_history(store_url).rounds == ()
 
 
-def test_an_empty_database_is_not_made_a_store_by_looking(postgres_url):
+def test_reading_an_empty_database_creates_nothing(postgres_url):
     with pytest.raises(StoreError, match="holds no run of tether"):
         read_history(postgres_url)
     engine = sql.create_engine(postgres_url)
@@ -107,7 +107,7 @@ def test_a_table_of_the_same_name_is_left_alone(tmp_path):
     other.close()
 
 
-def test_what_is_no_store_is_said_to_be_none(tmp_path):
+def test_a_file_that_is_no_store_is_an_error(tmp_path):
     (tmp_path / "text").write_text("not a database, and long enough to be read as one " * 100)
     for path, said in [
         (tmp_path, "unable to open database file"),
@@ -121,7 +121,7 @@ def test_what_is_no_store_is_said_to_be_none(tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_damaged_file_is_said_to_be_damaged(tmp_path):
+def test_a_damaged_file_is_an_error(tmp_path):
     path = tmp_path / "run.db"
     with open_run(str(path)) as run:
         begin_and_act(run, rows=500)

@@ -10,7 +10,7 @@ from tether.rounds.store.database import Store
 from tether.rounds.store.queries import read_column, write_column
 
 
-def test_a_column_is_kept_in_parts_that_a_database_can_hold(store_url, monkeypatch):
+def test_a_column_is_stored_in_pieces_that_a_database_can_hold(store_url, monkeypatch):
     monkeypatch.setattr(queries, "MAX_BLOB_BYTES", 100)
     opened = Store(store_url)
     values = np.random.default_rng(0).normal(size=(17, 3))

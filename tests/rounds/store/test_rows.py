@@ -9,7 +9,7 @@ from tether.rounds.store import rows
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-def test_in_parts_and_later_as_at_once(world, monkeypatch):
+def test_rows_read_in_pieces_are_those_read_at_once(world, monkeypatch):
     rng = np.random.default_rng(0)
     run = Controller(world.safe(), alpha=0.25, alarm_risk=0.9, store="sqlite://")
     late = rows.Rows()
@@ -41,7 +41,7 @@ class Cut:
         return getattr(np, name)
 
 
-def test_an_interrupt_leaves_no_column_longer_than_another(monkeypatch):
+def test_an_interrupt_leaves_all_columns_of_one_length(monkeypatch):
     world, rng = World("tables"), np.random.default_rng(2)
     run = Controller(world.safe(), alpha=0.25, alarm_risk=0.9, store="sqlite://")
     one_round(run, world, 1, 100, rng)

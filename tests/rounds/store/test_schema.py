@@ -50,7 +50,7 @@ def test_an_older_store_is_migrated_and_goes_on(older, monkeypatch):
     assert after == (NEWER, [*columns, "colour", "size"], rows)
 
 
-def test_a_looker_finds_a_migrated_store_as_well(older, monkeypatch):
+def test_reading_an_older_store_migrates_it(older, monkeypatch):
     monkeypatch.setattr(schema, "VERSION", NEWER)
     monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, **add_a_column()})
     assert read_history(older).rounds[0].observed == 3
@@ -69,7 +69,7 @@ def test_a_migration_that_fails_leaves_the_older_store_as_it_was(older, monkeypa
         run.observe([4], [1.0])
 
 
-def test_a_process_of_before_writes_no_more_into_a_migrated_store(older, monkeypatch):
+def test_a_process_that_is_older_than_the_store_cannot_write(older, monkeypatch):
     with open_run(older) as run:
         with monkeypatch.context() as patch:
             patch.setattr(schema, "VERSION", NEWER)
@@ -174,7 +174,7 @@ def test_a_store_of_an_older_version_is_the_same_run_after_its_migration(store_u
     assert state(store_url)[0] == schema.VERSION
 
 
-def test_a_looker_leaves_a_store_that_it_can_read_as_it_is(older, monkeypatch):
+def test_reading_a_store_that_only_lacks_tables_leaves_it_unchanged(older, monkeypatch):
     before = state(older)
     monkeypatch.setattr(schema, "VERSION", NEWER)
     monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, **add_a_column()})
