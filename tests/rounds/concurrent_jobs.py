@@ -10,20 +10,22 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from tests.rounds.worker import CONTEXTS, Journal, named, open_run
+from tests.rounds.child_processes import DEADLINE_SECONDS
+from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
+from tether.rounds.calibrate_round import RoundStart
 from tether.rounds.store import schema
 
 PRESENT, NEWER = schema.VERSION, schema.VERSION + 2
 Step = Callable[[sql.Connection], None]
 
 
-def add_a_column(told: Callable[[str], None] = lambda _: None) -> dict[int, Step]:
+def add_a_column(note: Callable[[str], None] = lambda _: None) -> dict[int, Step]:
     """Two versions that each add a column to the alarms."""
 
     def step(name: str) -> Step:
         def add(connection: sql.Connection) -> None:
-            told("step")
+            note("step")
             connection.execute(sql.text(f"ALTER TABLE tether_alarms ADD COLUMN {name} TEXT"))
 
         return add
@@ -62,26 +64,25 @@ def begin(url: str, journal: str, gate: str, name: str) -> None:
     """Begin a round at the same time as others; go on in it, whoever began it."""
     notes, rng = Journal(journal), np.random.default_rng()
     with open_run(url) as run:
-        calibrate = run._write_round
+        save = RoundStart.save
 
-        def write_round(*given):  # every process has calibrated before one of them writes
+        def save_together(*given):  # every process has calibrated before one of them writes
             _wait(notes, gate)
-            calibrate(*given)
+            save(*given)
 
-        run._write_round = write_round
+        RoundStart.save = save_together
         try:
             current = run.begin(named(name), name=name)
             notes.write("begun", round=current.number, name=name, beta=current.beta)
         except RoundTakenError as error:
             notes.write("taken", message=str(error), name=name)
-            run._write_round = calibrate
             current = run.round
         taken = current.act(rng.integers(CONTEXTS, size=20), rng)
         notes.write("act", round=current.number, ids=taken.ids.tolist())
 
 
 def act_and_observe(url: str, journal: str, gate: str, times: int, seed: int) -> None:
-    """Act and report in the open round, beside others who do the same."""
+    """Act and observe in the open round, at the same time as others."""
     notes, rng = Journal(journal), np.random.default_rng(seed)
     with open_run(url) as run:
         current = run.round
@@ -97,8 +98,8 @@ def act_and_observe(url: str, journal: str, gate: str, times: int, seed: int) ->
             notes.write("observe", **both)
 
 
-def report(url: str, journal: str, gate: str, loss: float) -> None:
-    """Report every action, one by one, at the same time as others who report the same."""
+def observe_one_by_one(url: str, journal: str, gate: str, loss: float) -> None:
+    """Observe every action, one by one, at the same time as others who observe the same."""
     notes = Journal(journal)
     with open_run(url) as run:
         ids = run.pending().ids
@@ -118,7 +119,7 @@ def hold(url: str, journal: str, gate: str) -> None:
     notes = Journal(journal)
     with open_run(url) as run, run._store.writing():
         notes.write("ready")
-        time.sleep(60)
+        time.sleep(DEADLINE_SECONDS)  # it is killed before
 
 
 def forks(url: str, journal: str, gate: str) -> None:

@@ -1,4 +1,4 @@
-"""A process that runs rounds and writes down what it was told, to be killed at any moment."""
+"""A process that runs rounds and journals what was returned to it, to be killed at any moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tether.rounds import Controller
 
 CONTEXTS, ACTIONS, BATCH = 3, 4, 12
 WRONG = 4
-TERMS = {"alpha": 0.3, "watched": 0.45, "delta": 0.1, "missing": "exclude"}
+SETTINGS = {"alpha": 0.3, "alarm_risk": 0.45, "false_alarm_probability": 0.1, "missing": "exclude"}
 
 
 def table(pull: float) -> tether.Categorical:
@@ -33,7 +33,22 @@ def named(name: str) -> tether.Categorical:
 
 def open_run(url: str) -> Controller:
     """The run, as every process of these tests opens it."""
-    return Controller(table(0.0), store=url, policies=named, **TERMS)
+    return Controller(table(0.0), store=url, policies=named, **SETTINGS)
+
+
+def begin_and_act(run, rows=30, seed=0, name=None):
+    """Begin a round and take some actions in it."""
+    current = run.begin(None if name is None else named(name), name=name)
+    rng = np.random.default_rng(seed)
+    return current, current.act(rng.integers(CONTEXTS, size=rows), rng)
+
+
+def two_rounds(run):
+    """A round to calibrate on, and a round of a tethered policy; its actions, not yet observed."""
+    _, taken = begin_and_act(run, rows=60)
+    run.observe(taken.ids, 0.01 + 0.13 * taken.actions)
+    _, taken = begin_and_act(run, rows=40, name="tilt 2", seed=1)
+    return taken
 
 
 def warm_up() -> None:
@@ -67,21 +82,21 @@ def live(url: str, journal: str, seed: int, trip: int = 0) -> None:
     """Rounds without end. With `trip`, be killed at that point: around a commit, or at a return.
 
     A life takes up the round that is open at one of three places, in turn by its seed. Rows that an
-    earlier life was told of are observed; those that nobody was told of are withdrawn.
+    earlier life got to know are observed; those that nobody knows of are withdrawn.
     """
     touch = _tripwire(trip, commits=True)
     rng, notes = np.random.default_rng(seed), Journal(journal)
-    told = {i for line in read_journal(journal) if line["what"] == "act" for i in line["ids"]}
+    known_ids = {i for line in read_journal(journal) if line["what"] == "act" for i in line["ids"]}
     run = open_run(url)
     touch()
     current, stage = run.round, seed % 3
     while True:
         if current is not None:
             for _ in range(3 * (stage == 0)):
-                _act(run, current, notes, told, rng)
+                _act(run, current, notes, known_ids, rng)
                 touch()
             for _ in range(stage < 2):
-                _settle(run, current, notes, told, rng)
+                _settle(run, current, notes, known_ids, rng)
                 touch()
         number = current.number + 1 if current else 1
         optimized = named(f"tilt {number}") if number % 6 != 1 else None
@@ -110,7 +125,7 @@ def one_call(url: str, journal: str, call: str, trip: int) -> None:
         notes.write("begin", round=begun.number, beta=begun.beta)
 
 
-def _take(current, notes, rng) -> tether.rounds.Taken:
+def _take(current, notes, rng) -> tether.rounds.TakenActions:
     taken = current.act(rng.integers(CONTEXTS, size=BATCH), rng)
     lists = {"ids": taken.ids.tolist(), "actions": taken.actions.tolist()}
     notes.write("act", round=current.number, contexts=taken.contexts.tolist(), **lists)
@@ -123,16 +138,16 @@ def _withdraw(run, notes, ids) -> None:
     notes.write("withdraw", ids=ids.tolist())
 
 
-def _act(run, current, notes, told, rng) -> None:
+def _act(run, current, notes, known_ids, rng) -> None:
     taken = _take(current, notes, rng)
-    told |= set(taken.ids.tolist())
+    known_ids |= set(taken.ids.tolist())
     some = rng.permutation(len(taken))[: BATCH // 2]
     _observe(run, notes, taken.ids[some], taken.actions[some], current.number)
 
 
-def _settle(run, current, notes, told, rng) -> None:
+def _settle(run, current, notes, known_ids, rng) -> None:
     pending = run.pending()
-    known = np.array([each in told for each in pending.ids], dtype=bool)
+    known = np.array([number in known_ids for number in pending.ids], dtype=bool)
     if len(known) and known.all():
         known[rng.integers(len(known))] = False
     lost = pending.ids[~known]

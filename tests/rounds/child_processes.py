@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, Self
 
 KILLED = -signal.SIGKILL
-LIMIT = 60
-"""Seconds after which a child that should have ended is ended by an alarm clock."""
+DEADLINE_SECONDS = 600
+"""After this a child that should have ended is killed; generous, since machines are loaded."""
 
 
-class Nursery:
+class ChildProcesses:
     """The tests' end of it: start children by the name of their job, kill them, wait for them."""
 
     def __init__(self, folder: Path) -> None:
         self._errors = folder / "errors"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.rounds.nursery"],
+            [sys.executable, "-m", "tests.rounds.child_processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -39,7 +39,7 @@ class Nursery:
 
     def __exit__(self, *_: object) -> None:
         self._process.stdin.close()
-        self._process.wait(LIMIT)
+        self._process.wait(DEADLINE_SECONDS)
         self._process.stdout.close()
 
     def start(self, job: str, **given: Any) -> int:
@@ -62,7 +62,7 @@ class Nursery:
         started = time.monotonic()
         while not journal.exists() or journal.read_text().count('"ready"') < count:
             self._raise_errors()
-            assert time.monotonic() - started < LIMIT
+            assert time.monotonic() - started < DEADLINE_SECONDS
             time.sleep(0.005)
 
     def run(self, job: str, kill_after: float | None = None, **given: Any) -> int:
@@ -81,18 +81,18 @@ class Nursery:
 
 
 def main() -> None:
-    """The nursery's end of it."""
-    from tests.rounds import worker, worker_jobs
+    """The children's end of it."""
+    from tests.rounds import concurrent_jobs, worker_process
 
-    worker.warm_up()
+    worker_process.warm_up()
     gc.freeze()
-    jobs = {**vars(worker), **vars(worker_jobs)}
+    jobs = {**vars(worker_process), **vars(concurrent_jobs)}
     for line in sys.stdin:
         order = json.loads(line)
         if "job" in order:
             pid = os.fork()
             if pid == 0:
-                signal.alarm(LIMIT)
+                signal.alarm(DEADLINE_SECONDS)
                 _live(jobs[order["job"]], order)
             answer = {"pid": pid}
         else:

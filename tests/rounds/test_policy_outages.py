@@ -1,19 +1,14 @@
-"""When the optimized policy is gone the safe one acts, and later calibrations know it."""
-
-import json
+"""The safe policy acts while the optimized one is unavailable; later calibrations know it."""
 
 import numpy as np
 import pytest
-import sqlalchemy as sql
-from pyarrow import parquet
 from typer.testing import CliRunner
 
 import tether
-from tests.rounds.audit import audit
+from tests.rounds.export_audit import recompute_calibrations
 from tether.cli.app import app
 from tether.report import render
-from tether.rounds import Controller, controller, export_run, import_run, read_history
-from tether.rounds.store import schema
+from tether.rounds import Controller, export_run, import_run, read_history, recording
 
 SAFE = tether.Gaussian(0.0)
 
@@ -35,8 +30,8 @@ class Outage:
         return self.policy.log_prob(contexts, actions)
 
 
-def start(store="sqlite://", **terms):
-    run = Controller(SAFE, store=store, **({"alpha": 0.1} | terms))
+def start(store="sqlite://", **settings):
+    run = Controller(SAFE, store=store, **({"alpha": 0.1} | settings))
     rng = np.random.default_rng(0)
     taken = run.begin().act(400, rng)
     run.observe(taken.ids, (taken.actions > 2.0).astype(float), taken.actions)
@@ -49,7 +44,7 @@ def rows_of(run):
     return run._rows
 
 
-def test_the_safe_policy_acts_while_the_optimized_one_is_gone(store_url):
+def test_the_safe_policy_acts_while_the_optimized_one_is_unavailable(store_url):
     run, round_, optimized, rng = start(store_url)
     assert round_.act(50, rng).failure == ""
     optimized.error = ConnectionError("no route to it")
@@ -78,7 +73,7 @@ def test_the_safe_policy_acts_while_the_optimized_one_is_gone(store_url):
 
 @pytest.mark.parametrize("error", [RuntimeError("r"), TimeoutError("t"), MemoryError("m")])
 @pytest.mark.parametrize("family", ["clip", "mix"])
-def test_one_at_a_time_nobody_is_recorded_as_tethered(error, family):
+def test_no_row_is_recorded_as_tethered_while_draws_fail(error, family):
     """Draws fail and scores do not: a coin that falls on the safe policy must save no row."""
     run, round_, optimized, rng = start(family=family)
     assert 0 < round_.beta < np.inf
@@ -89,7 +84,7 @@ def test_one_at_a_time_nobody_is_recorded_as_tethered(error, family):
     assert run.history().rounds[1].fallback_rows == 25
 
 
-def test_mix_is_mix_while_all_is_well():
+def test_mix_has_its_density_while_nothing_fails():
     """The coin is tossed after the optimized policy was asked; the density stays what it was."""
     run, round_, _, rng = start(family="mix")
     taken = round_.act(20_000, rng).actions
@@ -111,7 +106,7 @@ def test_mix_is_mix_while_all_is_well():
         (SystemExit(1), SystemExit),
     ],
 )
-def test_what_is_no_outage_is_raised(error, kind):
+def test_errors_that_are_no_outage_are_raised(error, kind):
     run, round_, optimized, rng = start()
     optimized.error = error
     with pytest.raises(kind):
@@ -119,7 +114,7 @@ def test_what_is_no_outage_is_raised(error, kind):
     assert len(rows_of(run)) == 400
 
 
-def test_a_score_that_is_no_number_or_a_cap_is_raised():
+def test_nan_scores_and_the_cap_on_draws_are_raised():
     """Answers of a kind would never be seen, and contexts of a kind never under the tether."""
     run, round_, optimized, rng = start()
     optimized.policy = tether.Gaussian(80.0)  # the safe policy never does what it does
@@ -135,7 +130,7 @@ def test_a_score_that_is_no_number_or_a_cap_is_raised():
     assert len(rows_of(run)) == 400
 
 
-def test_a_safe_policy_that_is_gone_too_is_an_error():
+def test_a_safe_policy_that_is_unavailable_too_is_an_error():
     safe = Outage(SAFE)
     run = Controller(safe, alpha=0.1, store="sqlite://")
     rng = np.random.default_rng(0)
@@ -162,7 +157,7 @@ def test_a_run_that_is_opened_again_in_an_outage_serves_safely(sqlite_url):
 
 
 def test_losses_of_fallback_rows_raise_no_alarm():
-    run, round_, optimized, rng = start(delta=0.01)
+    run, round_, optimized, rng = start(false_alarm_probability=0.01)
     optimized.error = RuntimeError("gone")
     taken = round_.act(300, rng)
     run.observe(taken.ids, np.ones(300))
@@ -187,7 +182,7 @@ def with_an_outage(store):
 def test_what_was_calibrated_after_an_outage_is_computed_again_from_the_table(tmp_path):
     found = with_an_outage(tmp_path / "run.db")
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    log_beta, risk = audit(tmp_path / "run.parquet")[3]
+    log_beta, risk = recompute_calibrations(tmp_path / "run.parquet")[3]
     assert found.log_beta == pytest.approx(log_beta, abs=1e-6)
     assert found.risk == pytest.approx(risk, abs=1e-6)
     import_run(tmp_path / "run.parquet", tmp_path / "copy.db")
@@ -196,7 +191,7 @@ def test_what_was_calibrated_after_an_outage_is_computed_again_from_the_table(tm
     assert (copy.fallback_rows, "gone" in copy.failure) == (80, True)
 
 
-def test_a_person_sees_it(tmp_path):
+def test_report_and_status_show_an_outage(tmp_path):
     with_an_outage(tmp_path / "run.db")
     page = render(read_history(tmp_path / "run.db"))
     assert "240 (80 by the safe policy, 80 of them after a failure)" in page
@@ -208,34 +203,7 @@ def test_a_person_sees_it(tmp_path):
     assert "the safe policy took 7 of 7 actions after a failure" in " ".join(said.split())
 
 
-def made_older(store_url):
-    """The store as version 1 left it."""
-    engine = sql.create_engine(store_url)
-    with engine.begin() as connection:
-        connection.execute(sql.text("DROP TABLE tether_failures"))
-        connection.execute(sql.text("UPDATE tether_terms SET value = '1' WHERE name = 'version'"))
-    return engine
-
-
-def test_a_store_from_before_is_read_as_it_is(store_url, tmp_path):
-    run, *_ = start(store_url)
-    run.close()
-    engine = made_older(store_url)
-    assert read_history(store_url).rounds[1].fallback_rows == 0
-    export_run(store_url, tmp_path / "run.parquet")
-    with engine.connect() as connection:
-        assert schema.read_version(connection) == 1
-    engine.dispose()
-    table = parquet.read_table(tmp_path / "run.parquet")
-    about = json.loads(table.schema.metadata[b"tether"]) | {"version": 1}
-    del about["failures"]
-    table = table.replace_schema_metadata({"tether": json.dumps(about)})
-    parquet.write_table(table, tmp_path / "old.parquet")
-    import_run(tmp_path / "old.parquet", tmp_path / "new.db")
-    assert read_history(tmp_path / "new.db").rounds[1].fallback_rows == 0
-
-
-def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
+def test_a_failure_message_that_is_not_valid_unicode_is_stored(tmp_path):
     run, round_, optimized, rng = start(tmp_path / "run.db")
     optimized.error = RuntimeError("gone \udcff")
     assert len(round_.act(3, rng)) == 3
@@ -243,27 +211,12 @@ def test_a_failure_that_no_store_can_hold_is_told_all_the_same(tmp_path):
     run.close()
 
 
-def test_a_policy_that_is_not_written_is_no_outage(tmp_path):
+def test_a_policy_that_is_not_implemented_is_no_outage(tmp_path):
     run, round_, optimized, rng = start(tmp_path / "run.db")
     optimized.error = NotImplementedError("later")
     with pytest.raises(ValueError, match="later"):
         round_.act(3, rng)
     run.close()
-
-
-def test_a_store_from_before_learns_to_write_failures(store_url):
-    run, *_ = start(store_url)
-    run.close()
-    engine = made_older(store_url)
-    optimized = Outage(tether.Gaussian(1.0))
-    with Controller(SAFE, alpha=0.1, store=store_url, policies=lambda _: optimized) as run:
-        round_ = run.round
-        optimized.error = RuntimeError("gone")
-        round_.act(5, np.random.default_rng(1))
-        assert run.history().rounds[1].fallback_rows == 5
-    with engine.connect() as connection:
-        assert schema.read_version(connection) == schema.VERSION
-    engine.dispose()
 
 
 # A small world in which everything is a sum: two kinds of contexts, three actions.
@@ -298,7 +251,9 @@ def dying(number):
 def lived(seed):
     """A run with an outage for half of round 2: the policy of round 3, and the calibration rows."""
     rng = np.random.default_rng([seed, 5])
-    run = Controller(table(0), alpha=ALPHA, store="sqlite://", watched=0.99, calibration_share=0.7)
+    run = Controller(
+        table(0), alpha=ALPHA, store="sqlite://", alarm_risk=0.99, calibration_share=0.7
+    )
     optimized = dying(2)
     for number, gone in ((1, False), (2, False), (2, True)):
         if not gone:
@@ -322,6 +277,7 @@ def risk(policy):
     return float((densities(policy) @ LOSS).mean())
 
 
+@pytest.mark.slow
 def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
     held, losses, weighed, wrongly = [], [], [], []
     target = PROBABILITIES[3]
@@ -347,13 +303,14 @@ def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
     assert (np.abs(wrongly.mean(axis=0)) > 5 * error(wrongly)).any(), wrongly.mean(axis=0)
 
 
+@pytest.mark.slow
 def test_fallback_rows_that_are_counted_as_tethered_show(monkeypatch):
     """The same runs with the outage recorded as if nothing had happened: alpha breaks."""
-    write = controller.write_actions
+    write = recording.write_actions
 
     def denied(*store, served, failure, **what):
         return write(*store, served=2 if failure else served, failure="", **what)
 
-    monkeypatch.setattr(controller, "write_actions", denied)
+    monkeypatch.setattr(recording, "write_actions", denied)
     held = np.array([risk(lived(seed)[0]) for seed in range(RUNS)])
     assert held.mean() > ALPHA + 3 * held.std(ddof=1) / np.sqrt(RUNS)

@@ -14,23 +14,23 @@ def mix(safe, optimized, b):
     return np.logaddexp(safe, optimized + b) - np.logaddexp(0, b)
 
 
-def audit(path):
+def recompute_calibrations(path):
     """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
     table = parquet.read_table(path)
     about = json.loads(table.schema.metadata[b"tether"])
-    terms, rounds = about["terms"], {row["number"]: row for row in about["rounds"]}
-    listed, alpha = terms.get("listed_actions"), terms["alpha"]
-    kernel = {"clip": clip, "mix": mix}[terms["family"]]
+    settings, rounds = about["settings"], {row["number"]: row for row in about["rounds"]}
+    listed, alpha = settings.get("listed_actions"), settings["alpha"]
+    kernel = {"clip": clip, "mix": mix}[settings["family"]]
     every = table.to_pandas()
     done, draws = every[every["kind"] == "action"], every[every["kind"] == "draw"]
 
     def normalized(values, log_psi):  # in each context where actions are listed, else by one ψ
         psi = np.logaddexp.reduce(values, axis=1, keepdims=True) if listed else log_psi
-        return values - (psi if terms["family"] == "clip" else 0)
+        return values - (psi if settings["family"] == "clip" else 0)
 
     def audited(number, row):
         rows = done[(done["calibration"] == True) & (done["id"] <= row["last_action"])]  # noqa: E712
-        rows = rows[rows["report"] <= row["last_report"]].dropna(subset="loss")
+        rows = rows[rows["observation"] <= row["last_observation"]].dropna(subset="loss")
         column = lambda k: np.stack(rows[f"log_optimized{'_all' * bool(listed)}[{k:g}]"])  # noqa: E731
         safe = np.stack(rows["log_safe_all[0]" if listed else "log_safe"])
         optimized, loss = column(number), np.array(rows["loss"])
@@ -50,7 +50,7 @@ def audit(path):
             at = normalized(kernel(safe, optimized, b), 0) - log_mix
             last = np.max(normalized(kernel(test[0], test[1], b), 0) - test[2])
             weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last)
-            return (weight @ loss + terms["bound"]) / (weight.sum() + 1)
+            return (weight @ loss + settings["bound"]) / (weight.sum() + 1)
 
         ratio = np.concatenate([np.ravel(optimized - safe), np.ravel(test[1] - test[0])])
         grid = np.sort(np.append(ratio, np.linspace(ratio.min() - 9, ratio.max() + 40, 400)))

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rounds.invariants import Audit, read_tables
-from tests.rounds.nursery import KILLED
-from tests.rounds.test_outages import first_rounds
-from tests.rounds.worker import open_run
+from tests.rounds.child_processes import KILLED
+from tests.rounds.store_invariants import StoreAudit, read_tables
+from tests.rounds.worker_process import open_run, two_rounds
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -26,10 +27,10 @@ def folder():
 
 
 @pytest.mark.parametrize("call", ["act", "observe", "withdraw", "resume", "begin"])
-def test_kill_9_before_and_after_every_statement_of_a_call(folder, nursery, call):
+def test_kill_9_before_and_after_every_statement_of_a_call(folder, child_processes, call):
     made, path, journal = folder / "made.db", folder / "run.db", folder / "journal"
     with open_run(str(made)) as run:
-        taken = first_rounds(run)
+        taken = two_rounds(run)
         if call == "resume":
             run.observe(taken.ids, np.ones(len(taken)))
         before = read_tables(run)
@@ -41,8 +42,8 @@ def test_kill_9_before_and_after_every_statement_of_a_call(folder, nursery, call
         journal.write_text("")
         trip += 1
         given = {"url": str(path), "journal": str(journal), "call": call, "trip": trip}
-        ended = nursery.run("one_call", **given)
-        after = Audit(str(path), journal, before).look()
+        ended = child_processes.run("one_call", **given)
+        after = StoreAudit(str(path), journal, before).look()
         kept.append(after != before)
     assert kept == sorted(kept), "a later kill kept less than an earlier one"
     assert sum(kept) > 1, "no kill came between a commit and a return"
@@ -50,30 +51,42 @@ def test_kill_9_before_and_after_every_statement_of_a_call(folder, nursery, call
     assert len(after["tether_alarms"]) == (call in ("observe", "resume"))
 
 
-def test_kill_9_at_any_moment_of_a_round(folder, nursery):
-    tables = kill_again_and_again(nursery, folder, f"sqlite:///{folder / 'run.db'}", times=70)
+def test_kill_9_at_any_moment_of_a_round(folder, child_processes):
+    tables = kill_again_and_again(
+        child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=70
+    )
     assert len(tables["tether_rounds"]) > 5
 
 
-def test_kill_9_at_any_moment_of_a_round_on_postgresql(folder, postgres_url, nursery):
-    tables = kill_again_and_again(nursery, folder, postgres_url, times=20)
+def test_kill_9_at_any_moment_of_a_round_on_postgresql(
+    folder, server, postgres_url, child_processes
+):
+    def wait():  # the server may still be committing what it received
+        server.wait_until_disconnected(postgres_url)
+
+    tables = kill_again_and_again(child_processes, folder, postgres_url, times=20, wait=wait)
     assert len(tables["tether_rounds"]) > 1
 
 
-def kill_again_and_again(nursery, folder, url, times):
-    """So often around commits and at returns, and as often at random moments."""
+def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
+    """So often around commits and at returns, and as often at random moments.
+
+    `wait` returns when the database has ended what the killed process had begun.
+    """
     journal, rng = folder / "journal", np.random.default_rng(5)
     journal.touch()
-    audit, longest = Audit(url, journal), 0.0
+    audit, longest = StoreAudit(url, journal), 0.0
     trips = rng.permutation(np.linspace(1, 40, times).astype(int)).tolist()
     for life in range(times):
         given = {"url": url, "journal": str(journal), "seed": life}
         started = time.perf_counter()
-        assert nursery.run("live", trip=trips[life], **given) == KILLED
+        assert child_processes.run("live", trip=trips[life], **given) == KILLED
+        wait()
         audit.look()
-        if life:  # the first waits for the nursery
+        if life:  # the first waits for the children
             longest = max(longest, min(time.perf_counter() - started, 0.2))
         delay = rng.uniform(0, longest)
-        assert nursery.run("live", kill_after=delay, **given) == KILLED
+        assert child_processes.run("live", kill_after=delay, **given) == KILLED
+        wait()
         tables = audit.look()
     return tables

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import tether
-from tests.rounds.worker import ACTIONS, TERMS, named, open_run, read_journal, table
+from tests.rounds.worker_process import ACTIONS, SETTINGS, named, open_run, read_journal, table
 from tether.monitor import RiskMonitor
 from tether.rounds.store import schema
 
 
-class Audit:
+class StoreAudit:
     """Compares a store with the journal of those who wrote it, and with itself at the last look."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Audit:
     def _check_journal(self, lines: list[dict], tables: dict[str, list]) -> None:
         """Nothing that was returned is lost, and nothing is there that nobody asked for."""
         actions, rounds = tables["tether_actions"], tables["tether_rounds"]
-        reports = {row["action"]: row for row in tables["tether_reports"]}
+        observations = {row["action"]: row for row in tables["tether_observations"]}
         for line in lines:
             if line["what"] == "begin":
                 assert np.exp(rounds[line["round"] - 1]["log_beta"]) == line["beta"]
@@ -57,8 +57,8 @@ class Audit:
                 if line["what"].startswith("will"):
                     self._wanted.setdefault(number, set()).add(loss)
                 elif line["what"] in ("observe", "withdraw"):
-                    assert reports[number]["loss"] == loss
-        for row in tables["tether_reports"][len(self._before["tether_reports"]) :]:
+                    assert observations[number]["loss"] == loss
+        for row in tables["tether_observations"][len(self._before["tether_observations"]) :]:
             assert row["loss"] in self._wanted[row["action"]]
 
     def _check_unchanged(self, tables: dict[str, list]) -> None:
@@ -68,7 +68,7 @@ class Audit:
         """
         for name, old in self._before.items():
             new = tables[name]
-            if name in ("tether_terms", "tether_columns"):
+            if name in ("tether_settings", "tether_columns"):
                 keys = [column.name for column in schema.tables.tables[name].primary_key]
                 found = {tuple(row[key] for key in keys): row for row in new}
                 assert all(found[tuple(row[key] for key in keys)] == row for row in old)
@@ -85,7 +85,7 @@ class Audit:
         assert (current.number if current else 0) == len(rounds)
         if current is not None:
             assert current.beta == np.exp(rounds[-1]["log_beta"])
-        observed = {r["action"] for r in tables["tether_reports"] if r["loss"] is not None}
+        observed = {r["action"] for r in tables["tether_observations"] if r["loss"] is not None}
         training = [
             row["id"]
             for row in tables["tether_actions"]
@@ -99,7 +99,11 @@ def read_tables(run: tether.Controller) -> dict[str, list[dict[str, Any]]]:
     with run._store.reading() as connection:
         found = {}
         for each in schema.tables.sorted_tables:
-            key = "number" if each is schema.reports else ", ".join(each.primary_key.columns.keys())
+            key = (
+                "number"
+                if each is schema.observations
+                else ", ".join(each.primary_key.columns.keys())
+            )
             query = f"SELECT * FROM {each.name} ORDER BY {key}"
             found[each.name] = [dict(row) for row in connection.exec_driver_sql(query).mappings()]
     return found
@@ -110,8 +114,8 @@ def check_whole(tables: dict[str, list], first: int = 0) -> None:
     actions, rounds = tables["tether_actions"], tables["tether_rounds"]
     assert [row["id"] for row in actions] == list(range(1, 1 + len(actions)))
     assert [row["number"] for row in rounds] == list(range(1, 1 + len(rounds)))
-    reports = [row["number"] for row in tables["tether_reports"]]
-    assert reports == list(range(1, 1 + len(reports)))
+    observations = [row["number"] for row in tables["tether_observations"]]
+    assert observations == list(range(1, 1 + len(observations)))
     begun = [row["round"] for row in actions]
     assert begun == sorted(begun)
     _check_scores(actions[first:], rounds)
@@ -163,21 +167,22 @@ def _check_columns(tables: dict[str, list]) -> None:
 
 
 def check_alarms(tables: dict[str, list]) -> None:
-    """The alarms are those that monitors raise who read all reports in order, and no others."""
+    """The alarms are those that monitors raise who read all observations in order."""
     actions = {row["id"]: row for row in tables["tether_actions"]}
-    reports, start = tables["tether_reports"], 0
+    observations, start = tables["tether_observations"], 0
     for alarm in [*tables["tether_alarms"], None]:
-        end = len(reports) if alarm is None else alarm["last_report"]
+        end = len(observations) if alarm is None else alarm["last_observation"]
         monitors: dict[int, RiskMonitor] = {}
         raised = None
-        for report in reports[start:end]:
-            action = actions[report["action"]]
-            if report["loss"] is None or not action["served"] or raised is not None:
+        for observation in observations[start:end]:
+            action = actions[observation["action"]]
+            if observation["loss"] is None or not action["served"] or raised is not None:
                 continue
             monitor = monitors.setdefault(
-                action["round"], RiskMonitor(TERMS["watched"], 1.0, TERMS["delta"])
+                action["round"],
+                RiskMonitor(SETTINGS["alarm_risk"], 1.0, SETTINGS["false_alarm_probability"]),
             )
-            if monitor.update([report["loss"]]).alarm:
+            if monitor.update([observation["loss"]]).alarm:
                 raised = action["round"]
         assert raised == (None if alarm is None else alarm["round"])
         if alarm is None or alarm["cleared"] is None:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tether.rounds.fingerprint import fingerprint
 from tether.rounds.store.codec import Codec
 
 numbers = hnp.arrays(
@@ -25,14 +25,14 @@ def there_and_back(rows):
 
 
 @given(numbers)
-def test_numbers(rows):
+def test_numbers_come_back_with_their_type(rows):
     back = there_and_back(rows)
     np.testing.assert_array_equal(back, rows)
     assert back.dtype == rows.dtype.newbyteorder("=")
 
 
 @given(st.lists(st.text(), min_size=1))
-def test_text(rows):
+def test_text_comes_back(rows):
     rows = [row.replace("\x00", "") for row in rows]  # numpy drops it at the end
     assert there_and_back(np.array(rows)).tolist() == rows
     assert there_and_back(np.array(rows, dtype=object)).tolist() == rows
@@ -40,13 +40,13 @@ def test_text(rows):
     np.testing.assert_array_equal(there_and_back(grid), grid)
 
 
-def test_lists():
+def test_lists_come_back():
     rows = np.empty(2, dtype=object)
     rows[:] = [[1, 2, 3], [4]]
     assert there_and_back(rows).tolist() == [[1, 2, 3], [4]]
 
 
-def test_frames():
+def test_frames_come_back_with_their_types():
     rows = pd.DataFrame(
         {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, np.nan], "ok": [True, False]}
     )
@@ -58,55 +58,52 @@ def test_frames():
         Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
 
 
-def test_nothing():
+def test_a_number_of_contexts_is_stored_as_nothing():
     codec = Codec.of("contexts", 5)
     assert codec.encode("contexts", 3) == [None] * 3
     assert codec.decode([None] * 3) == 3
 
 
-def test_later_rows_are_like_the_first():
+def test_later_rows_must_have_the_format_of_the_first():
     codec = Codec.of("contexts", np.zeros((2, 3)))
     assert codec.decode(codec.encode("contexts", np.ones((2, 3), int))).tolist() == [[1.0] * 3] * 2
     for rows, words in [
         (
             np.zeros((2, 4)),
-            r"shape \(4,\) a row but the run's first was numbers .* of shape \(3,\)",
+            r"first rows, numbers .* of shape \(3,\) per row, got numbers .* of shape \(4,\)",
         ),
         (np.zeros((2, 3), complex), "must be numbers, text, lists or a pandas frame"),
-        (np.array(["a"]), "contexts is text"),
-        (2, "contexts is a number, for actions without contexts but"),
-        (pd.DataFrame({"a": [1.0]}), "contexts is a frame with"),
+        (np.array(["a"]), "got text"),
+        (2, "got a number of actions without contexts"),
+        (pd.DataFrame({"a": [1.0]}), "got a frame with"),
     ]:
         with pytest.raises(TypeError, match=words):
             codec.encode("contexts", rows)
     narrow = Codec.of("actions", np.zeros(2, int))
-    with pytest.raises(TypeError, match=r"actions has dtype float64 but .* int64, which cannot"):
+    with pytest.raises(
+        TypeError, match=r"actions has dtype float64, which cannot be cast .* to int64"
+    ):
         narrow.encode("actions", np.array([0.5]))
     nothing = Codec.of("contexts", 5)
-    with pytest.raises(TypeError, match="but the run's first was a number"):
+    with pytest.raises(TypeError, match="the run's first rows, a number"):
         nothing.encode("contexts", np.zeros(2))
 
 
-def test_fingerprints():
-    import tether
-
-    assert fingerprint(tether.Gaussian(0.0)) == fingerprint(tether.Gaussian(0.0))
-    assert fingerprint(tether.Gaussian(0.0)) != fingerprint(tether.Gaussian(1e-9))
-    assert fingerprint(tether.Gaussian(lambda x: x)) is None  # only its scores tell
-    used = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(1.0), 0.5)
-    before = fingerprint(used)
-    used.log_prob(2, np.zeros(2))
-    used.sample(3, np.random.default_rng(0))
-    assert fingerprint(used) == before
-    pool = tether.Pool(np.arange(5.0))
-    assert fingerprint(pool) not in (None, fingerprint(tether.Pool(np.arange(6.0))))
-
-    class Named(tether.Gaussian):
-        fingerprint = "v3"
-
-    class Asked(tether.Gaussian):
-        def fingerprint(self):
-            return "v4"
-
-    assert fingerprint(Named(0.0)) == "v3"
-    assert fingerprint(Asked(0.0)) == "v4"
+def test_contexts_that_would_not_come_back_unchanged_are_refused():
+    for contexts, words in [
+        (pd.DataFrame({"a": pd.Categorical(["low", "high"])}), "is categorical"),
+        (pd.DataFrame({0: [1.0]}), "strings as column names"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "distinct names"),
+        (pl.DataFrame({"a": [1.0]}), "to_pandas"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            Codec.of("contexts", contexts)
+    for row in [[(1, 2)], [{1: 2}], [[np.int64(3)]]]:
+        array = np.empty(1, dtype=object)
+        array[:] = [row]
+        with pytest.raises(TypeError, match="cannot be stored"):
+            Codec.of("contexts", array).encode("contexts", array)
+    for text in ["a\x00", "\ud800"]:
+        array = np.array([text], dtype=object)
+        with pytest.raises(ValueError, match="cannot be stored"):
+            Codec.of("contexts", array).encode("contexts", array)

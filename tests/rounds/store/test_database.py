@@ -9,32 +9,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from tests.rounds.invariants import check_alarms, check_whole, read_tables
-from tests.rounds.worker import CONTEXTS, named, open_run
-from tether.rounds import RoundOverError, StoreError, read_history
-from tether.rounds.store import schema, store
-from tether.rounds.store.store import Store, read_column, read_terms, write_column, write_terms
-
-
-def act(run, rows=30, seed=0, name=None):
-    """Begin a round and take some actions in it."""
-    current = run.begin(None if name is None else named(name), name=name)
-    rng = np.random.default_rng(seed)
-    return current, current.act(rng.integers(CONTEXTS, size=rows), rng)
+from tests.rounds.worker_process import begin_and_act, open_run
+from tether.rounds import StoreError, read_history
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import read_settings, write_settings
 
 
 def test_what_is_written_is_there_when_the_store_is_opened_again(store_url):
     first = Store(store_url)
     with first.writing() as connection:
-        write_terms(connection, {"alpha": 0.1})
+        write_settings(connection, {"alpha": 0.1})
     first.close()
     again = Store(store_url, create=False)
     with again.reading() as connection:
-        assert read_terms(connection) == {"alpha": 0.1}
+        assert read_settings(connection) == {"alpha": 0.1}
     again.close()
 
 
@@ -43,132 +34,37 @@ def test_nothing_of_a_failed_transaction_is_kept(store_url):
 
     def fail():
         with opened.writing() as connection:
-            write_terms(connection, {"alpha": 0.1})
+            write_settings(connection, {"alpha": 0.1})
             raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
         fail()
     with opened.reading() as connection:
-        assert read_terms(connection) == {}
+        assert read_settings(connection) == {}
     opened.close()
 
 
-def test_a_reader_sees_one_moment(store_url):
+def test_a_reader_sees_one_snapshot(store_url):
     opened = Store(store_url)
     with opened.reading() as connection:
-        assert read_terms(connection) == {}
+        assert read_settings(connection) == {}
         with opened.writing() as other:
-            write_terms(other, {"alpha": 0.1})
-        assert read_terms(connection) == {}
+            write_settings(other, {"alpha": 0.1})
+        assert read_settings(connection) == {}
     with opened.reading() as connection:
-        assert read_terms(connection) == {"alpha": 0.1}
+        assert read_settings(connection) == {"alpha": 0.1}
     opened.close()
 
 
-def test_a_column_is_kept_in_parts_that_a_database_can_hold(store_url, monkeypatch):
-    monkeypatch.setattr(store, "PART", 100)
-    opened = Store(store_url)
-    values = np.random.default_rng(0).normal(size=(17, 3))
-    values[3, 1] = -np.inf
-    with opened.writing() as connection:
-        write_column(connection, 1, "scores", 0, values[:9])
-        write_column(connection, 1, "scores", 9, values[9:])
-    with opened.reading() as connection:
-        np.testing.assert_array_equal(read_column(connection, 1, "scores"), values.ravel())
-        np.testing.assert_array_equal(read_column(connection, 1, "scores", 9), values[9:].ravel())
-        lengths = connection.scalars(sql.select(sql.func.length(schema.columns.c["values"])))
-        assert max(lengths) <= 100
-    opened.close()
-
-
-def test_losses_late_out_of_order_and_once(store_url):
-    with open_run(store_url) as run:
-        _, taken = act(run)
-        late = taken.ids[::-1]
-        run.observe(late[:20], np.linspace(0, 1, 20), rewards=np.arange(20))
-        with pytest.raises(ValueError, match=r"ids 11, 12 have been reported already \(2 of 4\)"):
-            run.observe([9, 10, 11, 12], [0, 0, 0, 0])
-        with pytest.raises(ValueError, match=r"ids 31, 0 are unknown \(2 of 3\).* 1 to 30"):
-            run.observe([31, 1, 0], [0, 0, 0])
-        with pytest.raises(ValueError, match="ids 3 are there more than once"):
-            run.observe([3, 3], [0, 0])
-        assert run.pending().ids.tolist() == list(range(1, 11))
-    with open_run(store_url) as run:
-        run.withdraw([1, 2], "never carried out")
-        with pytest.raises(ValueError, match="ids 1 have been reported already"):
-            run.observe([1], [0.5])
-        run.observe(range(3, 11), np.full(8, 0.25))
-        assert not len(run.pending())
-        tables = read_tables(run)
-        check_whole(tables)
-        found = {row["action"]: (row["loss"], row["reward"]) for row in tables["tether_reports"]}
-        assert found[30] == (0.0, 0.0)
-        assert found[11] == (1.0, 19.0)
-        assert found[2] == (None, None)
-        assert found[5] == (0.25, None)
-
-
-def test_the_split_is_made_once_and_lasts(store_url):
-    sides = []
-    for opening in range(3):
-        with open_run(store_url) as run:
-            if opening == 0:
-                _, taken = act(run, rows=200)
-                run.observe(taken.ids, np.zeros(200))
-            tables = read_tables(run)
-            sides.append([bool(row["calibration"]) for row in tables["tether_actions"]])
-            training = np.flatnonzero(~np.array(sides[-1])) + 1
-            assert run.training_rows().ids.tolist() == training.tolist()
-    assert sides[0] == sides[1] == sides[2]
-    assert 60 < sum(sides[0]) < 140
-
-
-def test_an_alarm_and_resuming_across_restarts(store_url):
-    with open_run(store_url) as run:
-        _, taken = act(run, rows=100)
-        run.observe(taken.ids, np.zeros(100))
-        current, taken = act(run, name="tilt 1", seed=1)
-        assert current.beta > 0
-        for first in (0, 3, 6):  # each is counted once
-            run.observe(taken.ids[first : first + 3], np.ones(3))
-    with open_run(store_url) as run:  # the monitor reads the nine again, and the tenth is enough
-        assert run.history().alarm is None
-        run.observe(taken.ids[9:12], np.ones(3))
-        assert "ALARM at loss 10" in run.history().alarm.message
-    with open_run(store_url) as run:
-        rng = np.random.default_rng(2)
-        run.round.act(rng.integers(CONTEXTS, size=5), rng)
-        assert run.begin(named("tilt 2")).beta == 0
-        run.resume("the sensor was replaced")
-        run.observe(taken.ids[12:], np.ones(len(taken) - 12))
-        tables = read_tables(run)
-        check_whole(tables)
-        check_alarms(tables)
-        assert [row["served"] for row in tables["tether_actions"][-5:]] == [0] * 5
-        assert [row["reason"] for row in tables["tether_alarms"]] == [
-            "the sensor was replaced",
-            None,
-        ]
-
-
-def test_a_round_that_is_over_takes_no_more(store_url):
-    with open_run(store_url) as run:
-        old, _ = act(run)
-        run.begin()
-        with pytest.raises(RoundOverError, match="round 1 is over: round 2 has begun"):
-            old.act(np.zeros(3, int), np.random.default_rng(0))
-        assert len(read_tables(run)["tether_actions"]) == 30
-
-
-def test_a_store_without_a_run_is_said_to_have_none(store_url):
-    Store(store_url).close()  # as a process leaves it that is killed before it wrote its terms
+def test_a_store_without_a_run_is_an_error_to_read(store_url):
+    Store(store_url).close()  # as a process leaves it that is killed before it wrote its settings
     with pytest.raises(StoreError, match="holds no run of tether yet"):
         read_history(store_url)
     open_run(store_url).close()
     assert read_history(store_url).rounds == ()
 
 
-def test_an_empty_database_is_not_made_a_store_by_looking(postgres_url):
+def test_reading_an_empty_database_creates_nothing(postgres_url):
     with pytest.raises(StoreError, match="holds no run of tether"):
         read_history(postgres_url)
     engine = sql.create_engine(postgres_url)
@@ -190,7 +86,7 @@ def test_a_database_of_another_program(tmp_path, looks):
         assert path.read_bytes() == before
     else:
         with open_run(str(path)) as run:
-            act(run)
+            begin_and_act(run)
         with sqlite3.connect(path) as other:
             assert other.execute("SELECT name FROM songs").fetchall() == [("one",)]
             names = {name for (name,) in other.execute("SELECT name FROM sqlite_master")}
@@ -202,16 +98,16 @@ def test_a_database_of_another_program(tmp_path, looks):
 def test_a_table_of_the_same_name_is_left_alone(tmp_path):
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE tether_terms (name TEXT, value TEXT)")
+        other.execute("CREATE TABLE tether_settings (name TEXT, value TEXT)")
     other.close()
-    with pytest.raises(StoreError, match="tether_terms that is not tether's"):
+    with pytest.raises(StoreError, match="tether_settings that was not created by tether"):
         open_run(str(path))
     with sqlite3.connect(path) as other:
         assert len(other.execute("SELECT name FROM sqlite_master").fetchall()) == 1
     other.close()
 
 
-def test_what_is_no_store_is_said_to_be_none(tmp_path):
+def test_a_file_that_is_no_store_is_an_error(tmp_path):
     (tmp_path / "text").write_text("not a database, and long enough to be read as one " * 100)
     for path, said in [
         (tmp_path, "unable to open database file"),
@@ -225,10 +121,10 @@ def test_what_is_no_store_is_said_to_be_none(tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_damaged_file_is_said_to_be_damaged(tmp_path):
+def test_a_damaged_file_is_an_error(tmp_path):
     path = tmp_path / "run.db"
     with open_run(str(path)) as run:
-        act(run, rows=500)
+        begin_and_act(run, rows=500)
     damaged = bytearray(path.read_bytes())
     damaged[4096 * 8 :] = b"\xff" * (len(damaged) - 4096 * 8)
     path.write_bytes(damaged)
@@ -240,7 +136,7 @@ def test_a_file_that_may_not_be_written():
     folder = Path(tempfile.mkdtemp())
     path = folder / "run.db"
     with open_run(str(path)) as run:
-        act(run)
+        begin_and_act(run)
     connection = sqlite3.connect(path)  # as on a read-only disk: there is no log beside it
     connection.execute("PRAGMA journal_mode=DELETE").fetchall()
     connection.close()
@@ -248,7 +144,7 @@ def test_a_file_that_may_not_be_written():
     folder.chmod(0o555)
     script = f"""
 import os
-from tests.rounds.worker import open_run, warm_up
+from tests.rounds.worker_process import open_run, warm_up
 from tether.rounds import StoreError, read_history
 warm_up()
 if os.geteuid() == 0:
@@ -271,7 +167,7 @@ except StoreError as error:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://user:hush@host/runs", r"SQLite or PostgreSQL \(by psycopg\), got 'mysql'"),
+        ("mysql://user:hush@host/runs", r"SQLite or PostgreSQL \(with psycopg\), got 'mysql'"),
         ("postgresql+nonsense://user:hush@host/runs", "got 'postgresql\\+nonsense'"),
         ("postgresql://user:hush@host:port/runs", r"got 'postgresql://user:\*\*\*@host:port"),
         ("://user:hush@host", r"got '://user:\*\*\*@host"),
@@ -310,7 +206,7 @@ def test_a_missing_driver_says_what_to_install():
     script = """
 import sys
 sys.modules["psycopg"] = None
-from tether.rounds.store.store import Store
+from tether.rounds.store.database import Store
 try:
     Store("postgresql://user:hush@host/runs")
 except ImportError as error:

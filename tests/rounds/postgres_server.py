@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 OPTIONS = "-c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60"
+DEADLINE_SECONDS = 300
 ACCESS = "local all locked scram-sha-256\nlocal all all trust\n"
 """Everyone may come in by the socket, but the role "locked" needs its password."""
 
@@ -52,12 +53,22 @@ class Server:
         """Start it, and wait until it answers."""
         options = f"{OPTIONS} -k {self.folder}"
         self._run(
-            "pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-o", options, "start"
+            "pg_ctl",
+            "-D",
+            self._data,
+            "-l",
+            self.folder / "log",
+            "-w",
+            "-t",
+            DEADLINE_SECONDS,
+            "-o",
+            options,
+            "start",
         )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: "fast" cuts every connection, "immediate" is a crash."""
-        self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
+        self._run("pg_ctl", "-D", self._data, "-w", "-t", DEADLINE_SECONDS, "-m", mode, "stop")
 
     def close(self) -> None:
         """Stop it for good."""
@@ -91,7 +102,14 @@ class Server:
         """Cut every connection to a database."""
         where = f"FROM pg_stat_activity WHERE datname = '{name_of(url)}'"
         self.tell(f"SELECT pg_terminate_backend(pid) {where}")
-        while self.tell(f"SELECT count(*) {where}"):
+        self.wait_until_disconnected(url)
+
+    def wait_until_disconnected(self, url: str) -> None:
+        """Wait until nobody is connected to a database, and nothing is being committed to it."""
+        query = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name_of(url)}'"
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while self.tell(query):
+            assert time.monotonic() < deadline
             time.sleep(0.002)
 
     def _run(self, program: str, *arguments: object) -> None:
@@ -106,7 +124,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                timeout=60,
+                timeout=DEADLINE_SECONDS,
             )
         if done.returncode:
             raise RuntimeError(f"{program} failed: {said.read_text()}")
