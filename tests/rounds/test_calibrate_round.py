@@ -301,7 +301,9 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
         np.testing.assert_allclose(rows.log_prob[acted], expected[acted], atol=1e-9)
     where = np.flatnonzero(rows.calibration)
     numbers, counts = np.unique(rows.served[where], return_counts=True)
-    log_mix = tether.mixture_log_density([served[number][where] for number in numbers], counts)
+    log_mix = tether.control.mixture_log_density(
+        [served[number][where] for number in numbers], counts
+    )
     np.testing.assert_allclose(logs[-1].log_safe, served[last - 1][where], atol=1e-9)
     np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
     assert logs[-1].safe_share == counts[-1] / len(where)

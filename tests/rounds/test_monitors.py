@@ -84,7 +84,7 @@ def test_the_alarm_falls_on_the_same_loss_whatever_the_batches_and_restarts(tmp_
         run.observe(taken.ids[first : first + batch], losses[first : first + batch])
         if run.history().alarm and alarmed_at is None:
             alarmed_at = first + batch
-    monitor = tether.monitor.RiskMonitor(run.settings.alarm_risk, delta=0.01)
+    monitor = tether.monitor.RiskMonitor(run.settings.alarm_risk, false_alarm_probability=0.01)
     expected = monitor.update(losses).alarm_at
     assert expected is not None
     assert expected <= alarmed_at < expected + batch

@@ -32,8 +32,8 @@ def test_a_store_is_refused_by_another_policy_or_other_terms(tmp_path):
 
 
 def test_a_family_with_other_parameters_is_refused(tmp_path):
-    class Half:  # a family of the user's own, with a parameter
-        name, smoothness, normalized, saturates = "half", 1.0, True, False
+    class Half(tether.Family):  # a family of the user's own, with a parameter
+        name, smoothness, normalized = "half", 1.0, True
 
         def __init__(self, share):
             self.share = share
@@ -43,12 +43,6 @@ def test_a_family_with_other_parameters_is_refused(tmp_path):
 
         def log_density(self, log_safe, log_optimized, log_beta, log_psi):
             return tether.Mix().log_density(log_safe, log_optimized, log_beta, log_psi)
-
-        def log_acceptance(self, log_beta, log_psi):
-            return np.zeros_like(log_psi)
-
-        def log_ratio_bound(self, log_beta, log_psi):
-            return np.full_like(log_psi, np.inf)
 
     Controller(tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "a.db", family=Half(0.2)).close()
     Controller(tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "a.db", family=Half(0.2)).close()

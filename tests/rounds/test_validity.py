@@ -84,7 +84,7 @@ def harm(module, procedure, *, runs=8, rounds=4):
     clinic, found = module.Clinic(), []
     for run in range(runs):
         rng = np.random.default_rng([run, 2])
-        more = (run,) if procedure == "tethered" else ()
+        more = (run,) if procedure == "run_tethered" else ()
         found.append(getattr(module, procedure)(clinic, rng, *more, rounds=rounds)[1:, 0])
     found = np.array(found)
     return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(runs)
@@ -92,18 +92,18 @@ def harm(module, procedure, *, runs=8, rounds=4):
 
 def test_the_naive_procedure_breaks_where_the_controller_holds(feedback_loop):
     alpha = feedback_loop.ALPHA
-    mean, error = harm(feedback_loop, "naive")
+    mean, error = harm(feedback_loop, "run_naive")
     assert (mean > alpha + 3 * error).all()
-    mean, error = harm(feedback_loop, "tethered")
+    mean, error = harm(feedback_loop, "run_tethered")
     assert (mean <= alpha + 3 * error).all()
 
 
 def test_the_feedback_loop_is_drawn(feedback_loop, tmp_path):
     pytest.importorskip("matplotlib")
-    found = feedback_loop.simulated(2)
+    found = feedback_loop.simulate(2)
     feedback_loop.draw(found, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
-    assert "Tether harms at most" in feedback_loop.readings(found)[0]
+    assert "Tether harms at most" in feedback_loop.summarize(found)[0]
 
 
 def test_an_optimizer_that_sees_calibration_rows_shows(feedback_loop, monkeypatch):
@@ -121,5 +121,5 @@ def test_an_optimizer_that_sees_calibration_rows_shows(feedback_loop, monkeypatc
         )
 
     monkeypatch.setattr(tether.Controller, "training_rows", every_row)
-    mean, error = harm(feedback_loop, "tethered")
+    mean, error = harm(feedback_loop, "run_tethered")
     assert (mean[:2] > feedback_loop.ALPHA + 3 * error[:2]).all(), (mean, error)
