@@ -34,7 +34,7 @@ def losses_of(actions: np.ndarray) -> np.ndarray:
 
 
 def opened(store: Path) -> tether.Controller:
-    return tether.Controller(SAFE, alpha=ALPHA, store=store, watched=0.999, policies=POLICIES)
+    return tether.Controller(SAFE, alpha=ALPHA, store=store, alarm_risk=0.999, policies=POLICIES)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

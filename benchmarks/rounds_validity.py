@@ -40,7 +40,7 @@ def tethered_run(world: World, alpha: float, seed: int, rounds: int = ROUNDS) ->
         alpha=alpha,
         bound=world.bound,
         store="sqlite://",
-        watched=0.999 * world.bound,
+        alarm_risk=0.999 * world.bound,
         normalizer_draws=8192,
         seed=seed,
     ) as run:

@@ -64,7 +64,10 @@ def speed(items: int) -> None:
     tasks: dict[str, tuple[Callable[[], Any], float | None]] = {
         "np.argsort of the scores (the unit)": (lambda: np.argsort(scores), None),
         "gcrc": (lambda: tether.gcrc(claims, alpha=0.1), 2),
-        "gcrc without stability": (lambda: tether.gcrc(claims, alpha=0.1, stability=False), 2),
+        "gcrc without stability": (
+            lambda: tether.gcrc(claims, alpha=0.1, measure_stability=False),
+            2,
+        ),
         "one sweep, all four methods": (lambda: four_methods(claims), 4),
     }
     print(f"{items:,} items × {CLAIMS_PER_ITEM} claims; time against {unit:.2f} s, memory against")

@@ -115,7 +115,7 @@ def claims_world(loss: str, alpha: float, items: int) -> World:
         swept = tether.risk.sweep(claims, loss=loss)
         return {
             "gCRC": (
-                risk(tether.gcrc(swept, alpha=alpha, stability=False).threshold),
+                risk(tether.gcrc(swept, alpha=alpha, measure_stability=False).threshold),
                 "expectation",
             ),
             "monotonized CRC": (
@@ -126,9 +126,16 @@ def claims_world(loss: str, alpha: float, items: int) -> World:
                 risk(tether.crc(swept, alpha=alpha).threshold),
                 "nothing" if loss == "fdr" else "expectation",
             ),
-            "LTT": (risk(tether.ltt(swept, alpha=alpha, delta=DELTA).threshold), "probability"),
+            "LTT": (
+                risk(tether.ltt(swept, alpha=alpha, confidence=1 - DELTA).threshold),
+                "probability",
+            ),
             "LTT, betting": (
-                risk(tether.ltt(swept, alpha=alpha, delta=DELTA, pvalue="wsr", rng=rng).threshold),
+                risk(
+                    tether.ltt(
+                        swept, alpha=alpha, confidence=1 - DELTA, pvalue="betting", rng=rng
+                    ).threshold
+                ),
                 "probability",
             ),
         }
@@ -150,16 +157,24 @@ def dips_world(alpha: float, items: int, columns: int = 60) -> World:
             return float(truth[int(found.threshold)]) if found.exists else 0.0
 
         found = {
-            "gCRC": (risk(tether.gcrc(losses, alpha=alpha, stability=False)), "expectation"),
+            "gCRC": (
+                risk(tether.gcrc(losses, alpha=alpha, measure_stability=False)),
+                "expectation",
+            ),
             "monotonized CRC": (risk(tether.monotonized_crc(losses, alpha=alpha)), "expectation"),
             "CRC": (risk(tether.crc(losses, alpha=alpha)), "nothing"),
         }
         for procedure in ("fixed_sequence", "bonferroni", "holm"):
-            for pvalue in ("hoeffding_bentkus", "wsr"):
+            for pvalue in ("hoeffding_bentkus", "betting"):
                 chosen = tether.ltt(
-                    losses, alpha=alpha, delta=DELTA, procedure=procedure, pvalue=pvalue, rng=rng
+                    losses,
+                    alpha=alpha,
+                    confidence=1 - DELTA,
+                    procedure=procedure,
+                    pvalue=pvalue,
+                    rng=rng,
                 )
-                name = f"LTT, {procedure}, {'HB' if pvalue != 'wsr' else 'WSR'}"
+                name = f"LTT, {procedure}, {'HB' if pvalue != 'betting' else 'WSR'}"
                 found[name] = (risk(chosen), "probability")
         return found
 
@@ -175,9 +190,9 @@ def alarm_world(alpha: float, items: int) -> World:
             ("coins", (rng.random(items) < alpha).astype(float)),
             ("betas", rng.beta(2 * alpha, 2 * (1 - alpha), items)),
         ):
-            for name, pvalue in (("HB", "hoeffding_bentkus"), ("WSR", "wsr")):
+            for name, pvalue in (("HB", "hoeffding_bentkus"), ("WSR", "betting")):
                 chosen = tether.ltt(
-                    column[:, None], alpha=alpha, delta=DELTA, pvalue=pvalue, rng=rng
+                    column[:, None], alpha=alpha, confidence=1 - DELTA, pvalue=pvalue, rng=rng
                 )
                 alarm = alpha + 1e-6 if chosen.exists else 0.0  # a breath above: a mistake
                 found[f"{losses_name}, {name}"] = (alarm, "probability")
@@ -233,11 +248,13 @@ def groups_world(alpha: float, items: int) -> World:
                 float(rates[3, np.searchsorted(thresholds, found.threshold)]) if found.exists else 0
             )
 
-        grouped = tether.gcrc(losses, thresholds, alpha=alpha, groups=group, stability=False)
+        grouped = tether.gcrc(
+            losses, thresholds, alpha=alpha, groups=group, measure_stability=False
+        )
         return {
             "worst group, by group": (risk(grouped.for_group(3)), "expectation"),
             "worst group, one for all": (
-                risk(tether.gcrc(losses, thresholds, alpha=alpha, stability=False)),
+                risk(tether.gcrc(losses, thresholds, alpha=alpha, measure_stability=False)),
                 "nothing",
             ),
         }
@@ -288,7 +305,7 @@ def labels_world(items: int) -> World:
                 "expectation",
             ),
             "false_discovery, LTT": (
-                discovery(tether.ltt(data, start, alpha=alpha, delta=DELTA).threshold),
+                discovery(tether.ltt(data, start, alpha=alpha, confidence=1 - DELTA).threshold),
                 "probability",
             ),
         }

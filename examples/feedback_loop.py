@@ -100,7 +100,7 @@ def run_tethered(
     """Run the same optimizer with the controller; the monitor is off, so that no alarm helps."""
     results, optimized = [], None
     with tether.Controller(
-        clinic.safe, alpha=ALPHA, store="sqlite://", watched=0.999, seed=seed
+        clinic.safe, alpha=ALPHA, store="sqlite://", alarm_risk=0.999, seed=seed
     ) as controller:
         for _ in range(rounds):
             round_ = controller.begin(optimized)

@@ -18,10 +18,10 @@ from experiments.medical_qa.claims import Questions, false_share_and_recall
 
 Select = Callable[[Any, float], tether.Selection]
 METHODS: dict[str, Select] = {
-    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, stability=False),
+    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, measure_stability=False),
     "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
-    "LTT, delta = alpha": lambda swept, alpha: tether.ltt(swept, alpha=alpha, delta=alpha),
-    "LTT, delta = 0.1": lambda swept, alpha: tether.ltt(swept, alpha=alpha, delta=0.1),
+    "LTT, delta = alpha": lambda swept, alpha: tether.ltt(swept, alpha=alpha, confidence=1 - alpha),
+    "LTT, delta = 0.1": lambda swept, alpha: tether.ltt(swept, alpha=alpha, confidence=0.9),
     "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
 }
 GRID = "gCRC on a grid"
@@ -76,7 +76,7 @@ def singles(task: harness.Task, questions: Questions) -> list[dict]:
                 for i, name in enumerate(names):
                     for j, alpha in enumerate(task["alphas"]):
                         if name == GRID:
-                            chosen = tether.gcrc(coarse, alpha=alpha, stability=False)
+                            chosen = tether.gcrc(coarse, alpha=alpha, measure_stability=False)
                         else:
                             chosen = METHODS[name](swept, alpha)
                         # Where none passes, keep nothing: the safest of a grid may still fail.
@@ -121,7 +121,7 @@ def combined(task: harness.Task, questions: Questions) -> list[dict]:
             calibrate = claims.take(order[first if name == "learned" else 0 : cut])
             swept, test = tether.risk.sweep(calibrate, envelope=False), claims.take(order[cut:])
             for j, alpha in enumerate(alphas):
-                chosen = tether.gcrc(swept, alpha=alpha, stability=False)
+                chosen = tether.gcrc(swept, alpha=alpha, measure_stability=False)
                 found[i, j, split] = false_share_and_recall(test, chosen.threshold)
     rows = []
     for j, alpha in enumerate(alphas):
@@ -161,8 +161,8 @@ def sources(task: harness.Task, questions: Questions) -> list[dict]:
         }
         swept = tether.risk.sweep(calibrate, envelope=False)
         for alpha in task["sources_alphas"]:
-            one = tether.gcrc(swept, alpha=alpha, stability=False).threshold
-            each = tether.gcrc(calibrate, alpha=alpha, groups=label, stability=False)
+            one = tether.gcrc(swept, alpha=alpha, measure_stability=False).threshold
+            each = tether.gcrc(calibrate, alpha=alpha, groups=label, measure_stability=False)
             for name in names:
                 own = each.for_group(name).threshold
                 for way, threshold in (("one for all", one), ("one a source", own)):

@@ -17,7 +17,7 @@ from experiments import harness, style
 
 METHODS = {
     "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
-    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, stability=False),
+    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, measure_stability=False),
 }
 COLOURS = {"CRC": style.ORANGE, "gCRC": style.BLUE}
 

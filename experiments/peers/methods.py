@@ -158,7 +158,7 @@ def drop_false(world: Labelled, settings: Any) -> Problem:
         Method(
             "tether.ltt",
             PROBABILITY,
-            lambda s: _threshold(tether.ltt(as_claims(*s), alpha=alpha, delta=delta)),
+            lambda s: _threshold(tether.ltt(as_claims(*s), alpha=alpha, confidence=1 - delta)),
         ),
         Method("CRC formula", NOTHING, lambda s: formulas.crc(grid_losses(s), grid, alpha)),
         Method(
@@ -169,7 +169,7 @@ def drop_false(world: Labelled, settings: Any) -> Problem:
         Method(
             "tether.gcrc",
             EXPECTATION,
-            lambda s: _threshold(tether.gcrc(as_claims(*s), alpha=alpha, stability=False)),
+            lambda s: _threshold(tether.gcrc(as_claims(*s), alpha=alpha, measure_stability=False)),
         ),
     ]
 
@@ -196,7 +196,7 @@ def toss(settings: Any) -> Problem:
         Method(
             "tether.ltt",
             PROBABILITY,
-            lambda s: _threshold(tether.ltt(s, grid, alpha=alpha, delta=delta)),
+            lambda s: _threshold(tether.ltt(s, grid, alpha=alpha, confidence=1 - delta)),
         ),
         Method(
             "tether.monotonized_crc",
@@ -206,7 +206,7 @@ def toss(settings: Any) -> Problem:
         Method(
             "tether.gcrc",
             EXPECTATION,
-            lambda s: _threshold(tether.gcrc(s, grid, alpha=alpha, stability=False)),
+            lambda s: _threshold(tether.gcrc(s, grid, alpha=alpha, measure_stability=False)),
         ),
     ]
     return Problem(
@@ -231,7 +231,7 @@ def classify(settings: Any) -> Problem:
             "tether.ltt, Holm",
             PROBABILITY,
             lambda s: _threshold(
-                tether.ltt(labels(s), grid, alpha=alpha, delta=delta, procedure="holm")
+                tether.ltt(labels(s), grid, alpha=alpha, confidence=1 - delta, procedure="holm")
             ),
         ),
         Method(

@@ -91,7 +91,7 @@ def make_history(rounds, alarms=(), **changes) -> History:
         "against": "safe",
         "missing": "wait",
         "calibration_share": 0.5,
-        "watched": 0.12,
+        "alarm_risk": 0.12,
         "rounds": tuple(rounds),
         "alarms": tuple(alarms),
         "safe_loss": loss_estimate(actions > 1.5) if rounds else None,

@@ -16,27 +16,32 @@ METHODS = [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt]
 
 @pytest.mark.parametrize("method", METHODS)
 def test_each_group_on_its_own_and_small_ones_together(method):
-    found = method(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group=20)
+    found = method(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group_size=20)
     assert list(found.groups) == ["large", "middle", "(pooled)"]
-    assert found.pooled == ("small", "tiny")
+    assert found.pooled_groups == ("small", "tiny")
     for name in ("large", "middle"):
         alone = method(CLAIMS.take(np.flatnonzero(name == GROUPS)), alpha=0.2)
         assert found.for_group(name).threshold == alone.threshold
-        assert found.for_group(name).guarantee == alone.guarantee
+        assert found.for_group(name).statement == alone.statement
     pool = method(CLAIMS.take(np.flatnonzero(np.isin(GROUPS, ["small", "tiny"]))), alpha=0.2)
     assert found.for_group("small").threshold == found.for_group("tiny").threshold
     assert found.for_group("tiny").threshold == pool.threshold
-    assert found.threshold == max(part.threshold for part in found.groups.values())
+    parts = found.groups.values()
+    assert found.threshold == max(part.threshold for part in parts)
+    assert found.risk == max(part.risk for part in parts)
+    assert found.n_items == sum(part.n_items for part in parts) == 400
+    assert found.effective_sample_size == sum(part.effective_sample_size for part in parts)
+    assert found.n_candidates == sum(part.n_candidates for part in parts)
     assert found.exists == all(part.exists for part in found.groups.values())
-    assert "on average over the pooled (fewer than 20 items)" in found.guarantee
+    assert "on average over the pooled groups (fewer than 20 items)" in found.statement
 
 
-def test_by_default_a_group_is_small_when_nothing_could_pass_in_it():
+def test_by_default_a_group_is_small_when_no_threshold_could_pass_in_it():
     losses = np.zeros((19 + 18 + 5, 2))
     groups = np.repeat([1, 2, 3], [19, 18, 5])
     found = tether.gcrc(losses, alpha=0.05, groups=groups)
     assert list(found.groups) == ["1", "(pooled)"]
-    assert found.pooled == ("2", "3")
+    assert found.pooled_groups == ("2", "3")
     assert found.exists
 
 
@@ -48,28 +53,28 @@ def test_a_pool_too_small_says_so():
 
 
 def test_groups_of_weighted_and_of_several_losses():
-    losses = {"one": RNG.random((60, 4)) * 0.3, "two": RNG.random((60, 4)) * 0.2}
+    losses = {"first": RNG.random((60, 4)) * 0.3, "second": RNG.random((60, 4)) * 0.2}
     groups, weights = np.arange(60) % 2, RNG.random(60)
-    found = tether.gcrc(losses, alpha={"one": 0.3, "two": 0.2}, groups=groups, weights=weights)
+    found = tether.gcrc(losses, alpha={"first": 0.3, "second": 0.2}, groups=groups, weights=weights)
     for group in (0, 1):
-        mine = groups == group
+        inside = groups == group
         alone = tether.gcrc(
-            {name: matrix[mine] for name, matrix in losses.items()},
+            {name: matrix[inside] for name, matrix in losses.items()},
             alpha=[0.3, 0.2],
-            weights=weights[mine],
+            weights=weights[inside],
         )
         assert found.for_group(group).threshold == alone.threshold
-        assert [part.loss for part in found.for_group(group).parts] == ["one", "two"]
+        assert [part.loss for part in found.for_group(group).by_loss] == ["first", "second"]
 
 
-def test_items_at_fault_keep_their_numbers():
+def test_nonmonotone_items_keep_their_index_among_all_items():
     losses = np.tile([0.2, 0.1], (40, 1))  # safest last
     losses[[7, 30]] = [0.1, 0.2]
     found = tether.crc(losses, alpha=0.5, groups=np.arange(40) % 2)
-    assert found.for_group(1).faulty == (7,)
+    assert found.for_group(1).nonmonotone_items == (7,)
     assert "(items 7)" in found.for_group(1).warnings[0]
-    assert found.for_group(0).faulty == (30,)
-    assert (found.faults, found.faulty) == (2, (7, 30))
+    assert found.for_group(0).nonmonotone_items == (30,)
+    assert (found.n_nonmonotone, found.nonmonotone_items) == (2, (7, 30))
 
 
 def test_a_group_whose_items_have_no_claims():
@@ -79,7 +84,7 @@ def test_a_group_whose_items_have_no_claims():
     for method in METHODS:
         for loss in ("fdr", "miss"):
             found = method(claims, alpha=0.2, loss=loss, groups=empty).for_group("b")
-            assert (found.exists, found.threshold, found.items) == (True, np.inf, 30)
+            assert (found.exists, found.threshold, found.n_items) == (True, np.inf, 30)
         assert method(claims, [0.5], alpha=0.2, groups=empty).for_group("b").threshold == 0.5
 
 
@@ -105,38 +110,17 @@ def test_labels_in_groups():
     assert found.threshold == min(part.threshold for part in found.groups.values())
 
 
-def test_claims_are_filtered_by_the_threshold_of_their_group():
-    found = tether.gcrc(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group=20)
-    per_claim = np.repeat(GROUPS, SIZES)
-    kept = tether.filter_claims(found, SCORES, groups=per_claim)
-    expected = [s >= found.for_group(g).threshold for s, g in zip(SCORES, per_claim, strict=True)]
-    assert kept.tolist() == expected
-    with pytest.raises(ValueError, match="'new' was not calibrated; known: 'large', 'middle'"):
-        tether.filter_claims(found, [0.5], groups=["new"])
-    with pytest.raises(ValueError, match="groups is needed"):
-        tether.filter_claims(found, [0.5])
-
-
-def test_filtering_without_groups():
-    found = tether.gcrc(CLAIMS, alpha=0.2)
-    assert (tether.filter_claims(found, SCORES) == (found.threshold <= SCORES)).all()
-    assert tether.filter_claims(found, []).tolist() == []
-    nothing = tether.gcrc(CLAIMS, alpha=0.001)
-    assert not nothing.exists
-    assert not tether.filter_claims(nothing, SCORES).any()
-    with pytest.raises(ValueError, match="scores"):
-        tether.filter_claims(found, [np.nan])
-    with pytest.raises(ValueError, match="known: none"):
-        tether.filter_claims(found, [0.5], groups=["a"])
-
-
 @pytest.mark.parametrize(
     ("losses", "arguments", "message"),
     [
         (CLAIMS, {"groups": [1, 2]}, "groups has 2 rows"),
         (CLAIMS, {"groups": np.full(400, 0.5)}, "groups must hold one integer or string"),
-        (CLAIMS, {"groups": GROUPS, "minimum_group": 0}, "minimum_group must be a whole number"),
-        (CLAIMS, {"groups": np.full(400, "(pooled)")}, "the name of the pool of small groups"),
+        (
+            CLAIMS,
+            {"groups": GROUPS, "minimum_group_size": 0},
+            "minimum_group_size must be an integer",
+        ),
+        (CLAIMS, {"groups": np.full(400, "(pooled)")}, "reserved for the pool of small groups"),
         (
             {"a": np.zeros((3, 2)), "b": np.zeros((4, 2))},
             {"groups": [1, 1, 2]},
@@ -149,3 +133,41 @@ def test_filtering_without_groups():
 def test_bad_groups(losses, arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         tether.gcrc(losses, alpha=0.2, **arguments)
+
+
+def test_masked_groups_are_refused():
+    groups = np.ma.array([0, 1] * 10, mask=[1, 1] + [0] * 18)
+    with pytest.raises(ValueError, match=r"^groups has 2 masked value"):
+        tether.gcrc(np.zeros((20, 3)), alpha=0.1, groups=groups)
+
+
+def test_the_default_minimum_counts_a_tie_as_a_pass():
+    """2.1 / 0.3 is 7.000000000000001: six items leave a risk of exactly alpha."""
+    found = tether.gcrc(np.zeros((11, 2)), alpha=0.3, bound=2.1, groups=[0] * 6 + [1] * 5)
+    assert list(found.groups) == ["0", "(pooled)"]
+    assert found.for_group(0).exists
+    assert not found.for_group(1).exists
+
+
+@pytest.mark.parametrize(
+    ("alpha", "bound"), [([0.5, 0.05], 1), ([0.05, 0.5], 1), (0.05, [1, 0.5]), (0.05, [0.5, 1])]
+)
+def test_the_default_minimum_serves_every_loss(alpha, bound):
+    losses = {"first": np.zeros((37, 2)), "second": np.zeros((37, 2))}
+    found = tether.gcrc(losses, alpha=alpha, bound=bound, groups=[0] * 19 + [1] * 18)
+    assert found.pooled_groups == ("1",)
+    assert found.for_group(0).exists
+
+
+def test_a_minimum_of_one_pools_no_group():
+    found = tether.gcrc(np.zeros((20, 2)), alpha=0.5, groups=[0] * 19 + [1], minimum_group_size=1)
+    assert list(found.groups) == ["0", "1"]
+    assert found.pooled_groups == ()
+
+
+def test_five_of_the_nonmonotone_items_are_named():
+    losses = np.tile([0.1, 0.2], (40, 1))
+    found = tether.crc(losses, alpha=0.5, groups=np.arange(40) % 2)
+    assert (found.n_nonmonotone, found.nonmonotone_items) == (40, (0, 1, 2, 3, 4))
+    assert found.for_group(1).nonmonotone_items == (1, 3, 5, 7, 9)
+    assert "(items 1, 3, 5, 7, 9, …)" in found.for_group(1).warnings[0]

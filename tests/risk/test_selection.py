@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tether
+from tether._core import records
 
 RNG = np.random.default_rng(11)
 SCORES = RNG.random(3000)
@@ -14,7 +15,7 @@ CLAIMS = tether.Claims(SCORES, RNG.random(3000) < SCORES, np.arange(0, 3001, 5))
 def selections():
     yield tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5)
     yield tether.crc(CLAIMS, alpha=0.2, weights=RNG.random(600))
-    yield tether.ltt(CLAIMS, alpha=0.2, delta=0.05)
+    yield tether.ltt(CLAIMS, alpha=0.2, confidence=0.95)
     yield tether.gcrc(CLAIMS, alpha=0.0001)
     yield tether.gcrc(CLAIMS, alpha=[0.2, 0.5], loss=["fdr", "any_false"])
     yield tether.monotonized_crc(CLAIMS, alpha=0.2, groups=np.arange(600) % 3 // 2)
@@ -27,10 +28,9 @@ def test_what_is_saved_is_loaded(found, tmp_path):
     again = tether.Selection.load(tmp_path / "found.json")
     assert str(again) == str(found)
     assert repr(again) == repr(found)
-    for one, two in zip(again.curve(), found.curve(), strict=True):
-        np.testing.assert_array_equal(one, two)
-    kept = tether.Selection.from_dict(found.to_dict())
-    assert repr(kept) == repr(found)
+    for loaded, saved in zip(again.curve(), found.curve(), strict=True):
+        np.testing.assert_array_equal(loaded, saved)
+    assert repr(tether.Selection.from_dict(found.to_dict())) == repr(found)
 
 
 def test_plain_values_go_through_json():
@@ -40,100 +40,30 @@ def test_plain_values_go_through_json():
         assert str(again) == str(found)
 
 
-def test_words_that_look_like_numbers_or_entries_stay_words(tmp_path):
+def test_names_that_look_like_numbers_or_entries_stay_names(tmp_path):
     losses = {"inf": np.zeros((60, 2)), "nan": np.ones((60, 2))}
     groups = np.repeat(["nan", "loss", "inf"], [25, 34, 1])
     found = tether.gcrc(losses, [1, np.inf], alpha=0.1, groups=groups)
     found.save(tmp_path / "found.json")
     again = tether.Selection.load(tmp_path / "found.json")
-    assert again.pooled == ("inf",)
-    assert [part.loss for part in again.for_group("loss").parts] == ["inf", "nan"]
+    assert again.pooled_groups == ("inf",)
+    assert [part.loss for part in again.for_group("loss").by_loss] == ["inf", "nan"]
     assert again.for_group("loss").threshold == np.inf
     assert repr(again) == repr(found)
 
 
-def test_where_nothing_passes_the_safest_given_threshold_stands():
-    bad = tether.Claims(np.full(40, 0.5), np.zeros(40), range(41))
-    assert tether.gcrc(bad, alpha=0.01).threshold == np.inf
-    assert tether.gcrc(bad, [0.1, 0.4], alpha=0.1).threshold == 0.4
-    assert tether.gcrc(bad, [0.1, 0.4], alpha=0.01, loss="miss").threshold == 0.1
-    assert tether.gcrc(bad, alpha=0.01, loss="miss").threshold == -np.inf
-    both = tether.gcrc({"a": np.ones((40, 2)), "b": np.zeros((40, 2))}, [0.2, 0.7], alpha=0.1)
-    assert (both.exists, both.threshold) == (False, 0.7)
-
-
-def test_a_lipschitz_constant_is_never_ignored_in_silence():
-    with pytest.raises(ValueError, match="lipschitz = 2 needs the stability"):
-        tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, stability=False)
-    data = tether.ScoredLabels(SCORES, SCORES > 0.5)
-    for reason, found in {
-        "weighted": tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, weights=np.ones(600)),
-        "several": tether.gcrc(CLAIMS, alpha=0.5, lipschitz=2, loss=["fdr", "any_false"]),
-        "a share": tether.gcrc(data, [0.6, 0.7], alpha=0.5, lipschitz=2),
-        "a stream": tether.gcrc(iter([np.zeros((30, 2))]), alpha=0.5, lipschitz=2),
-    }.items():
-        assert f"is not used: no stability is measured for {reason}" in found.warnings[-1]
-
-
-def test_another_file_is_refused(tmp_path):
+def test_a_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "x.json").write_text('{"kind": "shopping list"}')
     with pytest.raises(ValueError, match="shopping list"):
         tether.Selection.load(tmp_path / "x.json")
 
 
-def test_it_cannot_be_changed():
+def test_a_selection_is_read_only():
     found = tether.gcrc(CLAIMS, alpha=0.2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.threshold = 0.0
     with pytest.raises(ValueError, match="read-only"):
         found.curve()[0][0] = 1
-
-
-def test_the_summary_says_what_matters():
-    text = str(tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5))
-    assert "gCRC: keep what scores at least 0." in text
-    assert "600 items, 3,001 candidates" in text
-    assert "not monotone in the threshold" in text
-    assert "(alpha + K·epsilon, with epsilon estimated from these items)" in text
-    assert "one item replaced moves the threshold by" in text
-    text = str(tether.gcrc(CLAIMS, alpha=0.001))
-    assert "no threshold passes at alpha 0.001" in text
-    assert "warning" in text
-    text = str(tether.crc(CLAIMS, alpha=0.2, weights=1 + RNG.random(600)))
-    assert "effective sample size" in text
-    assert "CRC's guarantee does not hold" in text
-    text = str(tether.gcrc(CLAIMS, alpha=0.2, groups=[0] * 597 + [1] * 3))
-    assert "gCRC: one threshold a group" in text
-    assert "group       0: keep" in text
-    assert "pooled      1" in text
-    text = str(tether.ltt(CLAIMS, alpha=0.2))
-    assert "delta 0.1, procedure fixed_sequence" in text
-
-
-def test_a_monotone_loss_is_promised_alpha():
-    for method in (tether.gcrc, tether.crc):
-        found = method(CLAIMS, alpha=0.5, loss="any_false")
-        assert found.monotone
-        assert found.guarantee.startswith("expected loss ≤ 0.5, for exchangeable items")
-    weighted = tether.gcrc(CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600))
-    assert "exchangeable after weighting" in weighted.guarantee
-
-
-def test_crc_names_the_items_at_fault():
-    claims = tether.Claims([0.9, 0.8, 0.9, 0.8, 0.9, 0.9], [1, 0, 0, 1, 0, 0], [0, 2, 4, 5, 6])
-    found = tether.crc(claims, alpha=0.5)
-    assert (found.faults, found.faulty) == (1, (1,))
-    assert "the loss 'fdr' of 1 of 4 items falls" in found.warnings[0]
-    assert "(items 1)" in found.warnings[0]
-    assert found.guarantee == "none: the losses are not monotone in the threshold"
-
-
-def test_only_infinity_passes():
-    claims = tether.Claims(np.ones(30), np.zeros(30), range(31))
-    found = tether.gcrc(claims, alpha=0.1)
-    assert found.exists
-    assert found.threshold == np.inf
-    assert found.warnings == ("only +inf passes: nothing is kept",)
 
 
 def test_the_curve_is_thinned_but_keeps_the_chosen_threshold():
@@ -145,21 +75,43 @@ def test_the_curve_is_thinned_but_keeps_the_chosen_threshold():
     assert thresholds[-1] == np.inf
 
 
-def test_a_sweep_shows_itself():
-    swept = tether.risk.sweep(CLAIMS, envelope=False)
-    assert repr(swept) == "Sweep(loss='fdr', items=600, candidates=3001, monotone=False)"
-    with pytest.raises(ValueError, match="envelope=False"):
-        tether.monotonized_crc(swept, alpha=0.1)
-    assert swept.risks(conservative=False)[-1] == pytest.approx(
-        1 - CLAIMS.supported.reshape(600, 5).mean()
-    )
+def test_the_common_attributes_of_results():
+    """The names and types that a calibration has too."""
+    for found in selections():
+        for name in ("alpha", "bound", "risk", "promise", "stability", "effective_sample_size"):
+            assert type(getattr(found, name)) is float or name in ("bound", "alpha")
+        assert isinstance(found.statement, str)
+        assert isinstance(found.exists, bool)
+        assert found.summary() == str(found)
+        assert np.isnan(found.stability) == (found.stability_detail is None)
+        if found.stability_detail is not None:
+            assert found.stability == found.stability_detail.epsilon
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"thresholds": [0.5]}, {"loss": "fdr"}, {"bound": 2.0}, {"weights": np.ones(600)}],
-)
-def test_a_sweep_is_settled(arguments):
-    (name,) = arguments
-    with pytest.raises(ValueError, match=f"{name} cannot be given with a sweep"):
-        tether.gcrc(tether.risk.sweep(CLAIMS), alpha=0.2, **arguments)
+def test_the_curve_as_columns():
+    pandas = pytest.importorskip("pandas")
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    frame = pandas.DataFrame(found.to_frame())
+    assert list(frame.columns) == ["threshold", "risk"]
+    np.testing.assert_array_equal(frame["threshold"], found.curve().threshold)
+    np.testing.assert_array_equal(frame["risk"], found.curve().risk)
+
+
+def test_encoded_values_are_decoded():
+    found = tether.gcrc(CLAIMS, alpha=0.0001)
+    assert found.threshold == np.inf
+    encoded = records.encode(found.to_dict())
+    assert encoded["threshold"] == "inf"
+    assert repr(tether.Selection.from_dict(encoded)) == repr(found)
+
+
+def test_incomplete_content_is_refused(tmp_path):
+    content = tether.gcrc(CLAIMS, alpha=0.2).to_dict()
+    del content["promise"]
+    with pytest.raises(ValueError, match="not a complete selection: promise missing"):
+        tether.Selection.from_dict(content)
+    records.write(tmp_path / "found.json", "tether selection", content)
+    with pytest.raises(ValueError, match=r"found\.json: content is not a complete selection"):
+        tether.Selection.load(tmp_path / "found.json")
+    with pytest.raises(TypeError, match="content must be a mapping, got list"):
+        tether.Selection.from_dict([])

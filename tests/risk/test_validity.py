@@ -1,8 +1,9 @@
-"""What is promised, measured in worlds whose risk is known; the long run is in benchmarks."""
+"""Promises measured in worlds whose risk is known; the long version is in benchmarks."""
 
 import pytest
 from benchmarks import validity_thresholds as validity
 
+pytestmark = pytest.mark.slow
 REPEATS = 400
 
 
@@ -18,7 +19,7 @@ def test_every_promise_is_kept(rows, kind):
     assert [str(row) for row in concerned if not row.holds] == []
 
 
-def test_the_worlds_can_tell(rows):
+def test_methods_without_a_promise_fail_somewhere(rows):
     """CRC breaks where losses are not monotone; so do ignoring a shift, or the groups."""
     broken = {(row.world, row.method) for row in rows if not row.holds}
     assert broken == {
@@ -28,7 +29,7 @@ def test_the_worlds_can_tell(rows):
     }
 
 
-def test_gcrc_is_not_merely_careful(rows):
+def test_gcrc_uses_most_of_the_tolerated_risk(rows):
     """In the world of claims, it keeps more than the two methods that are valid without K."""
     risk = {row.method: row.risk for row in rows if row.world == "claims, fdr, 100 items"}
     assert risk["gCRC"] > 0.9 * 0.2

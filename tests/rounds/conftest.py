@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.rounds import postgres
-from tests.rounds.nursery import Nursery
+from tests.rounds import postgres_server
+from tests.rounds.child_processes import ChildProcesses
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[postgres.Server]:
+def server() -> Iterator[postgres_server.Server]:
     """One PostgreSQL server for all tests."""
-    reason = postgres.missing()
+    reason = postgres_server.missing()
     if reason:
         pytest.skip(reason)
-    server = postgres.Server()
+    server = postgres_server.Server()
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildProcesses]:
     """Where the processes come from that run beside the tests' own."""
-    with Nursery(tmp_path_factory.mktemp("nursery")) as nursery:
-        yield nursery
+    with ChildProcesses(tmp_path_factory.mktemp("children")) as children:
+        yield children
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def sqlite_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(server: postgres.Server) -> Iterator[str]:
+def postgres_url(server: postgres_server.Server) -> Iterator[str]:
     """A store that is not there yet, in an empty database of its own."""
     url = server.database()
     yield url

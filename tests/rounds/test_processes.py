@@ -5,36 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.rounds.invariants import Audit, check_whole, read_tables
-from tests.rounds.nursery import KILLED
-from tests.rounds.test_store import act
-from tests.rounds.worker import CONTEXTS, named, open_run, read_journal
+from tests.rounds.child_processes import KILLED
+from tests.rounds.store_invariants import StoreAudit, check_whole, read_tables
+from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run, read_journal
 from tether.rounds import StoreError
-from tether.rounds.store import store
+from tether.rounds.store import database
 
 
 @pytest.fixture
 def begun(store_url):
-    """A store with one round of the safe policy, all reported, so that there is a beta."""
+    """A store with one round of the safe policy, all observed, so that there is a beta."""
     with open_run(store_url) as run:
-        _, taken = act(run, rows=60)
+        _, taken = begin_and_act(run, rows=60)
         run.observe(taken.ids, 0.01 + 0.13 * taken.actions)
     return store_url
 
 
-def together(nursery, folder, jobs):
+def together(child_processes, folder, jobs):
     """Start the jobs, let all of them go at the same moment, wait; what they wrote down."""
     journal, gate = folder / "journal", folder / "gate"
     common = {"journal": str(journal), "gate": str(gate)}
-    children = [nursery.start(job, **given, **common) for job, given in jobs]
-    nursery.open(gate, journal, len(jobs))
-    assert [nursery.wait(child) for child in children] == [0] * len(jobs)
+    children = [child_processes.start(job, **given, **common) for job, given in jobs]
+    child_processes.open(gate, journal, len(jobs))
+    assert [child_processes.wait(child) for child in children] == [0] * len(jobs)
     return read_journal(journal)
 
 
-def test_one_of_several_begins_a_round_and_the_others_go_on(begun, tmp_path, nursery):
+def test_one_of_several_begins_a_round_and_the_others_go_on(begun, tmp_path, child_processes):
     jobs = [("begin", {"url": begun, "name": f"tilt {number}"}) for number in range(4)]
-    lines = together(nursery, tmp_path, jobs)
+    lines = together(child_processes, tmp_path, jobs)
     won = [line for line in lines if line["what"] == "begun"]
     lost = [line for line in lines if line["what"] == "taken"]
     assert [line["round"] for line in won] == [2]
@@ -57,33 +56,35 @@ def test_one_of_several_begins_a_round_and_the_others_go_on(begun, tmp_path, nur
     assert all(np.isclose(expected, row).all(axis=1).any() for row in values)
 
 
-def test_actions_and_losses_of_several_processes_are_all_kept(begun, tmp_path, nursery):
+def test_actions_and_losses_of_several_processes_are_all_kept(begun, tmp_path, child_processes):
     with open_run(begun) as run:
         run.begin(named("tilt 2"), name="tilt 2")
-        audit = Audit(begun, tmp_path / "journal", before=read_tables(run))
+        audit = StoreAudit(begun, tmp_path / "journal", before=read_tables(run))
     jobs = [("act_and_observe", {"url": begun, "times": 12, "seed": seed}) for seed in range(4)]
-    lines = together(nursery, tmp_path, jobs)
+    lines = together(child_processes, tmp_path, jobs)
     given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
     assert sorted(given) == list(range(61, 61 + len(given)))
     tables = audit.look()
-    assert len(tables["tether_reports"]) == len(tables["tether_actions"]) == 60 + len(given)
+    assert len(tables["tether_observations"]) == len(tables["tether_actions"]) == 60 + len(given)
 
 
-def test_of_two_reports_of_one_action_one_is_kept(begun, tmp_path, nursery):
+def test_of_several_observations_of_one_action_one_is_kept(begun, tmp_path, child_processes):
     with open_run(begun) as run:
         rng = np.random.default_rng(0)
         run.begin().act(rng.integers(CONTEXTS, size=25), rng)
-    jobs = [("report", {"url": begun, "loss": loss}) for loss in (0.25, 0.5, 0.75)]
-    lines = together(nursery, tmp_path, jobs)
+    jobs = [("observe_one_by_one", {"url": begun, "loss": loss}) for loss in (0.25, 0.5, 0.75)]
+    lines = together(child_processes, tmp_path, jobs)
     kept = {line["ids"][0]: line["losses"][0] for line in lines if line["what"] == "observe"}
     accepted = [line for line in lines if line["what"] == "observe"]
     assert len(accepted) == len(kept) == 25
     refused = [line["message"] for line in lines if line["what"] == "refused"]
     assert len(refused) == 50
-    assert all("reported already (1 of 1)" in message for message in refused)
+    assert all("already observed or withdrawn (1 of 1)" in message for message in refused)
     with open_run(begun) as run:
-        reports = {row["action"]: row["loss"] for row in read_tables(run)["tether_reports"]}
-    assert {number: reports[number] for number in kept} == kept
+        observations = {
+            row["action"]: row["loss"] for row in read_tables(run)["tether_observations"]
+        }
+    assert {number: observations[number] for number in kept} == kept
 
 
 def test_processes_that_begin_in_turn_share_their_scores(begun):
@@ -97,36 +98,41 @@ def test_processes_that_begin_in_turn_share_their_scores(begun):
         check_whole(read_tables(other))
 
 
-def test_a_writer_that_never_ends_is_not_waited_for_without_end(
-    begun, tmp_path, monkeypatch, nursery
+def test_waiting_for_another_writer_ends_at_the_timeout(
+    begun, tmp_path, monkeypatch, child_processes
 ):
-    monkeypatch.setattr(store, "BUSY", 1)
     journal = tmp_path / "journal"
-    child = nursery.start("hold", url=begun, journal=str(journal), gate="")
-    nursery.await_ready(journal)
-    with open_run(begun) as run:
-        with pytest.raises(StoreError, match=r"could not write .*lock.* Nothing of it was kept"):
-            run.begin()
-        assert run.round.number == 1
-        assert nursery.wait(child, kill_after=0) == KILLED
+    child = child_processes.start("hold", url=begun, journal=str(journal), gate="")
+    child_processes.await_ready(journal)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "LOCK_TIMEOUT_SECONDS", 1)
+        with open_run(begun) as run:
+            message = r"could not write .*lock.* Nothing was stored"
+            with pytest.raises(StoreError, match=message):
+                run.begin()
+            assert run.round.number == 1
+    assert child_processes.wait(child, kill_after=0) == KILLED
+    with open_run(begun) as run:  # the server may take a while to notice that the writer is gone
         assert run.begin().number == 2
 
 
-def test_a_child_process_makes_its_own_connections(begun, tmp_path, nursery):
+def test_a_child_process_makes_its_own_connections(begun, tmp_path, child_processes):
     """As a server does that loads everything and then forks its workers."""
-    lines = together(nursery, tmp_path, [("forks", {"url": begun})])
+    lines = together(child_processes, tmp_path, [("forks", {"url": begun})])
     found = {line["what"]: line["ids"] for line in lines if "ids" in line}
     assert sorted(found["parent"] + found["child"]) == list(range(61, 61 + 2 * 20 * 3))
 
 
-def test_isolation_that_the_server_prefers_does_not_matter(server, postgres_url, tmp_path, nursery):
+def test_the_default_isolation_of_the_server_does_not_matter(
+    server, postgres_url, tmp_path, child_processes
+):
     with open_run(postgres_url) as run:
-        act(run, rows=60)
+        begin_and_act(run, rows=60)
     name = postgres_url.split("@/")[1].split("?")[0]
     server.tell(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
     jobs = [
         ("act_and_observe", {"url": postgres_url, "times": 8, "seed": seed}) for seed in range(4)
     ]
-    lines = together(nursery, tmp_path, jobs)
+    lines = together(child_processes, tmp_path, jobs)
     given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
     assert sorted(given) == list(range(61, 61 + len(given)))

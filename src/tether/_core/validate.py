@@ -99,6 +99,18 @@ def number(name: str, value: Any, *, above: float, below: float) -> float:
     return float(value)
 
 
+def integer(name: str, value: Any, minimum: int) -> int:
+    """One integer of at least `minimum`; a float without a fraction will do."""
+    integral = isinstance(value, (int, np.integer)) or (
+        isinstance(value, (float, np.floating)) and float(value).is_integer()
+    )
+    if isinstance(value, bool) or not integral:
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
+    return int(value)
+
+
 def generator(name: str, value: Any) -> np.random.Generator:
     """A numpy generator, and nothing that merely seeds one."""
     if not isinstance(value, np.random.Generator):

@@ -1,4 +1,4 @@
-"""What every command shares: reading tables, showing results, telling errors."""
+"""What the commands share: reading tables, printing results, reporting errors, exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 import typer
@@ -16,17 +16,36 @@ from rich.markup import escape
 
 from tether._core import records
 
-BAD_INPUT = 2
+INVALID_INPUT = 2
 NOTHING_PASSES = 3
-ALARM = 4
-"""Exit codes beside 0."""
+ALARM_STANDS = 4
+"""Exit codes other than 0."""
+
+StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def told(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn an error about input into one line and exit code 2."""
+class Printable(Protocol):
+    """A result that prints as text and converts to plain values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        ...
+
+
+class Savable(Printable, Protocol):
+    """A result that can also be saved."""
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON."""
+        ...
+
+
+def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Turn an error about the input into one line on stderr and exit code 2."""
 
     @wraps(command)
     def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -37,15 +56,14 @@ def told(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
             Console(stderr=True).print(
                 f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True
             )
-            raise typer.Exit(BAD_INPUT) from error
+            raise typer.Exit(INVALID_INPUT) from error
 
     return guarded
 
 
 def read_table(path: Path) -> Any:
-    """A parquet or csv file as an Arrow table."""
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
+    """A Parquet or CSV file as an Arrow table."""
+    require_file(path)
     readers = {".parquet": parquet.read_table, ".csv": csv.read_csv, ".gz": csv.read_csv}
     if path.suffix not in readers:
         raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
@@ -55,14 +73,29 @@ def read_table(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
-def show(result: Any, *, as_json: bool = False, out: Path | None = None) -> None:
-    """Save a result if asked to, and print it: in words, or as JSON and nothing else."""
-    if out is not None:
-        result.save(out)
+def require_file(path: Path) -> None:
+    """Raise unless there is a file at this path."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+
+
+def show(result: Printable, *, as_json: bool = False) -> None:
+    """Print a result as text, or as JSON and nothing else."""
     if as_json:
         print(json.dumps(records.encode(result.to_dict()), indent=2))
-        return
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(str(result))
+    else:
+        print_line(str(result))
+
+
+def show_and_save(result: Savable, *, as_json: bool, out: Path | None) -> None:
+    """Print a result, after saving it where a file is named."""
     if out is not None:
-        console.print(f"  saved in {out}")
+        result.save(out)
+    show(result, as_json=as_json)
+    if out is not None and not as_json:
+        print_line(f"  saved in {out}")
+
+
+def print_line(text: str) -> None:
+    """Print text as it is, without wrapping or highlighting."""
+    Console(highlight=False, markup=False, soft_wrap=True).print(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,8 @@ from tether._core.types import Floats
 from tether.control import calibration_record, diagnostics
 from tether.control.constraint import Constraint
 from tether.control.diagnostics import Curve, risk_curve
+from tether.control.families import find_family
+from tether.control.family import Family
 from tether.control.problem import Problem
 from tether.control.promise import instability, promised_loss
 from tether.control.summary import find_warnings, write_statement, write_summary
@@ -54,7 +57,6 @@ class Calibration:
     >>> found = tether.calibrate(tether.Log([0.0] * 50, [0.0] * 50, [0.0] * 50), alpha=0.1)
     >>> found.exists, found.promise < 0.2
     (True, True)
-
     """
 
     log_beta: float
@@ -207,7 +209,6 @@ class Calibration:
         ------
         ValueError
             If there is no such constraint, or `points` is less than 2.
-
         """
         if not isinstance(points, int) or points < 2:
             raise ValueError(f"points must be an integer of at least 2, got {points!r}")
@@ -234,7 +235,6 @@ class Calibration:
         -------
         matplotlib.figure.Figure
             The figure.
-
         """
         from tether.report.calibration_plot import plot_calibration
 
@@ -247,7 +247,6 @@ class Calibration:
         -------
         str
             Several lines for a terminal; what printing the calibration shows.
-
         """
         return write_summary(self)
 
@@ -259,7 +258,6 @@ class Calibration:
         dict of str to ndarray
             Columns `constraint`, `log_beta`, `beta` and `risk`, which any data-frame library takes:
             ``pandas.DataFrame(found.to_frame())``.
-
         """
         curves = {each.name: self.curve(each.name) for each in self.constraints}
         return {
@@ -276,7 +274,6 @@ class Calibration:
         -------
         dict
             What `save` writes and `from_dict` reads.
-
         """
         return calibration_record.to_content(self)
 
@@ -287,7 +284,6 @@ class Calibration:
         ----------
         path : str or pathlib.Path
             The file to write.
-
         """
         records.write(path, "calibration", self.to_dict())
 
@@ -309,7 +305,6 @@ class Calibration:
         ------
         ValueError
             If the file does not hold a complete calibration.
-
         """
         saved = records.read(path, "calibration")
         try:
@@ -335,7 +330,6 @@ class Calibration:
         ------
         TypeError, ValueError
             If `content` is not a mapping or lacks entries.
-
         """
         stated, derived = calibration_record.from_content(content)
         loaded = cls(**stated)
@@ -355,3 +349,21 @@ class Calibration:
     def _shares(self) -> tuple[Floats, float]:
         """The weights at beta, which several diagnostics read."""
         return self._problem.shares(self.effective_log_beta)
+
+
+def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
+    """The family and the log beta of what a user calls beta: a number or a calibration."""
+    if isinstance(beta, Calibration):
+        chosen = find_family(beta.family if family is None else family)
+        if chosen.name != beta.family:
+            raise ValueError(
+                f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
+            )
+        return chosen, beta.log_beta
+    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
+        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
+    if not beta >= 0:
+        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
+    # math.log takes integers past the largest float too, and refuses zero.
+    log_beta = math.log(beta) if beta else -math.inf
+    return find_family("clip" if family is None else family), log_beta

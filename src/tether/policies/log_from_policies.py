@@ -13,17 +13,17 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
-from tether.policies.policy import Policy, as_policy
+from tether.policies.policy import Policy, PolicyLike, as_policy
 
 
 def make_log(
-    safe: Any,
-    optimized: Any,
+    safe: PolicyLike,
+    optimized: PolicyLike,
     contexts: Contexts | None,
     actions: Actions,
     losses: Losses,
     *,
-    logged_by: Any = None,
+    logged_by: PolicyLike | None = None,
     safe_share: float | None = None,
 ) -> Log:
     """Score logged actions under both policies and build a `Log` to calibrate on.
@@ -102,13 +102,13 @@ def make_log(
 
 
 def make_proposals(
-    safe: Any,
-    optimized: Any,
+    safe: PolicyLike,
+    optimized: PolicyLike,
     contexts: Contexts | None,
     draws: int,
     rng: np.random.Generator,
     *,
-    logged_by: Any = None,
+    logged_by: PolicyLike | None = None,
 ) -> Proposals | None:
     """Draw fresh actions from each policy in each context, scored under both policies.
 

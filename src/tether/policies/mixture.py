@@ -12,7 +12,7 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.mixture_density import mixture_log_density
-from tether.policies.policy import Policy, as_policy, is_finite
+from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite
 
 
 class Mixture:
@@ -42,7 +42,7 @@ class Mixture:
     array([-1.207, -2.305])
     """
 
-    def __init__(self, policies: Sequence[Any], weights: ArrayLike) -> None:
+    def __init__(self, policies: Sequence[PolicyLike], weights: ArrayLike) -> None:
         if not isinstance(policies, (list, tuple)) or not policies:
             raise TypeError(f"policies must be a list of at least one policy, got {policies!r}")
         self.policies = tuple(
@@ -60,7 +60,7 @@ class Mixture:
         self.actions = shared_actions(self.policies)
 
     @classmethod
-    def blend(cls, optimized: Any, safe: Any, safe_share: float = 0.01) -> Self:
+    def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:
         """Blend a share of the safe policy into an optimized policy: (1 − δ)·optimized + δ·safe.
 
         The safe policy is then absolutely continuous with respect to the blend: every action of the

@@ -1,4 +1,4 @@
-"""The normalizer ψ(β, x) of a tethered policy in each context."""
+"""The normalizing constant ψ(β, x) of a tethered policy in each context."""
 
 from __future__ import annotations
 
@@ -8,22 +8,35 @@ from typing import Any
 import numpy as np
 
 from tether._core import policy_calls
-from tether._core.contexts import length, take
+from tether._core.contexts import labels, length, parts, take
 from tether._core.types import Floats
 from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
 from tether.control.family import Family
 from tether.sampling.policy_pair import PolicyPair
 
-ENOUGH = 30
-"""Draws that must count, (Σs)²/Σs² of them, before their own spread is taken as the error."""
+SCORES_PER_PART = 1 << 17
+"""How many actions or draws are scored at once, over all contexts of a part."""
+MIN_EFFECTIVE_DRAWS = 30
+"""Effective draws, (Σs)²/Σs², from which on their own spread is taken as the error."""
 
 
 @dataclass(frozen=True)
 class Normalizer:
     """Log ψ in each context, or one number where all contexts are alike.
 
-    `standard_error` is that of log ψ, so also that of the log_prob of clip; 0 where ψ is exact, and
-    inf where the draws that count are too few to say how far off ψ is.
+    Parameters
+    ----------
+    log_psi : ndarray of float
+        The log of the normalizing constant.
+    standard_error : ndarray of float
+        The standard error of log ψ, so also that of the `log_prob` of clip; 0 where ψ is exact, and
+        inf where too few draws count to say how far off ψ is.
+
+    Examples
+    --------
+    >>> from tether import Gaussian, Tethered
+    >>> Tethered(Gaussian(0.0), Gaussian(1.0), 0.5).normalizer(1).exact
+    False
     """
 
     log_psi: Floats
@@ -44,6 +57,28 @@ def exact_normalizer(
     return Normalizer(draws.log_psi(family, log_beta), np.zeros(len(log_safe_all)))
 
 
+def normalizers_by_context(
+    pair: PolicyPair,
+    contexts: Any,
+    family: Family,
+    log_beta: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> Normalizer:
+    """ψ of every context from draws; equal contexts share their draws, a part at a time.
+
+    Distinct contexts are handled in an order that does not depend on the order of the rows.
+    """
+    if isinstance(contexts, int):
+        return estimated_normalizer(pair, contexts, family, log_beta, draws, rng)
+    _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
+    pieces = parts(take(contexts, first), max(1, SCORES_PER_PART // draws))
+    estimate = joined(
+        [estimated_normalizer(pair, piece, family, log_beta, draws, rng) for piece in pieces]
+    )
+    return Normalizer(estimate.log_psi[place], estimate.standard_error[place])
+
+
 def estimated_normalizer(
     pair: PolicyPair,
     contexts: Any,
@@ -52,23 +87,23 @@ def estimated_normalizer(
     draws: int,
     rng: np.random.Generator,
 ) -> Normalizer:
-    """ψ from so many draws of each policy in each context, or in all where there are none."""
-    alone = isinstance(contexts, int)
-    rows = 1 if alone else length(contexts)
-    asked = draws if alone else take(contexts, np.repeat(np.arange(rows), draws))
+    """ψ from `draws` draws of each policy in each context, or in total without contexts."""
+    marginal = isinstance(contexts, int)
+    rows = 1 if marginal else length(contexts)
+    repeated = draws if marginal else take(contexts, np.repeat(np.arange(rows), draws))
     scores = []
     for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
-        actions = policy_calls.draw(name, policy, asked, rng)
+        actions = policy_calls.draw(name, policy, repeated, rng)
         both = policy_calls.score_both(
             pair.safe,
             pair.optimized,
-            asked,
+            repeated,
             actions,
             drew_safe=name == "safe",
             drew_optimized=name == "optimized",
         )
-        scores.append([each.reshape(rows, draws) for each in both])
-    # A row a context: first the draws of the safe policy, then those of the optimized one.
+        scores.append([column.reshape(rows, draws) for column in both])
+    # One row per context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
     if pair.strict:
         policy_calls.reached(safe, optimized)
@@ -82,16 +117,16 @@ def estimated_normalizer(
         return clipped_normalizer(safe, optimized, log_beta)
     log_psi = flat.log_psi(family, log_beta)
     share = np.exp(family.log_kernel(safe, optimized, log_beta) - log_mass - log_psi[:, None])
-    error = np.where(_counting(share) < ENOUGH, np.inf, _spread(share, draws))
+    error = np.where(_counting(share) < MIN_EFFECTIVE_DRAWS, np.inf, _spread(share, draws))
     return Normalizer(log_psi, error)
 
 
 def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
     """The normalizer of clip, in two ways, of which each context takes the less uncertain one.
 
-    A row a context: scores of n draws of the safe policy, then of n of the optimized one. Clip cuts
-    a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1) is the
-    integral of what is kept of it, and one less that of what is cut off. A draw counts with its
+    One row per context: scores of n draws of the safe policy, then of n of the optimized one. Clip
+    cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1) is
+    the integral of what is kept of it, and one less that of what is cut off. A draw counts with its
     part of either over n·safe + n·optimized, so with at most 1/n.
     """
     draws = safe.shape[1] // 2
@@ -108,7 +143,7 @@ def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Norm
     log_error, other = _log_error(parts, top[:, 0], draws), _log_error(cut, np.zeros(1), draws)
     # One less nearly one is no estimate: few draws then decide it, and all the others hide that.
     # Where few draws were cut at all, it is what is kept that hides them.
-    few = _counting(cut) < ENOUGH
+    few = _counting(cut) < MIN_EFFECTIVE_DRAWS
     use = (cut.sum(axis=1) < 0.5) & (few | (other < log_error))
     log_share[use], log_error[use] = np.log1p(-cut.sum(axis=1)[use]), other[use]
     log_share = np.minimum(log_share, 0.0)
@@ -125,7 +160,7 @@ def _log_error(parts: Floats, log_scale: Floats, draws: int) -> Floats:
     with np.errstate(divide="ignore", under="ignore"):
         bound = np.log((parts.sum(axis=1) * np.exp(log_scale) + 3.0 / draws) / draws) / 2
         seen = log_scale + np.log(_spread(parts, draws))
-    return np.where(_counting(parts) < ENOUGH, bound, seen)
+    return np.where(_counting(parts) < MIN_EFFECTIVE_DRAWS, bound, seen)
 
 
 def _spread(parts: Floats, draws: int) -> Floats:
@@ -135,7 +170,7 @@ def _spread(parts: Floats, draws: int) -> Floats:
 
 
 def _counting(parts: Floats) -> Floats:
-    """How many draws a sum effectively rests on."""
+    """The effective number of draws that a sum rests on."""
     squares = (parts**2).sum(axis=1)
     return np.asarray(parts.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1.0))
 
@@ -143,6 +178,6 @@ def _counting(parts: Floats) -> Floats:
 def joined(pieces: list[Normalizer]) -> Normalizer:
     """The normalizers of several parts of the contexts, in order."""
     return Normalizer(
-        np.concatenate([each.log_psi for each in pieces]),
-        np.concatenate([each.standard_error for each in pieces]),
+        np.concatenate([piece.log_psi for piece in pieces]),
+        np.concatenate([piece.standard_error for piece in pieces]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,32 @@ class FinitePolicy(Policy, Protocol):
             One row per context and one column per action; a single row if all contexts are alike.
         """
         ...
+
+
+class Classifier(Protocol):
+    """What is used of a scikit-learn classifier."""
+
+    classes_: Any
+
+    def predict_proba(self, features: Any, /) -> Any:
+        """One row per context, one column per class."""
+        ...
+
+
+class Distribution(Protocol):
+    """What is used of a torch distribution."""
+
+    def sample(self, shape: Any = ..., /) -> Any:
+        """Draws."""
+        ...
+
+    def log_prob(self, value: Any, /) -> Any:
+        """Log-probabilities of draws."""
+        ...
+
+
+PolicyLike: TypeAlias = "Policy | Classifier | Distribution"
+"""What is accepted as a policy: see `as_policy`."""
 
 
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:

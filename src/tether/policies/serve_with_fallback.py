@@ -20,6 +20,7 @@ from tether._core import policy_calls
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Booleans, Contexts, Integers
 from tether._core.validate import frozen
+from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.sampling.errors import DrawLimitError
 
@@ -64,7 +65,13 @@ class Served:
         return "\n  ".join([text, *self.failures])
 
 
-def serve(policy: Any, contexts: Contexts, rng: np.random.Generator, *, safe: Any = None) -> Served:
+def serve(
+    policy: Policy,
+    contexts: Contexts,
+    rng: np.random.Generator,
+    *,
+    safe: Policy | None = None,
+) -> Served:
     """Take an action in every context: the policy's, or the safe policy's where the policy fails.
 
     A context that the policy refuses, or in which its sampler reaches `max_draws`, does not affect

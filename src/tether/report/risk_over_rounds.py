@@ -35,7 +35,7 @@ LABEL_HEIGHT = 14.0
 def realized_risk_chart(history: History) -> Chart:
     """The mean loss of every round with its interval, compared with alpha."""
     losses = [(record, record.loss) for record in history.rounds if record.loss is not None]
-    alpha, alarm_level = history.alpha, history.watched
+    alpha, alarm_level = history.alpha, history.alarm_risk
     round_numbers = [record.number for record in history.rounds]
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:

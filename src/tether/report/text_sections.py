@@ -56,7 +56,7 @@ def assumptions_section(history: History) -> Markup:
 def alarms_section(history: History) -> Markup:
     """Every alarm: when it was raised, by what, and when and why it was cleared."""
     if not history.alarms:
-        level = format_number(history.watched)
+        level = format_number(history.alarm_risk)
         return element(
             "p", f"None so far. The risk monitor raises an alarm if the risk is above {level}."
         )

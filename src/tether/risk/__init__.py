@@ -1,14 +1,15 @@
 """Which threshold: losses in, a threshold with a guarantee out."""
 
-from tether.risk.apply import filter_claims, spread_ties
+from tether.risk.claim_filter import filter_claims
 from tether.risk.claims import Claims
 from tether.risk.learn_then_test import ltt
 from tether.risk.methods import crc, gcrc, monotonized_crc
 from tether.risk.risk_curve import Sweep
 from tether.risk.scored_labels import ScoredLabels
-from tether.risk.selection import Selection, Stability
+from tether.risk.selection import Selection, Stability, ThresholdCurve
 from tether.risk.stability import conservative_alpha
 from tether.risk.sweep_losses import sweep
+from tether.risk.tie_spreading import spread_ties
 
 __all__ = [
     "Claims",
@@ -16,6 +17,7 @@ __all__ = [
     "Selection",
     "Stability",
     "Sweep",
+    "ThresholdCurve",
     "conservative_alpha",
     "crc",
     "filter_claims",

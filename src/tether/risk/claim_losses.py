@@ -1,46 +1,47 @@
-"""What an item costs as its claims enter or leave, one by one.
+"""The loss of an item as its claims enter or leave, one by one.
 
 A loss of claims changes only when the threshold passes one of the item's own scores. So it is
 enough to know it after each of these events, in their order from the safest threshold on; the rest
-of the package never asks what the loss means.
+of the package does not need to know what the loss means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats
 
-LossFunction = Callable[[Booleans, Booleans], float]
+LossFunction: TypeAlias = Callable[[Booleans, Booleans], float]
 
 
 @dataclass(frozen=True)
 class ClaimLoss:
     """A loss of an item's claims.
 
-    `safer` tells which way is safe: where larger thresholds are, claims enter as the threshold
+    `safer` is the safe direction: where larger thresholds are safer, claims enter as the threshold
     falls from +inf; where smaller ones are, claims leave as it rises from the lowest score.
-    `after(supported)` takes blocks (items × claims, in the order of events) and gives the loss
-    after each event; `before(supported)` gives it before the first, one an item. Where a loss
-    depends on counts alone, `counted(kept true, kept false, all true)` gives it at one threshold.
+    `after(supported)` takes blocks (items × claims, in the order of events) and returns the loss
+    after each event; `before(supported)` returns it before the first event, one per item. Where a
+    loss depends on counts alone, `from_counts(kept true, kept false, all true)` returns it at one
+    threshold.
     """
 
     name: str
     safer: str
     after: Callable[[Booleans], Floats]
     before: Callable[[Booleans], Floats]
-    counted: Callable[[Floats, Floats, Floats], Floats] | None = None
+    from_counts: Callable[[Floats, Floats, Floats], Floats] | None = None
 
 
 def _false_share(supported: Booleans) -> Floats:
-    false: Floats = np.cumsum(~supported, axis=1, dtype=np.float64)
-    false /= np.arange(1, supported.shape[1] + 1)
-    return false
+    share: Floats = np.cumsum(~supported, axis=1, dtype=np.float64)
+    share /= np.arange(1, supported.shape[1] + 1)
+    return share
 
 
 def _any_false(supported: Booleans) -> Floats:
@@ -49,11 +50,11 @@ def _any_false(supported: Booleans) -> Floats:
 
 def _missed_share(supported: Booleans) -> Floats:
     missed: Floats = np.cumsum(supported, axis=1, dtype=np.float64)
-    missed /= np.maximum(missed[:, -1:], 1)  # an item with nothing true has nothing to miss
+    missed /= np.maximum(missed[:, -1:], 1)  # an item without true claims cannot miss any
     return missed
 
 
-def _nothing(supported: Booleans) -> Floats:
+def _zero_loss(supported: Booleans) -> Floats:
     return np.zeros(len(supported))
 
 
@@ -62,31 +63,31 @@ CLAIM_LOSSES = {
         "fdr",
         "larger",
         _false_share,
-        _nothing,
-        lambda true, false, every: false / np.maximum(true + false, 1),
+        _zero_loss,
+        lambda kept_true, kept_false, all_true: kept_false / np.maximum(kept_true + kept_false, 1),
     ),
     "any_false": ClaimLoss(
         "any_false",
         "larger",
         _any_false,
-        _nothing,
-        lambda true, false, every: np.minimum(false, 1),
+        _zero_loss,
+        lambda kept_true, kept_false, all_true: np.minimum(kept_false, 1),
     ),
     "miss": ClaimLoss(
         "miss",
         "smaller",
         _missed_share,
-        _nothing,
-        lambda true, false, every: (every - true) / np.maximum(every, 1),
+        _zero_loss,
+        lambda kept_true, kept_false, all_true: (all_true - kept_true) / np.maximum(all_true, 1),
     ),
 }
 
 
-def claim_loss(loss: Any) -> ClaimLoss:
-    """A loss by its name, or one made of `loss(supported, kept)`, called once an event.
+def claim_loss(loss: str | LossFunction) -> ClaimLoss:
+    """Look up a loss by name, or wrap a function `loss(supported, kept)`, called once per event.
 
-    A callable gets the labels of one item's claims and which of them are kept (two boolean
-    arrays, the highest scores first) and returns a number in [0, bound]. Larger thresholds, which
+    The function receives the labels of one item's claims and which of them are kept (two boolean
+    arrays, highest scores first) and returns a number in [0, bound]. Larger thresholds, which
     keep fewer claims, count as safer.
     """
     if not callable(loss):
@@ -94,7 +95,7 @@ def claim_loss(loss: Any) -> ClaimLoss:
 
     name = getattr(loss, "__name__", type(loss).__name__)
 
-    def cost(supported: Booleans, kept: Booleans) -> float:
+    def checked_loss(supported: Booleans, kept: Booleans) -> float:
         value = loss(supported, kept)
         try:
             return float(value)
@@ -104,10 +105,10 @@ def claim_loss(loss: Any) -> ClaimLoss:
     def after(supported: Booleans) -> Floats:
         size = supported.shape[1]
         kept = np.tri(size, dtype=np.bool_)
-        return np.array([[cost(row, kept[j]) for j in range(size)] for row in supported])
+        return np.array([[checked_loss(row, kept[j]) for j in range(size)] for row in supported])
 
     def before(supported: Booleans) -> Floats:
-        none = np.zeros(supported.shape[1], dtype=np.bool_)
-        return np.array([cost(row, none) for row in supported])
+        none_kept = np.zeros(supported.shape[1], dtype=np.bool_)
+        return np.array([checked_loss(row, none_kept) for row in supported])
 
     return ClaimLoss(name, "larger", after, before)

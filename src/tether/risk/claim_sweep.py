@@ -3,88 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tether._core.types import Booleans, Floats
+from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_losses import ClaimLoss
-from tether.risk.claim_steps import Pieces, claim_steps, dense_losses, event_index, loss_pieces
+from tether.risk.claim_steps import LossPieces, claim_steps, event_index, loss_pieces, losses_at
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
-from tether.risk.risk_curve import CELLS, NAMED, Sweep, given_thresholds
-from tether.risk.running_sums import Order, binned_sums
+from tether.risk.risk_curve import CELLS_PER_BLOCK, MAX_NAMED_ITEMS, Sweep, checked_thresholds
+from tether.risk.running_sums import SweepOrder, binned_sums
 
 
 def sweep_claims(
     claims: Claims,
-    thresholds: Any,
+    thresholds: ArrayLike | None,
     loss: ClaimLoss,
     bound: float,
     weights: ItemWeights,
     *,
     envelope: bool,
 ) -> Sweep:
-    """Sums of the losses, and of their envelopes where asked, at every candidate."""
+    """Sums of the losses, and on request of their envelopes, at every candidate."""
     larger = loss.safer == "larger"
-    total = weights.total(claims.items)
-    shares = None
+    total_weight = weights.total(claims.n_items)
+    weight_of_claim = None
     if weights.values is not None:
-        shares = np.repeat(weights.values, np.diff(claims.offsets))
+        weight_of_claim = np.repeat(weights.values, np.diff(claims.offsets))
     exact = thresholds is None
-    if exact:
-        order = Order.of(claims.scores, larger_is_safer=larger)
-        keys, never = claims.scores, None
+    keys: Floats | Integers
+    if thresholds is None:
+        order = SweepOrder.of(claims.scores, larger_is_safer=larger)
+        keys, unreached = claims.scores, None
     else:
-        candidates = given_thresholds(thresholds, loss.safer)
+        candidates = checked_thresholds(thresholds, loss.safer)
         keys = event_index(claims.scores, candidates, larger_is_safer=larger)
-        never = len(candidates)
+        unreached = len(candidates)
 
-    def summed(above: bool) -> tuple[Floats, Booleans]:
+    def summed(of_envelope: bool) -> tuple[Floats, Booleans]:
         steps = claim_steps(
-            claims, loss, bound, keys, descending=exact and larger, never=never, envelope=above
+            claims,
+            loss,
+            bound,
+            keys,
+            descending=exact and larger,
+            unreached=unreached,
+            envelope=of_envelope,
         )
         start = float(weights.apply(steps.before).sum())
-        if shares is not None:
-            np.multiply(steps.values, shares, out=steps.values)
+        if weight_of_claim is not None:
+            np.multiply(steps.values, weight_of_claim, out=steps.values)
         if exact:
-            return order.sums(steps.values, start), steps.faulty
-        return binned_sums(keys, steps.values, start, len(candidates)), steps.faulty
+            return order.sums(steps.values, start), steps.nonmonotone
+        return binned_sums(keys, steps.values, start, len(candidates)), steps.nonmonotone
 
-    sums, faulty = summed(False)
-    above = summed(True)[0] if envelope else None
+    sums, nonmonotone = summed(False)
+    envelope_sums = summed(True)[0] if envelope else None
     if exact:
         candidates = order.thresholds(claims.scores)
-    at_fault = np.flatnonzero(faulty)
+    nonmonotone_items = np.flatnonzero(nonmonotone)
 
-    def dense(where: slice, items: Any = None) -> Iterator[Floats]:
+    def read_losses(where: slice, items: Integers | None = None) -> Iterator[Floats]:
         chosen = candidates[where]
-        count = claims.items if items is None else len(items)
-        rows = max(1, CELLS // (len(chosen) + 1 + len(claims.scores) // claims.items))
+        count = claims.n_items if items is None else len(items)
+        mean_size = len(claims.scores) // claims.n_items
+        rows = max(1, CELLS_PER_BLOCK // (len(chosen) + 1 + mean_size))
         for first in range(0, count, rows):
             stop = min(first + rows, count)
             part = claims.between(first, stop) if items is None else claims.take(items[first:stop])
-            yield dense_losses(part, loss, bound, chosen)
+            yield losses_at(part, loss, bound, chosen)
 
-    def pieces(where: slice, items: Any) -> Pieces:
+    def read_pieces(where: slice, items: Integers) -> LossPieces:
         return loss_pieces(claims.take(items), loss, bound, candidates[where])
 
     return Sweep(
         thresholds=candidates,
         sums=sums,
-        envelope=above,
-        total=total,
+        envelope=envelope_sums,
+        total_weight=total_weight,
         test_weight=weights.test,
-        items=claims.items,
-        effective_sample_size=weights.effective_sample_size(claims.items),
+        n_items=claims.n_items,
+        effective_sample_size=weights.effective_sample_size(claims.n_items),
         bound=bound,
         loss=loss.name,
         safer=loss.safer,
-        faults=len(at_fault),
-        faulty=tuple(int(i) for i in at_fault[:NAMED]),
+        n_nonmonotone=len(nonmonotone_items),
+        nonmonotone_items=tuple(int(i) for i in nonmonotone_items[:MAX_NAMED_ITEMS]),
         exact=exact,
         weighted=weights.values is not None,
-        dense=dense,
+        read_losses=read_losses,
         claims=claims,
-        pieces=pieces,
+        read_pieces=read_pieces,
     )

@@ -1,137 +1,222 @@
-"""Scored claims: the pieces of an answer, each with a confidence and a label."""
+"""Scored claims: the individual statements of an answer, each with a confidence and a label."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 
-BLOCK = 1 << 18  # claims handled at once: small enough for the cache, large enough for numpy
+CLAIMS_PER_BLOCK = 1 << 18  # processed at once: small enough for the cache, large enough for numpy
 
 
 @dataclass(frozen=True, eq=False)
 class Claims:
-    """The claims of many items: those of item i are `offsets[i]:offsets[i + 1]`.
+    """The scored claims of many items: those of item i are `offsets[i]:offsets[i + 1]`.
 
-    `scores` say how confident one is in a claim and `supported` whether it is true. An item may
-    have no claim at all. Items are assumed exchangeable; claims within an item need not be.
+    An item (an answer, a document) may have no claims at all. Items are assumed exchangeable (for
+    `ltt`: independent and identically distributed); claims within an item need not be.
 
+    Parameters
+    ----------
+    scores : array_like
+        The confidence in each claim, finite.
+    supported : array_like
+        Whether each claim is true: booleans, or numbers that are 0 or 1.
+    offsets : array_like
+        Where the claims of each item begin, and the number of claims at the end: integers that
+        start at 0 and do not decrease, one more than there are items.
+
+    Raises
+    ------
+    TypeError
+        If `scores` or `supported` do not hold real numbers.
+    ValueError
+        If a score is not finite, a label is not 0 or 1, the lengths differ, or `offsets` do not
+        delimit the claims.
+
+    Examples
+    --------
     >>> Claims([0.9, 0.4, 0.7], [1, 0, 1], offsets=[0, 2, 3])
-    Claims(items=2, claims=3, supported=2)
+    Claims(n_items=2, n_claims=3, n_supported=2)
     """
 
     scores: Floats
     supported: Booleans
     offsets: Integers
 
-    def __init__(self, scores: Any, supported: Any, offsets: Any) -> None:
-        scores = finite("scores", scores)
-        supported = binary("supported", supported)
-        validate.same_length("supported", supported, "scores", len(scores))
-        object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "supported", supported)
-        object.__setattr__(self, "offsets", _offsets(offsets, len(scores)))
+    def __init__(self, scores: ArrayLike, supported: ArrayLike, offsets: ArrayLike) -> None:
+        checked = finite_scores("scores", scores)
+        labels = binary_labels("supported", supported)
+        validate.same_length("supported", labels, "scores", len(checked))
+        object.__setattr__(self, "scores", checked)
+        object.__setattr__(self, "supported", labels)
+        object.__setattr__(self, "offsets", _checked_offsets(offsets, len(checked)))
 
     @classmethod
-    def from_table(cls, scores: Any, supported: Any, items: Any) -> Claims:
-        """Claims from three columns of one row a claim; `items` names the item of each.
+    def from_table(cls, scores: ArrayLike, supported: ArrayLike, items: ArrayLike) -> Claims:
+        """Build claims from three columns with one row per claim.
 
-        Rows of one item need not stand together. Items are ordered by name. An item without any
-        row cannot be seen here: give `offsets` when there are such items.
+        The rows of an item need not be adjacent. Items are ordered by name. An item without claims
+        has no row and is missing from the result: pass `offsets` to the constructor instead.
+
+        Parameters
+        ----------
+        scores : array_like
+            The confidence in each claim, finite.
+        supported : array_like
+            Whether each claim is true: booleans, or numbers that are 0 or 1.
+        items : array_like
+            The name of the item that each claim belongs to: integers or strings.
+
+        Returns
+        -------
+        Claims
+            The claims, grouped by item.
+
+        Raises
+        ------
+        TypeError
+            If a column has the wrong type.
+        ValueError
+            If a value is out of range or the lengths differ.
+
+        Examples
+        --------
+        >>> Claims.from_table([0.9, 0.7, 0.4], [1, 1, 0], ["b", "a", "b"]).scores
+        array([0.7, 0.9, 0.4])
         """
-        scores, supported = finite("scores", scores), binary("supported", supported)
-        names = validate.labels("items", items, len(scores))
-        validate.same_length("supported", supported, "scores", len(scores))
-        _, inverse, sizes = np.unique(names, return_inverse=True, return_counts=True)
-        order = np.argsort(inverse, kind="stable")
-        return cls(scores[order], supported[order], np.concatenate([[0], np.cumsum(sizes)]))
+        checked = finite_scores("scores", scores)
+        labels = binary_labels("supported", supported)
+        names = validate.labels("items", items, len(checked))
+        validate.same_length("supported", labels, "scores", len(checked))
+        _, item_of_row, sizes = np.unique(names, return_inverse=True, return_counts=True)
+        order = np.argsort(item_of_row, kind="stable")
+        return cls(checked[order], labels[order], np.concatenate([[0], np.cumsum(sizes)]))
 
     def __repr__(self) -> str:
         return (
-            f"Claims(items={self.items}, claims={len(self.scores)}, "
-            f"supported={int(self.supported.sum())})"
+            f"Claims(n_items={self.n_items}, n_claims={len(self.scores)}, "
+            f"n_supported={int(self.supported.sum())})"
         )
 
     @property
-    def items(self) -> int:
-        """How many items there are."""
+    def n_items(self) -> int:
+        """The number of items."""
         return len(self.offsets) - 1
 
-    def take(self, items: Any) -> Claims:
-        """The claims of some items only, by number in the order given, or by a boolean mask."""
-        items = _chosen(items, self.items)
-        sizes = np.diff(self.offsets)[items]
+    def take(self, items: ArrayLike) -> Claims:
+        """Select the claims of some of the items.
+
+        Parameters
+        ----------
+        items : array_like
+            Item indices, in the order wanted, or one boolean per item.
+
+        Returns
+        -------
+        Claims
+            The claims of these items.
+
+        Raises
+        ------
+        TypeError
+            If `items` holds neither integers nor booleans.
+        ValueError
+            If an index is out of range or the mask has the wrong length.
+        """
+        chosen = _item_indices(items, self.n_items)
+        sizes = np.diff(self.offsets)[chosen]
         ends = np.cumsum(sizes)
-        rows = np.repeat(self.offsets[items] - (ends - sizes), sizes) + np.arange(sizes.sum())
+        rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
         return _unchecked(self.scores[rows], self.supported[rows], np.concatenate([[0], ends]))
 
     def between(self, first: int, stop: int) -> Claims:
-        """The claims of neighbouring items, read in place."""
+        """Select the claims of consecutive items, without a copy.
+
+        Parameters
+        ----------
+        first : int
+            The index of the first item.
+        stop : int
+            The index after the last item.
+
+        Returns
+        -------
+        Claims
+            A view of the claims of these items.
+        """
         offsets = self.offsets[first : stop + 1]
-        where = slice(int(offsets[0]), int(offsets[-1]))
-        return _unchecked(self.scores[where], self.supported[where], offsets - offsets[0])
+        rows = slice(int(offsets[0]), int(offsets[-1]))
+        return _unchecked(self.scores[rows], self.supported[rows], offsets - offsets[0])
 
-    def blocks(self) -> Iterator[tuple[Integers, Any]]:
-        """Blocks of items of one size: the items, and where their claims are.
+    def blocks(self) -> Iterator[tuple[Integers, slice | Integers]]:
+        """Iterate over blocks of items that have the same number of claims.
 
-        Where is a slice when the items are neighbours (read in place, without a copy), or else an
-        array of positions, one row an item. Items without claims come in no block.
+        Items without claims are in no block.
+
+        Yields
+        ------
+        items : numpy.ndarray
+            The indices of the items in the block.
+        rows : slice or numpy.ndarray
+            Where their claims are: a slice if they are consecutive (so that they can be read
+            without a copy), otherwise an array of positions with one row per item.
         """
         sizes = np.diff(self.offsets)
-        alike = bool((sizes == sizes[0]).all())
+        same_size = bool((sizes == sizes[0]).all())
         for size in np.unique(sizes[sizes > 0]):
-            members = np.arange(len(sizes)) if alike else np.flatnonzero(sizes == size)
-            rows = max(1, BLOCK // int(size))
-            for start in range(0, len(members), rows):
-                items = members[start : start + rows]
+            members = np.arange(len(sizes)) if same_size else np.flatnonzero(sizes == size)
+            items_per_block = max(1, CLAIMS_PER_BLOCK // int(size))
+            for start in range(0, len(members), items_per_block):
+                items = members[start : start + items_per_block]
                 first = self.offsets[items]
-                if alike:
+                if same_size:
                     yield items, slice(int(first[0]), int(first[-1] + size))
                 else:
                     yield items, first[:, None] + np.arange(size)
 
 
 def _unchecked(scores: Floats, supported: Booleans, offsets: Integers) -> Claims:
-    """Claims from arrays already known to be good (they may be empty)."""
+    """Claims from arrays that are already known to be valid (and may be empty)."""
     claims = object.__new__(Claims)
     for name, value in (("scores", scores), ("supported", supported), ("offsets", offsets)):
         object.__setattr__(claims, name, validate.frozen(value))
     return claims
 
 
-def _chosen(items: Any, count: int) -> Integers:
+def _item_indices(items: ArrayLike, n_items: int) -> Integers:
     array = np.asarray(items)
     if array.dtype == np.bool_:
-        validate.same_length("items", array, "claims", count)
+        validate.same_length("items", array, "claims", n_items)
         return np.flatnonzero(array)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise TypeError(
-            "items must be numbers of items, or a boolean for each, got dtype "
+            "items must be one-dimensional: item indices, or one boolean per item, got dtype "
             f"{array.dtype} and shape {array.shape}"
         )
-    if array.min() < 0 or array.max() >= count:
-        bad = (array < 0) | (array >= count)
-        validate.reject("items", array, bad, f"a number from 0 to {count - 1}")
+    if array.min() < 0 or array.max() >= n_items:
+        bad = (array < 0) | (array >= n_items)
+        validate.reject("items", array, bad, f"an index from 0 to {n_items - 1}")
     return array
 
 
-def finite(name: str, values: Any) -> Floats:
-    """Scores: real and finite. NaN has no place in an order, and infinity leaves no safer one."""
+def finite_scores(name: str, values: ArrayLike) -> Floats:
+    """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
     array = validate.floats(name, values)
-    for start in range(0, len(array), BLOCK):
-        if not np.isfinite(array[start : start + BLOCK]).all():
+    for start in range(0, len(array), CLAIMS_PER_BLOCK):
+        if not np.isfinite(array[start : start + CLAIMS_PER_BLOCK]).all():
             validate.reject(name, array, ~np.isfinite(array), "a finite score")
     return array
 
 
-def binary(name: str, values: Any) -> Booleans:
+def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
     validate.unmasked(name, values)
     array = np.asarray(values)
@@ -144,7 +229,7 @@ def binary(name: str, values: Any) -> Booleans:
     return validate.frozen(numbers.astype(np.bool_))
 
 
-def _offsets(values: Any, claims: int) -> Integers:
+def _checked_offsets(values: ArrayLike, n_claims: int) -> Integers:
     validate.unmasked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
@@ -155,13 +240,13 @@ def _offsets(values: Any, claims: int) -> Integers:
     array = array.astype(np.int64)
     if array[0] != 0:
         raise ValueError(f"offsets must start at 0, got offsets[0] = {array[0]}")
-    falls = np.flatnonzero(np.diff(array) < 0)
-    if len(falls):
-        i = int(falls[0])
+    decreases = np.flatnonzero(np.diff(array) < 0)
+    if len(decreases):
+        i = int(decreases[0])
         raise ValueError(
-            f"offsets must not fall, got offsets[{i}] = {array[i]} before "
+            f"offsets must not decrease, got offsets[{i}] = {array[i]} before "
             f"offsets[{i + 1}] = {array[i + 1]}"
         )
-    if array[-1] != claims:
-        raise ValueError(f"offsets must end at the {claims} claims there are, got {array[-1]}")
+    if array[-1] != n_claims:
+        raise ValueError(f"offsets must end at the number of claims, {n_claims}, got {array[-1]}")
     return validate.frozen(array)

@@ -1,24 +1,24 @@
-"""Items that count unequally: a known shift between the items at hand and those to come.
+"""Weighted items: a known shift between the calibration items and future ones.
 
-With weights w_i ∝ (density of the items to come) / (density of the items at hand), every sum over
-items becomes a weighted one, and the item to come enters with a weight of its own, which must not
-be underestimated. This is the condition of policy control, with the loss as the moving part.
+With weights w_i ∝ (density of future items) / (density of calibration items), every sum over items
+becomes a weighted one, and the test item enters with a weight of its own, which must not be
+underestimated. This is the condition of policy control, with the loss as the moving part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
 class ItemWeights:
-    """One weight an item (None: all equal to 1) and the weight of the item to come.
+    """One weight per item (None: all equal to 1) and the weight of the test item.
 
     Only proportions matter: all are divided by the largest, so that no sum can overflow.
     """
@@ -26,59 +26,62 @@ class ItemWeights:
     values: Floats | None = None
     test: float = 1.0
     logs: Floats | None = None
-    log_test: float | None = None  # as given; None where the largest weight stands in
+    log_test: float | None = None  # as passed; None where the largest weight is used instead
 
     @classmethod
     def from_logs(cls, logs: Floats, log_test: float | None) -> ItemWeights:
-        """Weights by their logarithms, which neither overflow nor vanish."""
-        top = float(logs.max(initial=-np.inf))
-        if top == -np.inf:
+        """Weights from their logarithms, which neither overflow nor underflow."""
+        largest = float(logs.max(initial=-np.inf))
+        if largest == -np.inf:
             raise ValueError("weights are all 0: no item counts")
-        test = top if log_test is None else log_test
-        peak = max(top, test)
+        test = largest if log_test is None else log_test
+        peak = max(largest, test)
         values = np.exp(logs - peak)
         if values.sum() == 0:
             raise ValueError(
-                "weights vanish beside the weight of the item to come: it is larger than all of "
-                f"them by a factor of e^{test - top:.0f}"
+                "weights underflow: the weight of the test item exceeds all of them by a factor "
+                f"of e^{test - largest:.0f}"
             )
         return cls(validate.frozen(values), float(np.exp(test - peak)), logs, log_test)
 
-    def take(self, items: Any) -> ItemWeights:
-        """The weights of some items; the item to come has its own, or the largest of these."""
+    def take(self, items: Integers) -> ItemWeights:
+        """The weights of some items; the test item keeps its own, or gets the largest of these."""
         return self if self.logs is None else self.from_logs(self.logs[items], self.log_test)
 
     def apply(self, values: Floats) -> Floats:
-        """Values, one an item, times the weights."""
+        """Multiply values, one per item, by the weights."""
         return values if self.values is None else values * self.values
 
-    def total(self, items: int) -> float:
-        """The sum of the weights of the items at hand."""
+    def total(self, n_items: int) -> float:
+        """The sum of the weights of the calibration items."""
         if self.values is None:
-            return float(items)
-        validate.same_length("weights", self.values, "losses", items)
+            return float(n_items)
+        validate.same_length("weights", self.values, "losses", n_items)
         return float(self.values.sum())
 
-    def effective_sample_size(self, items: int) -> float:
+    def effective_sample_size(self, n_items: int) -> float:
         """(Σ w)² / Σ w²."""
         if self.values is None:
-            return float(items)
-        shares = self.values / self.values.max()
-        return float(shares.sum() ** 2 / np.square(shares).sum())
+            return float(n_items)
+        relative = self.values / self.values.max()
+        return float(relative.sum() ** 2 / np.square(relative).sum())
 
 
 def item_weights(
-    weights: Any, log_weights: Any, test_weight: Any, log_test_weight: Any
+    weights: ArrayLike | None,
+    log_weights: ArrayLike | None,
+    test_weight: float | None,
+    log_test_weight: float | None,
 ) -> ItemWeights:
-    """Weights as given, or from log ratios; only their proportions matter.
+    """Check weights or their logarithms; only their proportions matter.
 
     `test_weight` goes with `weights` and `log_test_weight` with `log_weights`. Without it the
-    largest weight stands in, which is conservative as far as the items at hand can tell.
+    largest weight is used, which is conservative as far as the calibration items can show.
     """
-    _belongs("test_weight", test_weight, "weights", weights)
-    _belongs("log_test_weight", log_test_weight, "log_weights", log_weights)
+    _require_scale("test_weight", test_weight, "weights", weights)
+    _require_scale("log_test_weight", log_test_weight, "log_weights", log_weights)
     if weights is not None and log_weights is not None:
-        raise ValueError("give weights or log_weights, not both")
+        raise ValueError("pass weights or log_weights, not both")
     if log_weights is not None:
         logs = validate.log_probabilities("log_weights", log_weights, zero=True)
         if logs.max() == -np.inf:
@@ -92,17 +95,17 @@ def item_weights(
         return ItemWeights()
     values = validate.floats("weights", weights)
     if not (values.min() >= 0 and values.max() < np.inf):  # NaN fails this too
-        good = (values >= 0) & (values < np.inf)
-        validate.reject("weights", values, ~good, "a finite weight of at least 0")
+        valid = (values >= 0) & (values < np.inf)
+        validate.reject("weights", values, ~valid, "a finite weight of at least 0")
     if test_weight is not None:
         test_weight = np.log(validate.number("test_weight", test_weight, above=0, below=np.inf))
     with np.errstate(divide="ignore"):
         return ItemWeights.from_logs(validate.frozen(np.log(values)), test_weight)
 
 
-def _belongs(name: str, value: Any, other: str, given: Any) -> None:
+def _require_scale(name: str, value: float | None, scale: str, given: ArrayLike | None) -> None:
     if value is not None and given is None:
         raise ValueError(
-            f"{name} = {value!r} needs {other}, on whose scale it is; "
-            "without weights every item, the one to come included, has weight 1"
+            f"{name} = {value!r} needs {scale}, which set its scale; "
+            "without weights every item, the test item included, has weight 1"
         )

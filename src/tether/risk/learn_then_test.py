@@ -1,169 +1,223 @@
-"""Learn then Test: thresholds whose risk is shown to be at most alpha, with high probability."""
+"""Learn then Test: thresholds whose risk is at most alpha with high probability."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.ties import at_most
-from tether._core.types import Floats
-from tether.risk.groups import select_grouped
+from tether._core.types import Booleans, Floats, Integers
+from tether.risk.groups import select_by_group
 from tether.risk.item_weights import ItemWeights
+from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
 from tether.risk.p_values import Betting, hoeffding_bentkus, largest_rejected_sum
-from tether.risk.risk_curve import BOUND, Sweep
+from tether.risk.promises import Promise, ltt_promise
+from tether.risk.risk_curve import DEFAULT_BOUND, Sweep, require_selected_start
 from tether.risk.select import Request, Rule
 from tether.risk.selection import Selection, Stability
 
 PROCEDURES = ("fixed_sequence", "bonferroni", "holm")
-PVALUES = ("hoeffding_bentkus", "wsr")
+P_VALUES = ("hoeffding_bentkus", "betting")
+FIRST_BATCH, LARGEST_BATCH = 64, 1024  # candidates tested at once along a fixed sequence
 
 
 def ltt(
-    losses: Any,
-    thresholds: Any = None,
+    losses: LossInputs,
+    thresholds: ArrayLike | None = None,
     *,
-    alpha: Any,
-    bound: Any = BOUND,
-    loss: Any = None,
-    delta: float = 0.1,
+    alpha: PerLoss,
+    bound: PerLoss = DEFAULT_BOUND,
+    loss: LossNames = None,
+    confidence: float = 0.9,
     procedure: str = "fixed_sequence",
     pvalue: str = "hoeffding_bentkus",
-    groups: Any = None,
-    minimum_group: int | None = None,
+    groups: ArrayLike | None = None,
+    minimum_group_size: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Selection:
-    """The boldest threshold that testing shows to have risk ≤ alpha.
+    """Choose the boldest threshold that testing shows to have risk ≤ alpha (Learn then Test).
 
-    Promised: with probability at least 1 − delta over the items at hand, the risk at the threshold
-    is at most alpha, for independent, identically distributed items with losses in [0, bound].
-    `fixed_sequence` tests from the safest on and stops at the first failure; `bonferroni` and
-    `holm` need thresholds chosen before seeing the data. `wsr` looks at every item at every
-    candidate (on large data, give it thresholds), in an order that must not depend on the losses:
-    it shuffles the items by `rng`, or by a fixed seed.
+    Promised: with probability at least `confidence` over the calibration items, the risk at the
+    threshold is at most alpha, for independent, identically distributed items with losses in
+    [0, bound].
 
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
+        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
+        several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated risk, the expected loss: one for all losses, or one per loss, in order or by
+        name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
+        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    confidence : float, optional
+        The probability, over the calibration items, with which the promise holds.
+    procedure : str, optional
+        How the tests are combined: "fixed_sequence" tests from the safest threshold on and stops at
+        the first failure; "bonferroni" and "holm" need thresholds chosen before seeing the data.
+    pvalue : str, optional
+        "hoeffding_bentkus", from the mean loss alone, or "betting" (Waudby-Smith and Ramdas), which
+        is often sharper where losses vary little but reads every item at every candidate: on large
+        data, pass thresholds.
+    groups : array_like, optional
+        The group of each item, for one threshold and one promise per group.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+    rng : numpy.random.Generator, optional
+        Shuffles the items for "betting", whose order must not depend on the losses. By default a
+        generator with a fixed seed.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, a loss lies outside [0, bound], or an option does not
+        suit the losses.
+
+    References
+    ----------
+    "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control".
+
+    "Estimating means of bounded random variables by betting".
+
+    Examples
+    --------
     >>> import numpy as np, tether
     >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
     >>> found = tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive")
     >>> found.threshold, round(found.risk, 3)
     (0.335, 0.163)
     """
-    delta = validate.number("delta", delta, above=0, below=1)
+    confidence = validate.number("confidence", confidence, above=0, below=1)
+    error = 1 - confidence  # the probability with which the promise may fail
     if rng is not None:
         validate.generator("rng", rng)
     procedure = validate.choice("procedure", procedure, PROCEDURES)
-    pvalue = validate.choice("pvalue", pvalue, PVALUES)
+    pvalue = validate.choice("pvalue", pvalue, P_VALUES)
 
     def stop(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[int]:
         for sweep in sweeps:
-            _testable(sweep, procedure, pvalue)
+            _require_testable(sweep, procedure, pvalue)
         pairs = list(zip(sweeps, alphas, strict=True))
 
-        def shuffle(sweep: Sweep) -> Any:
-            if pvalue != "wsr":
+        def shuffle(sweep: Sweep) -> Integers | None:
+            if pvalue != "betting":
                 return None
-            return (rng or np.random.default_rng(0)).permutation(sweep.items)
+            return (rng or np.random.default_rng(0)).permutation(sweep.n_items)
 
         if procedure == "fixed_sequence":
-            return [_walk(sweep, level, delta, shuffle(sweep)) for sweep, level in pairs]
+            return [_walk(sweep, level, error, shuffle(sweep)) for sweep, level in pairs]
         count = len(sweeps[0].thresholds)
         if not all(np.array_equal(s.thresholds, sweeps[0].thresholds) for s in sweeps):
             raise ValueError(f"procedure = {procedure!r} needs the same thresholds for every loss")
-        values = [
-            _pvalues(sweep, level, delta / count, shuffle(sweep), slice(0, count))
+        p_values = [
+            _p_values(sweep, level, error / count, shuffle(sweep), slice(0, count))
             for sweep, level in pairs
         ]
-        # A threshold is good only if every loss is in hand: its p-value is the largest of theirs.
-        passed = _family(np.max(values, axis=0), delta, procedure)
+        # A threshold passes only if every loss does: its p-value is the largest of theirs.
+        passed = _passed_tests(np.max(p_values, axis=0), error, procedure)
         boldest = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
         return [boldest] * len(sweeps)
 
-    def promise(sweep: Sweep, level: float, stability: Stability | None) -> str:
-        if sweep.share:
-            return (
-                f"with probability at least {1 - delta:g}, a selected item is false with a "
-                f"chance ≤ {level:g}, for independent, identically distributed items"
-            )
-        return (
-            f"with probability at least {1 - delta:g}, risk ≤ {level:g}, for independent, "
-            "identically distributed items"
-        )
+    def promise(sweep: Sweep, level: float, stability: Stability | None) -> Promise:
+        return ltt_promise(sweep, level, confidence)
 
     def too_few(sweep: Sweep, level: float) -> str | None:
-        """Even items without any loss have a p-value of (1 − alpha/bound)^n at least."""
+        """Even items without any loss have a p-value of at least (1 − alpha/bound)^n."""
         tests = 1 if procedure == "fixed_sequence" else len(sweep.thresholds)
-        least = (1 - level / sweep.bound) ** sweep.items
-        if at_most(least, delta / tests):
+        smallest = (1 - level / sweep.bound) ** sweep.n_items
+        if at_most(smallest, error / tests):
             return None
-        shared = "delta" if tests == 1 else f"delta / {tests} thresholds"
+        available = "1 − confidence" if tests == 1 else f"(1 − confidence) / {tests} thresholds"
         return (
-            f"{sweep.items} items are too few to show anything, even with no loss at all: "
-            f"(1 − {level / sweep.bound:g})^{sweep.items} = {least:.4g} is above {shared} = "
-            f"{delta / tests:.4g}"
+            f"{sweep.n_items} items are too few to show anything, even with no loss at all: "
+            f"(1 − {level / sweep.bound:g})^{sweep.n_items} = {smallest:.4g} is above {available} "
+            f"= {error / tests:.4g}"
         )
 
-    settings = {"delta": delta, "procedure": procedure, "pvalue": pvalue}
+    settings = {"confidence": confidence, "procedure": procedure, "pvalue": pvalue}
     rule = Rule("LTT", stop, promise, conservative=False, too_few=too_few, settings=settings)
     request = Request(losses, thresholds, alpha, bound, loss, ItemWeights())
-    return select_grouped(rule, request, groups, minimum_group)
+    return select_by_group(rule, request, groups, minimum_group_size)
 
 
-def _testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
+def _require_testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
     if sweep.weighted:
-        raise ValueError("ltt tests unweighted items; this sweep has weights: use gcrc or crc")
+        raise ValueError("ltt needs unweighted items; this sweep has weights: use gcrc or crc")
     if sweep.exact and procedure != "fixed_sequence":
         raise ValueError(
             f"procedure = {procedure!r} needs thresholds chosen before seeing the data; only "
-            "'fixed_sequence' may try every score"
+            "'fixed_sequence' may test every score"
         )
-    sweep.check_walk()
-    if pvalue == "wsr" and sweep.dense is None:
+    require_selected_start(sweep)
+    if pvalue == "betting" and sweep.read_losses is None:
         raise ValueError(
-            "pvalue = 'wsr' sets its stakes by the number of items, which a passing stream does "
-            "not tell: give an array or a list of chunks"
+            "pvalue = 'betting' needs the number of items in advance, which a stream does not "
+            "provide: pass an array or a list of chunks"
         )
 
 
-def _pvalues(sweep: Sweep, alpha: float, level: float, shuffle: Any, where: slice) -> Floats:
-    """P-values at a stretch of candidates, losses scaled to [0, 1]; bets where shuffled."""
+def _p_values(
+    sweep: Sweep, alpha: float, level: float, shuffle: Integers | None, where: slice
+) -> Floats:
+    """P-values at some candidates, losses scaled to [0, 1]; by betting where shuffled."""
     scaled = alpha / sweep.bound
-    total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
+    total = sweep.total_weight
+    total = total if isinstance(total, float) else total[where]
     if shuffle is None:
         return hoeffding_bentkus(sweep.sums[where] / sweep.bound, total, scaled)
-    assert sweep.dense is not None
+    assert sweep.read_losses is not None
     bets = Betting(scaled, level, total)
-    for block in sweep.dense(where, shuffle):
+    for block in sweep.read_losses(where, shuffle):
         bets.update(block / sweep.bound)
-    return bets.pvalues()
+    return bets.p_values()
 
 
-def _walk(sweep: Sweep, alpha: float, delta: float, shuffle: Any) -> int:
-    """Test one candidate after another, safest first, until one is not shown to be good."""
-    if shuffle is None and isinstance(sweep.total, float):
-        # Hoeffding–Bentkus p-values rise with the sum: compare sums with the largest that passes.
-        limit = largest_rejected_sum(int(sweep.total), alpha / sweep.bound, delta) * sweep.bound
+def _walk(sweep: Sweep, alpha: float, error: float, shuffle: Integers | None) -> int:
+    """Test one candidate after another, safest first, until one is not shown to pass."""
+    if shuffle is None and isinstance(sweep.total_weight, float):
+        # Hoeffding–Bentkus p-values increase with the sum: compare with the largest that passes.
+        n_items = int(sweep.total_weight)
+        limit = largest_rejected_sum(n_items, alpha / sweep.bound, error) * sweep.bound
         failed = ~at_most(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
         return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
-    first, width = 0, 64
+    first, width = 0, FIRST_BATCH
     while first < len(sweep.thresholds):
         where = slice(first, min(first + width, len(sweep.thresholds)))
-        failed = ~at_most(_pvalues(sweep, alpha, delta, shuffle, where), delta)
+        failed = ~at_most(_p_values(sweep, alpha, error, shuffle, where), error)
         if failed.any():
             return first + int(np.argmax(failed)) - 1
-        first, width = where.stop, min(2 * width, 1024)
+        first, width = where.stop, min(2 * width, LARGEST_BATCH)
     return len(sweep.thresholds) - 1
 
 
-def _family(pvalues: Floats, delta: float, procedure: str) -> Any:
-    """Which thresholds are shown to be good, with at most a chance delta of any mistake."""
-    count = len(pvalues)
+def _passed_tests(p_values: Floats, error: float, procedure: str) -> Booleans:
+    """Which thresholds pass, with a probability of at most `error` of any false one."""
+    count = len(p_values)
     if procedure == "bonferroni":
-        return at_most(pvalues, delta / count)
-    order = np.argsort(pvalues, kind="stable")
-    passed = at_most(pvalues[order], delta / np.arange(count, 0, -1))
-    reached = count if passed.all() else int(np.argmin(passed))
-    shown = np.zeros(count, dtype=np.bool_)
-    shown[order[:reached]] = True
-    return shown
+        return np.asarray(at_most(p_values, error / count))
+    order = np.argsort(p_values, kind="stable")
+    in_order = at_most(p_values[order], error / np.arange(count, 0, -1))
+    n_passed = count if in_order.all() else int(np.argmin(in_order))
+    passed = np.zeros(count, dtype=np.bool_)
+    passed[order[:n_passed]] = True
+    return passed

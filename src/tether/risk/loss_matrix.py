@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.ties import TOLERANCE
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.risk.item_weights import ItemWeights
-from tether.risk.risk_curve import CELLS, Dense, given_thresholds
+from tether.risk.risk_curve import CELLS_PER_BLOCK, LossReader, checked_thresholds
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixSums:
-    """Column sums, safest first; `dense` reads the matrix again, unless it was a passing stream."""
+    """Column sums, safest first; `read_losses` reads the matrix again, unless it was a stream."""
 
     thresholds: Floats
     sums: Floats
     envelope: Floats | None
-    items: int
-    faulty: list[int]
-    dense: Dense | None
+    n_items: int
+    nonmonotone_items: list[int]
+    read_losses: LossReader | None
 
 
-def chunks_of(losses: Any) -> Any:
+def chunks_of(losses: Any) -> Iterable[Any]:
     """The chunks of a matrix: itself, or each 2-D array of a list, or what an iterator yields."""
     if isinstance(losses, np.ndarray):
         return [losses]
@@ -36,31 +37,32 @@ def chunks_of(losses: Any) -> Any:
     return losses if isinstance(losses, Iterator) else [losses]
 
 
-def as_chunk(chunk: Any) -> Any:
-    """One chunk as a matrix of real numbers, without a copy where it is one already."""
+def as_chunk(chunk: Any) -> NDArray[Any]:
+    """One chunk as a matrix of real numbers, without a copy where it already is one."""
     validate.unmasked("losses", chunk)
     try:
         chunk = np.asarray(chunk)
     except ValueError as error:
-        raise ValueError(f"losses is no matrix of items × thresholds: {error}") from error
+        raise ValueError(f"losses is not a matrix of items × thresholds: {error}") from error
     if chunk.dtype.kind not in "fiub":
         raise TypeError(f"losses must hold real numbers, got dtype {chunk.dtype}")
     if chunk.ndim != 2 or chunk.shape[1] == 0:
         raise ValueError(f"losses must be a matrix of items × thresholds, got shape {chunk.shape}")
-    return chunk
+    matrix: NDArray[Any] = chunk
+    return matrix
 
 
-def blocks(chunks: Any, bound: float) -> Iterator[Floats]:
-    """Checked blocks of rows. Nothing larger than a block is copied, so a memory map stays one."""
+def checked_blocks(chunks: Iterable[Any], bound: float) -> Iterator[Floats]:
+    """Checked blocks of rows. Only one block is copied at a time, so memory maps stay on disk."""
     seen, width = 0, None
-    for chunk in chunks:
-        chunk = as_chunk(chunk)
+    for given in chunks:
+        chunk = as_chunk(given)
         if width is not None and chunk.shape[1] != width:
             raise ValueError(
                 f"every chunk of losses must have {width} thresholds, got shape {chunk.shape}"
             )
         width = chunk.shape[1]
-        rows = max(1, CELLS // width)
+        rows = max(1, CELLS_PER_BLOCK // width)
         for first in range(0, len(chunk), rows):
             block = np.asarray(chunk[first : first + rows], dtype=np.float64)
             bad = ~((block >= 0) & (block <= bound))
@@ -73,12 +75,12 @@ def blocks(chunks: Any, bound: float) -> Iterator[Floats]:
             seen += len(block)
             yield block
     if seen == 0:
-        raise ValueError("losses are empty: at least one item is needed")
+        raise ValueError("losses is empty: at least one item is needed")
 
 
 def matrix_sums(
     losses: Any,
-    thresholds: Any,
+    thresholds: ArrayLike | None,
     bound: float,
     weights: ItemWeights,
     *,
@@ -86,57 +88,64 @@ def matrix_sums(
 ) -> MatrixSums:
     """Sum the columns in one pass. Without thresholds, the columns are numbered from 0."""
     chunks = chunks_of(losses)
-    again = not isinstance(chunks, Iterator)
+    readable_again = not isinstance(chunks, Iterator)
     sums = np.zeros(0)
-    above = np.zeros(0)
-    faulty: list[int] = []
-    items = 0
-    for block in blocks(chunks, bound):
+    envelope_sums = np.zeros(0)
+    nonmonotone_items: list[int] = []
+    n_items = 0
+    for block in checked_blocks(chunks, bound):
         block = block[:, ::-1]
-        falls = (np.diff(block) < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
-        faulty.extend(items + int(i) for i in np.flatnonzero(falls))
-        share: Any = slice(None)
+        falls = (np.diff(block) < -TOLERANCE * bound).any(axis=1)  # by more than rounding
+        nonmonotone_items.extend(n_items + int(i) for i in np.flatnonzero(falls))
+        block_weights = None
         if weights.values is not None:
-            share = weights.values[items : items + len(block)]
-            validate.same_length("weights", share, "this part of losses", len(block))
-        sums = _added(sums, block, share)
+            block_weights = weights.values[n_items : n_items + len(block)]
+            validate.same_length("weights", block_weights, "this part of losses", len(block))
+        sums = _add_block(sums, block, block_weights)
         if envelope:
-            above = _added(above, np.maximum.accumulate(block, axis=1), share)
-        items += len(block)
+            envelope_sums = _add_block(
+                envelope_sums, np.maximum.accumulate(block, axis=1), block_weights
+            )
+        n_items += len(block)
 
-    def dense(where: slice, named: Any = None) -> Iterator[Floats]:
-        parts = blocks(chunks, bound) if named is None else _picked(chunks, named)
-        return (block[:, ::-1][:, where] for block in parts)
+    def read_losses(where: slice, named: Integers | None = None) -> Iterator[Floats]:
+        blocks = checked_blocks(chunks, bound) if named is None else _rows_of(chunks, named)
+        return (block[:, ::-1][:, where] for block in blocks)
 
-    candidates = _columns(thresholds, len(sums))
     return MatrixSums(
-        candidates, sums, above if envelope else None, items, faulty, dense if again else None
+        thresholds=_column_thresholds(thresholds, len(sums)),
+        sums=sums,
+        envelope=envelope_sums if envelope else None,
+        n_items=n_items,
+        nonmonotone_items=nonmonotone_items,
+        read_losses=read_losses if readable_again else None,
     )
 
 
-def _picked(chunks: Any, named: Any) -> Iterator[Floats]:
-    """Rows by their number, across chunks, in the order asked for."""
-    chunks = [as_chunk(chunk) for chunk in chunks]
-    begins = np.cumsum([0] + [len(chunk) for chunk in chunks])
-    rows = max(1, CELLS // chunks[0].shape[1])
+def _rows_of(chunks: Iterable[Any], named: Integers) -> Iterator[Floats]:
+    """Rows by their index across chunks, in the given order."""
+    matrices = [as_chunk(chunk) for chunk in chunks]
+    starts = np.cumsum([0] + [len(matrix) for matrix in matrices])
+    width = matrices[0].shape[1]
+    rows = max(1, CELLS_PER_BLOCK // width)
     for first in range(0, len(named), rows):
         part = named[first : first + rows]
-        block = np.empty((len(part), chunks[0].shape[1]))
-        for chunk, begin in zip(chunks, begins, strict=False):
-            inside = (part >= begin) & (part < begin + len(chunk))
-            block[inside] = chunk[part[inside] - begin]
+        block = np.empty((len(part), width))
+        for matrix, start in zip(matrices, starts, strict=False):
+            inside = (part >= start) & (part < start + len(matrix))
+            block[inside] = matrix[part[inside] - start]
         yield block
 
 
-def _added(sums: Floats, block: Floats, share: Any) -> Floats:
-    part = block.sum(axis=0) if isinstance(share, slice) else share @ block
-    return np.asarray(part if sums.size == 0 else sums + part)
+def _add_block(sums: Floats, block: Floats, weights: Floats | None) -> Floats:
+    added = block.sum(axis=0) if weights is None else weights @ block
+    return np.asarray(added if sums.size == 0 else sums + added)
 
 
-def _columns(thresholds: Any, count: int) -> Floats:
+def _column_thresholds(thresholds: ArrayLike | None, count: int) -> Floats:
     if thresholds is None:
         thresholds = np.arange(count)
-    array = given_thresholds(thresholds, "larger")
+    array = checked_thresholds(thresholds, "larger")
     if len(array) != count:
         raise ValueError(f"thresholds has {len(array)} values but losses has {count} columns")
     return array

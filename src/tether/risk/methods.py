@@ -1,45 +1,110 @@
 """Three methods in expectation: CRC, its generalization, and CRC on losses made monotone.
 
-They differ in which sums they read and where they stop; all count the item to come at the bound.
+They differ in which sums they read and where they stop; all count the test item at the bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Floats
-from tether.risk.groups import select_grouped
+from tether.risk.groups import select_by_group
 from tether.risk.item_weights import item_weights
-from tether.risk.risk_curve import BOUND, Sweep, before_first_violation, boldest_passing
+from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
+from tether.risk.promises import crc_promise, crc_warnings, gcrc_promise, monotonized_promise
+from tether.risk.risk_curve import (
+    DEFAULT_BOUND,
+    Sweep,
+    before_first_violation,
+    boldest_passing,
+    require_selected_start,
+)
 from tether.risk.select import Request, Rule
 from tether.risk.selection import Selection, Stability
 from tether.risk.stability import replace_one
 
 
 def gcrc(
-    losses: Any,
-    thresholds: Any = None,
+    losses: LossInputs,
+    thresholds: ArrayLike | None = None,
     *,
-    alpha: Any,
-    bound: Any = BOUND,
-    loss: Any = None,
-    weights: Any = None,
-    log_weights: Any = None,
+    alpha: PerLoss,
+    bound: PerLoss = DEFAULT_BOUND,
+    loss: LossNames = None,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: Any = None,
-    minimum_group: int | None = None,
-    stability: bool = True,
+    groups: ArrayLike | None = None,
+    minimum_group_size: int | None = None,
+    measure_stability: bool = True,
     lipschitz: float | None = None,
 ) -> Selection:
-    """The boldest threshold such that it and every safer one have conservative risk ≤ alpha.
+    """Choose the boldest threshold such that it and every safer one have conservative risk ≤ alpha.
 
-    Promised: expected loss ≤ alpha + K·epsilon for exchangeable items whose losses, in [0, bound],
-    are K-Lipschitz in the threshold (`lipschitz`, if you know it); epsilon is the replace-one
-    stability of the threshold. Losses need not be monotone; where they are, the promise is alpha.
+    The conservative risk counts the test item at the bound: (Σ loss + bound) / (n + 1). Promised:
+    expected loss ≤ alpha + K·epsilon for exchangeable items whose losses, in [0, bound], are
+    K-Lipschitz in the threshold; epsilon is the replace-one stability of the threshold. Losses need
+    not be monotone; where they are, the promise is alpha.
 
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
+        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
+        several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
+        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like, optional
+        One importance weight per item, for a known shift; only proportions matter.
+    log_weights : array_like, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like, optional
+        The group of each item, for one threshold and one promise per group.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+    measure_stability : bool, optional
+        Whether to measure the stability of the threshold, in O(N log N).
+    lipschitz : float, optional
+        K, if it is known: the promise is then a number.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, a loss lies outside [0, bound], or `lipschitz` is passed
+        while the stability is not measured.
+
+    References
+    ----------
+    "Conformal Policy Control", ICML 2026.
+
+    Examples
+    --------
     >>> import numpy as np, tether
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.random(5000)
@@ -50,83 +115,185 @@ def gcrc(
     """
     if lipschitz is not None:
         lipschitz = validate.number("lipschitz", lipschitz, above=0, below=float("inf"))
-        if not stability:
-            raise ValueError(f"lipschitz = {lipschitz:g} needs the stability that is turned off")
+        if not measure_stability:
+            raise ValueError(f"lipschitz = {lipschitz:g} needs measure_stability=True")
 
-    def stable(sweep: Sweep, level: float, index: int) -> Stability | None:
-        return replace_one(sweep, level, index, lipschitz) if stability else None
+    def stability(sweep: Sweep, level: float) -> Stability | None:
+        return replace_one(sweep, level, lipschitz) if measure_stability else None
 
-    stop = _each(before_first_violation, _walked)
-    rule = Rule("gCRC", stop, _gcrc_promise, stability=stable, lipschitz=lipschitz)
+    stop = _for_each_loss(before_first_violation, _sums_from_selected)
+    rule = Rule("gCRC", stop, gcrc_promise, stability=stability, lipschitz=lipschitz)
     shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select_grouped(rule, request, groups, minimum_group)
+    return select_by_group(rule, request, groups, minimum_group_size)
 
 
 def crc(
-    losses: Any,
-    thresholds: Any = None,
+    losses: LossInputs,
+    thresholds: ArrayLike | None = None,
     *,
-    alpha: Any,
-    bound: Any = BOUND,
-    loss: Any = None,
-    weights: Any = None,
-    log_weights: Any = None,
+    alpha: PerLoss,
+    bound: PerLoss = DEFAULT_BOUND,
+    loss: LossNames = None,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: Any = None,
-    minimum_group: int | None = None,
+    groups: ArrayLike | None = None,
+    minimum_group_size: int | None = None,
 ) -> Selection:
-    """The boldest threshold with conservative risk ≤ alpha, whatever safer ones do.
+    """Choose the boldest threshold with conservative risk ≤ alpha, whether or not safer ones pass.
 
     Promised: expected loss ≤ alpha for exchangeable items whose losses, in [0, bound], never fall
-    as the threshold gets bolder. Where some do, the record names the items and warns: then nothing
-    is promised, and `gcrc` or `monotonized_crc` is what you want.
+    as the threshold gets bolder. Where some do, the result names the items and warns: then nothing
+    is promised; use `gcrc` or `monotonized_crc` instead.
 
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
+        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
+        several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
+        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like, optional
+        One importance weight per item, for a known shift; only proportions matter.
+    log_weights : array_like, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like, optional
+        The group of each item, for one threshold and one promise per group.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, a loss lies outside [0, bound].
+
+    References
+    ----------
+    "Conformal Risk Control", ICLR 2024.
+
+    Examples
+    --------
     >>> import numpy as np, tether
     >>> scores, labels = np.arange(100) / 100, np.arange(100) >= 40
     >>> tether.crc(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive").threshold
     0.33
     """
-    stop = _each(boldest_passing, lambda sweep: sweep.sums)
-    rule = Rule("CRC", stop, _crc_promise, caution=_crc_caution)
+    stop = _for_each_loss(boldest_passing, lambda sweep: sweep.sums)
+    rule = Rule("CRC", stop, crc_promise, warnings=crc_warnings)
     shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select_grouped(rule, request, groups, minimum_group)
+    return select_by_group(rule, request, groups, minimum_group_size)
 
 
 def monotonized_crc(
-    losses: Any,
-    thresholds: Any = None,
+    losses: LossInputs,
+    thresholds: ArrayLike | None = None,
     *,
-    alpha: Any,
-    bound: Any = BOUND,
-    loss: Any = None,
-    weights: Any = None,
-    log_weights: Any = None,
+    alpha: PerLoss,
+    bound: PerLoss = DEFAULT_BOUND,
+    loss: LossNames = None,
+    weights: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: Any = None,
-    minimum_group: int | None = None,
+    groups: ArrayLike | None = None,
+    minimum_group_size: int | None = None,
 ) -> Selection:
-    """CRC on each item's largest loss at any threshold at least as safe.
+    """Apply CRC to each item's largest loss at any threshold at least as safe.
 
     Promised: expected loss ≤ alpha for exchangeable items and any losses in [0, bound]. The price
-    is that an item pays for its worst moment: a false claim at the top is never forgiven.
+    is that an item counts with its largest loss so far: a false claim at the top is never made up
+    for by true ones below it.
 
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
+        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
+        several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
+        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like, optional
+        One importance weight per item, for a known shift; only proportions matter.
+    log_weights : array_like, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like, optional
+        The group of each item, for one threshold and one promise per group.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, a loss lies outside [0, bound], or the losses have no
+        monotone envelope (a rate among the selected).
+
+    References
+    ----------
+    "Conformal Risk Control", ICLR 2024.
+
+    Examples
+    --------
     >>> import numpy as np, tether
     >>> losses = np.tile([0.1, 0.3, 0.0], (99, 1))  # safest last
     >>> tether.crc(losses, alpha=0.2).threshold, tether.monotonized_crc(losses, alpha=0.2).threshold
     (0.0, 2.0)
     """
-    stop = _each(boldest_passing, _envelope)
-    rule = Rule("monotonized CRC", stop, _monotonized_promise, envelope=True)
+    stop = _for_each_loss(boldest_passing, _envelope)
+    rule = Rule("monotonized CRC", stop, monotonized_promise, envelope=True)
     shared = item_weights(weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select_grouped(rule, request, groups, minimum_group)
+    return select_by_group(rule, request, groups, minimum_group_size)
 
 
-def _each(
+def _for_each_loss(
     search: Callable[[Sweep, Floats, float], int], read: Callable[[Sweep], Floats]
 ) -> Callable[[Sequence[Sweep], Sequence[float]], list[int]]:
     """Search the sums of each loss at its own alpha."""
@@ -138,71 +305,16 @@ def _each(
     return stop
 
 
-def _walked(sweep: Sweep) -> Floats:
-    sweep.check_walk()
+def _sums_from_selected(sweep: Sweep) -> Floats:
+    require_selected_start(sweep)
     return sweep.sums
 
 
 def _envelope(sweep: Sweep) -> Floats:
     if sweep.envelope is None:
         raise ValueError(
-            f"monotonized_crc needs the monotone envelope of each item's loss, and the sweep of "
-            f"{sweep.loss!r} has none (a rate among the selected is no item's own loss; a sweep "
-            "made with envelope=False leaves it out)"
+            "monotonized_crc needs the monotone envelope of each item's loss, and the sweep of "
+            f"{sweep.loss!r} has none (a rate among the selected is not a loss of single items; a "
+            "sweep made with envelope=False leaves it out)"
         )
     return sweep.envelope
-
-
-def _items(sweep: Sweep) -> str:
-    return "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
-
-
-def _gcrc_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
-    if sweep.share:
-        return (
-            f"in the long run, a share of at most {alpha:g} of what is selected is false, up to "
-            "the stability of the threshold (P(false and selected) ≤ "
-            f"{alpha:g} · P(selected) + K·epsilon), for {_items(sweep)}; not the expected share"
-        )
-    if sweep.monotone:
-        return (
-            f"expected loss ≤ {alpha:g}, for {_items(sweep)} and losses monotone in the threshold"
-        )
-    if stability is not None and stability.bound is not None:
-        return (
-            f"expected loss ≤ {stability.bound:.4g} (alpha + K·epsilon, with epsilon estimated "
-            f"from these items), for {_items(sweep)} and losses "
-            f"{stability.lipschitz:g}-Lipschitz in the threshold"
-        )
-    return (
-        f"expected loss ≤ {alpha:g} + K·epsilon, for {_items(sweep)} and losses K-Lipschitz in the "
-        "threshold; epsilon is its true stability, which can only be estimated"
-    )
-
-
-def _crc_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
-    if sweep.share:
-        return "none: a share of the selected is not monotone in the threshold"
-    if not sweep.monotone:
-        return "none: the losses are not monotone in the threshold"
-    return f"expected loss ≤ {alpha:g}, for {_items(sweep)} and losses monotone in the threshold"
-
-
-def _monotonized_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> str:
-    return f"expected loss ≤ {alpha:g}, for {_items(sweep)} and any losses in [0, {sweep.bound:g}]"
-
-
-def _crc_caution(sweep: Sweep) -> tuple[str, ...]:
-    if sweep.monotone:
-        return ()
-    if sweep.share:
-        return (
-            f"{sweep.loss} is a share of the selected and falls whenever a true item is selected: "
-            "CRC's guarantee does not hold; use gcrc or ltt, with thresholds",
-        )
-    named = ", ".join(map(str, sweep.faulty)) + (", …" if sweep.faults > 5 else "")
-    return (
-        f"the loss {sweep.loss!r} of {sweep.faults:,} of {sweep.items:,} items falls as the "
-        f"threshold gets bolder (items {named}): CRC's guarantee does not hold; use gcrc or "
-        "monotonized_crc",
-    )

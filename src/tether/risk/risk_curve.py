@@ -4,124 +4,185 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.ties import at_most
-from tether._core.types import Floats
-from tether.risk.claim_steps import Pieces
-from tether.risk.claims import BLOCK, Claims
+from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claim_steps import LossPieces
+from tether.risk.claims import CLAIMS_PER_BLOCK, Claims
 
 
-class _Unsaid(float):
-    """A default that can be told from the same number given."""
+class _DefaultBound(float):
+    """A default that can be told apart from the same number passed by the user."""
 
 
-BOUND = _Unsaid(1.0)
-NAMED = 5  # how many items at fault are named
-CELLS = 1 << 20  # cells of items × thresholds handled at once
+DEFAULT_BOUND = _DefaultBound(1.0)
+MAX_NAMED_ITEMS = 5  # how many items with a loss that is not monotone are named
+CELLS_PER_BLOCK = 1 << 20  # cells of items × thresholds processed at once
 
-# Losses, items × a slice of the candidates, in blocks of items: of all items, or of those named.
-Dense = Callable[[slice, Any], Iterator[Floats]]
+LossReader: TypeAlias = Callable[[slice, Integers | None], Iterator[Floats]]
+"""Losses of all or some items at a slice of the candidates, in blocks of items."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """Sums of losses at every candidate threshold, from the safest to the boldest.
 
-    `sums` holds Σ w·loss, `envelope` the same for losses made monotone (when asked for), `total`
-    the sum of the weights that they are divided by (one number, or one a threshold for a rate
-    among the selected). Give a sweep to any of the four methods in place of the losses: the sort
-    is then paid for once.
+    Made by `sweep`. Pass it to any of the four methods in place of the losses, so that several
+    methods or levels share one sort.
+
+    Parameters
+    ----------
+    thresholds : numpy.ndarray
+        The candidate thresholds, safest first.
+    sums : numpy.ndarray
+        Σ w·loss at each candidate.
+    envelope : numpy.ndarray or None
+        The same for losses made monotone: each item's largest loss at any threshold at least as
+        safe. None where it was not requested or does not exist.
+    total_weight : float or numpy.ndarray
+        The sum of the item weights that the sums are divided by: one number, or one per threshold
+        for a rate among the selected.
+    test_weight : float
+        The weight of the test item.
+    n_items : int
+        The number of items.
+    effective_sample_size : float
+        How many equally weighted items the weighted ones are worth.
+    bound : float
+        The largest possible loss.
+    loss : str
+        The name of the loss.
+    safer : str
+        Which thresholds are safer: "larger" or "smaller" ones.
+    n_nonmonotone : int
+        The number of items whose loss falls somewhere as the threshold gets bolder.
+    nonmonotone_items : tuple of int
+        The indices of the first of these items.
+    exact : bool
+        Whether every distinct score is a candidate, rather than thresholds chosen beforehand.
+    weighted : bool
+        Whether the items are weighted.
+    read_losses : callable, optional
+        Reads the losses of some items at some candidates again. None for a stream.
+    claims : Claims, optional
+        The claims that the losses are computed from, if any.
+    read_pieces : callable, optional
+        Reads the losses of claims as step functions, item by item.
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.risk.sweep(tether.Claims([0.9, 0.4, 0.7], [1, 0, 1], offsets=[0, 2, 3]))
+    Sweep(loss='fdr', n_items=2, n_candidates=4, monotone=True)
     """
 
     thresholds: Floats
     sums: Floats
     envelope: Floats | None
-    total: float | Floats
+    total_weight: float | Floats
     test_weight: float
-    items: int
+    n_items: int
     effective_sample_size: float
     bound: float
     loss: str
     safer: str
-    faults: int
-    faulty: tuple[int, ...]
-    exact: bool  # every distinct score is a candidate, rather than thresholds chosen beforehand
+    n_nonmonotone: int
+    nonmonotone_items: tuple[int, ...]
+    exact: bool
     weighted: bool
-    dense: Dense | None = None
+    read_losses: LossReader | None = None
     claims: Claims | None = None
-    pieces: Callable[[slice, Any], Pieces] | None = None  # of the losses of claims, item by item
+    read_pieces: Callable[[slice, Integers], LossPieces] | None = None
 
     def __repr__(self) -> str:
         return (
-            f"Sweep(loss={self.loss!r}, items={self.items}, candidates={len(self.thresholds)}, "
-            f"monotone={self.monotone})"
+            f"Sweep(loss={self.loss!r}, n_items={self.n_items}, "
+            f"n_candidates={len(self.thresholds)}, monotone={self.monotone})"
         )
 
     @property
-    def share(self) -> bool:
+    def among_selected(self) -> bool:
         """Whether this is a rate among the selected, whose number depends on the threshold."""
-        return not isinstance(self.total, float)
+        return not isinstance(self.total_weight, float)
 
     @property
     def monotone(self) -> bool:
-        """Whether no item's loss ever falls as the threshold gets bolder; never so for a share."""
-        return self.faults == 0 and not self.share
+        """Whether no item's loss falls as the threshold gets bolder; False among the selected."""
+        return self.n_nonmonotone == 0 and not self.among_selected
 
-    def check_walk(self) -> None:
-        """Refuse a walk that begins at +inf: nothing is selected there, and no share is shown."""
-        if self.share and self.exact:
-            raise ValueError(
-                f"loss = {self.loss!r} is a share of the selected, which nothing can show where "
-                "nothing is selected, and this walk begins there: give thresholds whose largest "
-                "selects enough items, or loss = 'false_positive' or 'false_negative'"
-            )
+    def risks(self, *, conservative: bool = True, where: slice | Integers = slice(None)) -> Floats:
+        """Compute the risk at the candidates.
 
-    def risks(self, *, conservative: bool = True, where: Any = slice(None)) -> Floats:
-        """Risk at the candidates: with the item to come counted at the bound, or without it."""
+        Parameters
+        ----------
+        conservative : bool, optional
+            Whether to count the test item at the bound; otherwise this is the mean loss.
+        where : slice or numpy.ndarray, optional
+            Which of the candidates; all of them by default.
+
+        Returns
+        -------
+        numpy.ndarray
+            One risk per candidate; NaN for a rate among the selected where none are.
+        """
         extra = self.test_weight if conservative else 0.0
-        total = self.total if isinstance(self.total, float) else self.total[where]
-        with np.errstate(invalid="ignore"):  # a rate among none selected is not a number
+        total = self.total_weight
+        total = total if isinstance(total, float) else total[where]
+        with np.errstate(invalid="ignore"):  # a rate among none selected is NaN
             return np.asarray((self.sums[where] + extra * self.bound) / (total + extra))
 
 
-def given_thresholds(thresholds: Any, safer: str) -> Floats:
-    """Thresholds chosen beforehand: finite or +inf, strictly rising; returned safest first."""
+def require_selected_start(sweep: Sweep) -> None:
+    """Raise for a walk that starts at +inf, where nothing is selected and no rate is defined."""
+    if sweep.among_selected and sweep.exact:
+        raise ValueError(
+            f"loss = {sweep.loss!r} is a rate among the selected, and this walk starts at +inf, "
+            "where nothing is selected: pass thresholds, the largest of which selects enough "
+            "items, or loss = 'false_positive' or 'false_negative'"
+        )
+
+
+def checked_thresholds(thresholds: ArrayLike, safer: str) -> Floats:
+    """Thresholds chosen beforehand, strictly increasing and without NaN; returned safest first."""
     array = validate.floats("thresholds", thresholds)
     if np.isnan(array).any():
         validate.reject("thresholds", array, np.isnan(array), "a number")
     if (np.diff(array) <= 0).any():
         i = int(np.flatnonzero(np.diff(array) <= 0)[0])
         raise ValueError(
-            f"thresholds must rise strictly, got thresholds[{i}] = {array[i]} before "
+            f"thresholds must be strictly increasing, got thresholds[{i}] = {array[i]} before "
             f"thresholds[{i + 1}] = {array[i + 1]}"
         )
     return array[::-1] if safer == "larger" else array
 
 
-def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> np.ndarray:
-    """Whether the conservative risk is at most alpha, compared as sums, at a stretch of a sweep."""
-    total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
+def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> Booleans:
+    """Whether the conservative risk is at most alpha, compared as sums, at some candidates."""
+    total = (
+        sweep.total_weight if isinstance(sweep.total_weight, float) else sweep.total_weight[where]
+    )
     limit = alpha * (total + sweep.test_weight)
     return np.asarray(at_most(sums[where] + sweep.test_weight * sweep.bound, limit))
 
 
 def before_first_violation(sweep: Sweep, sums: Floats, alpha: float) -> int:
     """The boldest candidate such that it and all safer ones pass; −1 where the safest fails."""
-    for first in range(0, len(sums), BLOCK):
-        passed = passes(sweep, sums, alpha, slice(first, first + BLOCK))
+    for first in range(0, len(sums), CLAIMS_PER_BLOCK):
+        passed = passes(sweep, sums, alpha, slice(first, first + CLAIMS_PER_BLOCK))
         if not passed.all():
             return first + int(np.argmin(passed)) - 1
     return len(sums) - 1
 
 
 def boldest_passing(sweep: Sweep, sums: Floats, alpha: float) -> int:
-    """The boldest candidate that passes, whatever safer ones do; −1 where none does."""
-    for stop in range(len(sums), 0, -BLOCK):
-        start = max(0, stop - BLOCK)
+    """The boldest candidate that passes, whether or not safer ones do; −1 where none does."""
+    for stop in range(len(sums), 0, -CLAIMS_PER_BLOCK):
+        start = max(0, stop - CLAIMS_PER_BLOCK)
         passed = passes(sweep, sums, alpha, slice(start, stop))
         if passed.any():
             return stop - 1 - int(np.argmax(passed[::-1]))

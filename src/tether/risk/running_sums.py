@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tether._core.types import Booleans, Floats
-from tether.risk.claims import BLOCK
+from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claims import CLAIMS_PER_BLOCK
 from tether.risk.score_order import ascending
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
-    """Positions of the scores from the safest on, and which close a run of equal ones."""
+class SweepOrder:
+    """Positions of the scores from the safest on, and which of them end a run of equal scores."""
 
-    positions: Any
-    closes: Booleans
-    count: int
+    positions: NDArray[np.integer]
+    run_ends: Booleans
+    n_distinct: int
     larger_is_safer: bool
 
     @classmethod
-    def of(cls, scores: Floats, *, larger_is_safer: bool) -> Order:
+    def of(cls, scores: Floats, *, larger_is_safer: bool) -> SweepOrder:
         """Sort once."""
-        if len(scores) == 0:  # items without any claim: only +inf is left
+        if len(scores) == 0:  # no claims at all: +inf is the only candidate
             return cls(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0, larger_is_safer)
-        positions, closes = ascending(scores)
-        if larger_is_safer:  # backwards, a run closes where it began
+        positions, run_ends = ascending(scores)
+        if larger_is_safer:  # in reverse, a run ends where it began
             positions = positions[::-1]
-            closes = np.concatenate([closes[:-1][::-1], [True]])
-        return cls(positions, closes, int(closes.sum()), larger_is_safer)
+            run_ends = np.concatenate([run_ends[:-1][::-1], [True]])
+        return cls(positions, run_ends, int(run_ends.sum()), larger_is_safer)
 
     def thresholds(self, scores: Floats) -> Floats:
         """Every distinct score, safest first, with +inf for keeping nothing.
@@ -39,31 +39,35 @@ class Order:
         smaller is safer the lowest score, which keeps everything, comes first and +inf last:
         moving past a score drops the claims at it.
         """
-        found = np.empty(self.count + 1)
-        found[0 if self.larger_is_safer else -1] = np.inf
+        candidates = np.empty(self.n_distinct + 1)
+        candidates[0 if self.larger_is_safer else -1] = np.inf
         count = int(self.larger_is_safer)
-        for first in range(0, len(scores), BLOCK):
-            run = scores[self.positions[first : first + BLOCK]][self.closes[first : first + BLOCK]]
-            found[count : count + len(run)] = run
-            count += len(run)
-        return found
+        for first in range(0, len(scores), CLAIMS_PER_BLOCK):
+            block = slice(first, first + CLAIMS_PER_BLOCK)
+            distinct = scores[self.positions[block]][self.run_ends[block]]
+            candidates[count : count + len(distinct)] = distinct
+            count += len(distinct)
+        return candidates
 
     def sums(self, steps: Floats, start: float) -> Floats:
         """The running sum of steps at each candidate: `start` at the safest."""
-        found = np.empty(self.count + 1)
-        found[0] = start
+        sums = np.empty(self.n_distinct + 1)
+        sums[0] = start
         count = 1
-        for first in range(0, len(steps), BLOCK):
-            running = np.cumsum(steps[self.positions[first : first + BLOCK]])
+        for first in range(0, len(steps), CLAIMS_PER_BLOCK):
+            block = slice(first, first + CLAIMS_PER_BLOCK)
+            running = np.cumsum(steps[self.positions[block]])
             running += start
             start = float(running[-1])
-            running = running[self.closes[first : first + BLOCK]]
-            found[count : count + len(running)] = running
+            running = running[self.run_ends[block]]
+            sums[count : count + len(running)] = running
             count += len(running)
-        return found
+        return sums
 
 
-def binned_sums(events: Any, steps: Floats, start: float, count: int) -> Floats:
-    """Running sums of steps at `count` given thresholds, by the index of each claim's event."""
-    totals = np.bincount(events, weights=steps, minlength=count + 1)[:count]
+def binned_sums(
+    events: Integers | Floats, steps: Floats, start: float, n_thresholds: int
+) -> Floats:
+    """Running sums of steps at `n_thresholds` thresholds, by the index of each claim's event."""
+    totals = np.bincount(events, weights=steps, minlength=n_thresholds + 1)[:n_thresholds]
     return np.asarray(start + np.cumsum(totals), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What the four methods share: one loss or several, all items or groups of them, one record."""
+"""What the four methods share: one loss or several, and one record of the result."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.types import Floats, Integers
 from tether.risk.item_weights import ItemWeights
-from tether.risk.risk_curve import NAMED, Sweep
+from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
+from tether.risk.promises import Promise
+from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.selection import Selection, Stability
 from tether.risk.sweep_losses import prepare
 
-CURVE_POINTS = 1001
+MAX_CURVE_POINTS = 1001
 
 
 @dataclass(frozen=True)
 class Rule:
     """One method: which sums it reads, where it stops, what it promises.
 
-    `stop` gives, for each loss, the index of the chosen candidate (−1: none).
+    `stop` returns, for each loss, the index of the chosen candidate (−1: none).
     """
 
     method: str
     stop: Callable[[Sequence[Sweep], Sequence[float]], list[int]]
-    promise: Callable[[Sweep, float, Stability | None], str]
-    caution: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
-    stability: Callable[[Sweep, float, int], Stability | None] = lambda sweep, alpha, index: None
+    promise: Callable[[Sweep, float, Stability | None], Promise]
+    warnings: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
+    stability: Callable[[Sweep, float], Stability | None] = lambda sweep, alpha: None
     lipschitz: float | None = None
     envelope: bool = False
     conservative: bool = True
@@ -38,29 +42,29 @@ class Rule:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for, besides the method."""
+    """The user's arguments, besides the method."""
 
-    losses: Any
-    thresholds: Any
-    alpha: Any
-    bound: Any
-    loss: Any
+    losses: LossInputs
+    thresholds: ArrayLike | None
+    alpha: PerLoss
+    bound: PerLoss
+    loss: LossNames
     weights: ItemWeights
     name: str | None = None
-    numbers: Any = None  # of the items, where these are some of many
+    item_indices: Integers | None = None  # among all items, where these are those of one group
 
 
 def select(rule: Rule, request: Request) -> Selection:
-    """Sweep each loss, stop by the rule, take the safest of the thresholds, and say so."""
-    parts = separate(request)
+    """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
+    parts = one_per_loss(request)
     sweeps = [_sweep(rule, part) for part in parts]
     alphas = [
-        validate.number(_named("alpha", parts, i), parts[i].alpha, above=0, below=sweep.bound)
-        for i, sweep in enumerate(sweeps)
+        validate.number(_argument_name("alpha", parts, i), part.alpha, above=0, below=sweep.bound)
+        for i, (part, sweep) in enumerate(zip(parts, sweeps, strict=True))
     ]
-    _same_direction(sweeps)
+    _require_same_direction(sweeps)
     for sweep in sweeps:
-        if not np.isfinite(sweep.bound * (sweep.items + 1)):
+        if not np.isfinite(sweep.bound * (sweep.n_items + 1)):
             raise ValueError(
                 f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale "
                 "losses, alpha and bound"
@@ -72,17 +76,22 @@ def select(rule: Rule, request: Request) -> Selection:
 
 
 def _sweep(rule: Rule, part: Request) -> Sweep:
-    found = prepare(
-        part.losses, part.thresholds, part.loss, part.bound, part.weights, envelope=rule.envelope
-    )
-    if part.numbers is not None:
-        found = replace(found, faulty=tuple(int(part.numbers[i]) for i in found.faulty))
-    return found if part.name is None else replace(found, loss=part.name)
+    losses: Any = part.losses
+    loss: Any = part.loss
+    bound: Any = part.bound
+    swept = prepare(losses, part.thresholds, loss, bound, part.weights, envelope=rule.envelope)
+    if part.item_indices is not None:
+        among_all = tuple(int(part.item_indices[i]) for i in swept.nonmonotone_items)
+        swept = replace(swept, nonmonotone_items=among_all)
+    return swept if part.name is None else replace(swept, loss=part.name)
 
 
 def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = True) -> Selection:
     exists = index >= 0
-    found = rule.stability(sweep, alpha, index) if alone and exists else None
+    stability = rule.stability(sweep, alpha) if alone and exists else None
+    promise = Promise(sweep.bound, "none: no threshold passes")
+    if exists:
+        promise = rule.promise(sweep, alpha, stability)
     if rule.envelope and sweep.envelope is not None:
         sweep = replace(sweep, sums=sweep.envelope)
     at = slice(max(index, 0), max(index, 0) + 1)
@@ -97,52 +106,53 @@ def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = 
         risk=float(sweep.risks(conservative=rule.conservative, where=at)[0]),
         alpha=alpha,
         bound=sweep.bound,
+        promise=promise.value,
+        statement=promise.statement,
         loss=sweep.loss,
         safer=sweep.safer,
-        items=sweep.items,
+        n_items=sweep.n_items,
         effective_sample_size=sweep.effective_sample_size,
-        candidates=len(sweep.thresholds),
+        n_candidates=len(sweep.thresholds),
         monotone=sweep.monotone,
-        faults=sweep.faults,
-        faulty=sweep.faulty,
-        guarantee=rule.promise(sweep, alpha, found) if exists else "none: no threshold passes",
+        n_nonmonotone=sweep.n_nonmonotone,
+        nonmonotone_items=sweep.nonmonotone_items,
         warnings=(
-            *rule.caution(sweep),
-            *_outcome(rule, sweep, alpha, index),
-            *_unused(rule, sweep, alone, exists and found is None),
+            *rule.warnings(sweep),
+            *_outcome_warnings(rule, sweep, alpha, index),
+            *_unused_lipschitz(rule, sweep, alone, exists and stability is None),
         ),
-        stability=found,
+        stability_detail=stability,
         settings=dict(rule.settings),
         curve_thresholds=thresholds,
         curve_risks=risks,
     )
 
 
-def _outcome(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, ...]:
-    """Words for a threshold that does not exist, or keeps nothing."""
+def _outcome_warnings(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, ...]:
+    """A warning where no threshold passes, or only one that keeps nothing."""
     if index >= 0:
         if sweep.thresholds[index] == np.inf and sweep.safer == "larger":
             return ("only +inf passes: nothing is kept",)
         return ()
-    least = sweep.test_weight * sweep.bound
-    if isinstance(sweep.total, float):
-        least /= sweep.total + sweep.test_weight
-        if rule.conservative and least > alpha:
+    minimum_risk = sweep.test_weight * sweep.bound
+    if isinstance(sweep.total_weight, float):
+        minimum_risk /= sweep.total_weight + sweep.test_weight
+        if rule.conservative and minimum_risk > alpha:
             return (
-                f"no threshold passes: {sweep.items} items leave a conservative risk of at least "
-                f"{least:.4g} even with no loss at all, above alpha {alpha:g}",
+                f"no threshold passes: {sweep.n_items} items leave a conservative risk of at least "
+                f"{minimum_risk:.4g} even with no loss at all, above alpha {alpha:g}",
             )
-        if words := rule.too_few(sweep, alpha):
-            return (f"no threshold passes: {words}",)
+        if reason := rule.too_few(sweep, alpha):
+            return (f"no threshold passes: {reason}",)
         return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
     return (
-        "no threshold passes: so few are selected near the safest threshold that no rate among "
-        "them can be shown; give thresholds that start where more are selected",
+        "no threshold passes: too few items are selected near the safest threshold to establish a "
+        "rate among them; pass thresholds that start where more are selected",
     )
 
 
-def _unused(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, ...]:
-    """Words for a Lipschitz constant that no stability goes with."""
+def _unused_lipschitz(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, ...]:
+    """A warning for a Lipschitz constant without a stability to go with it."""
     if rule.lipschitz is None or not missing:
         return ()
     if not alone:
@@ -150,14 +160,14 @@ def _unused(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, 
     elif sweep.weighted:
         reason = "weighted items"
     else:
-        reason = "a share of the selected" if sweep.share else "a stream that has passed"
+        reason = "a rate among the selected" if sweep.among_selected else "a stream"
     return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
 
 
-def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Any, Any]:
-    """The curve in rising order of thresholds, thinned evenly but for the chosen candidate."""
+def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats]:
+    """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
     count = len(sweep.thresholds)
-    picked = np.linspace(0, count - 1, min(count, CURVE_POINTS)).astype(np.int64)
+    picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
     picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
     thresholds, risks = (
         sweep.thresholds[picked],
@@ -173,7 +183,7 @@ def _combine(
     alphas: Sequence[float],
     stops: Sequence[int],
 ) -> Selection:
-    """Several losses: the safest of their thresholds, at which each is described."""
+    """Several losses: describe each at the safest of their thresholds."""
     larger = sweeps[0].safer == "larger"
     common = [-1] * len(sweeps)
     if min(stops) >= 0:
@@ -194,12 +204,14 @@ def _combine(
         warnings = [f"no threshold passes for: {', '.join(failed)}"]
     return replace(
         binding,
-        guarantee="each loss on its own: " + "; ".join(f"{p.loss}: {p.guarantee}" for p in parts),
+        statement="each loss separately: " + "; ".join(f"{p.loss}: {p.statement}" for p in parts),
         warnings=tuple(warnings),
         monotone=all(part.monotone for part in parts),
-        faults=sum(part.faults for part in parts),
-        faulty=tuple(sorted({i for part in parts for i in part.faulty})[:NAMED]),
-        parts=tuple(parts),
+        n_nonmonotone=sum(part.n_nonmonotone for part in parts),
+        nonmonotone_items=tuple(
+            sorted({i for part in parts for i in part.nonmonotone_items})[:MAX_NAMED_ITEMS]
+        ),
+        by_loss=tuple(parts),
     )
 
 
@@ -210,14 +222,16 @@ def _index_at(sweep: Sweep, threshold: float) -> int:
     return int(np.searchsorted(sweep.thresholds, threshold))
 
 
-def separate(request: Request) -> list[Request]:
-    """One request a loss: a mapping of names to losses, or several names of claim losses."""
+def one_per_loss(request: Request) -> list[Request]:
+    """One request per loss: a mapping of names to losses, or several names of claim losses."""
     if isinstance(request.losses, Mapping):
         names: list[Any] = list(request.losses)
         if not names:
             raise ValueError("losses is an empty mapping: at least one loss is needed")
         if request.loss is not None:
-            raise ValueError("loss is for one set of claims; a mapping of losses names its own")
+            raise ValueError(
+                f"loss = {request.loss!r} cannot be passed with a mapping, which names its losses"
+            )
         inputs = [request.losses[name] for name in names]
         kinds: list[Any] = [None] * len(names)
     elif isinstance(request.loss, (list, tuple)):
@@ -231,22 +245,22 @@ def separate(request: Request) -> list[Request]:
         inputs = [request.losses] * len(kinds)
     else:
         return [request]
-    alphas = _spread("alpha", request.alpha, names)
-    bounds = _spread("bound", request.bound, names)
+    alphas = _value_per_loss("alpha", request.alpha, names)
+    bounds = _value_per_loss("bound", request.bound, names)
     return [
-        replace(request, losses=given, loss=kind, alpha=alpha, bound=bound, name=_word(name))
-        for given, kind, alpha, bound, name in zip(
+        replace(request, losses=losses, loss=kind, alpha=alpha, bound=bound, name=_loss_name(name))
+        for losses, kind, alpha, bound, name in zip(
             inputs, kinds, alphas, bounds, names, strict=True
         )
     ]
 
 
-def _word(name: Any) -> str | None:
+def _loss_name(name: Any) -> str | None:
     return None if callable(name) else str(name)
 
 
-def _spread(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
-    """One value a loss: by name, in order, or the same for all."""
+def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
+    """One value per loss: by name, in order, or the same for all."""
     if isinstance(value, Mapping):
         if set(value) != set(names):
             raise ValueError(f"{name} must have the keys {list(names)}, got {list(value)}")
@@ -254,17 +268,18 @@ def _spread(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
     if np.ndim(value) == 0:
         return [value] * len(names)
     if len(value) != len(names):
-        raise ValueError(f"{name} must have one value a loss ({len(names)}), got {value!r}")
+        raise ValueError(f"{name} must have one value per loss ({len(names)}), got {value!r}")
     return list(value)
 
 
-def _named(name: str, parts: Sequence[Request], index: int) -> str:
+def _argument_name(name: str, parts: Sequence[Request], index: int) -> str:
     return name if len(parts) == 1 else f"{name}[{index}]"
 
 
-def _same_direction(sweeps: Sequence[Sweep]) -> None:
+def _require_same_direction(sweeps: Sequence[Sweep]) -> None:
     if len({sweep.safer for sweep in sweeps}) > 1:
-        ways = ", ".join(f"{sweep.loss}: {sweep.safer}" for sweep in sweeps)
+        directions = ", ".join(f"{sweep.loss}: {sweep.safer}" for sweep in sweeps)
         raise ValueError(
-            f"these losses are safest at opposite ends ({ways}); no threshold is safest for all"
+            f"these losses are safest at opposite ends ({directions}), so they cannot share a "
+            "threshold"
         )

@@ -1,45 +1,135 @@
-"""What a method found: the threshold, what is promised for it, and what is not."""
+"""The result of a method: the threshold, what is promised for it, and what is not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from tether._core import records, validate
 from tether._core.types import Floats
+from tether.risk import selection_summary
 
-KIND = "tether selection"
-WORDS = ("method", "loss", "safer", "guarantee", "warnings", "pooled")
-"""Entries that hold words, whatever the user called a loss or a group."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RECORD_KIND = "tether selection"
+TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
+"""Entries that hold text, even if a loss or group is called "inf" or "nan"."""
+POOL_NAME = "(pooled)"
+"""The name of the pool of small groups."""
 
 
 @dataclass(frozen=True)
 class Stability:
-    """How far the threshold moves when one item is replaced, and the bound that this implies.
+    """How far the threshold moves when one item is replaced, and the promise that this implies.
 
-    `epsilon` averages over the items the largest move on replacing that item by one that costs
-    nothing or the bound at every threshold; `largest` is the worst. `bound` is
-    alpha + lipschitz · epsilon (never more than the loss bound), where a constant was given.
+    Parameters
+    ----------
+    epsilon : float
+        The average over the items, the test item included, of the largest move of the threshold
+        when that item is replaced by one that costs 0, or the bound, at every threshold.
+    largest : float
+        The largest of these moves.
+    lipschitz : float, optional
+        K, where the user passed it: the losses are K-Lipschitz in the threshold.
+    promise : float, optional
+        The implied bound on the expected loss, alpha + K·epsilon and at most the bound of the loss;
+        None where K is not known.
     """
 
     epsilon: float
     largest: float
     lipschitz: float | None = None
-    bound: float | None = None
+    promise: float | None = None
+
+
+class ThresholdCurve(NamedTuple):
+    """The risk along the candidate thresholds, ready to plot.
+
+    Parameters
+    ----------
+    threshold : numpy.ndarray
+        Thresholds in increasing order; may include +inf.
+    risk : numpy.ndarray
+        The risk at each.
+    """
+
+    threshold: Floats
+    risk: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A threshold and its guarantee. Keep what scores at least `threshold`.
+    """A threshold and what is promised for it: keep what scores at least `threshold`.
 
-    `exists` is False when no threshold passes: then `threshold` is the safest there is (of those
-    given; where every score is a candidate, +inf, or −inf where smaller is safer) and nothing is
-    promised beyond what that does. `risk` is the risk
-    that was compared with alpha (LTT: the mean loss). `parts` holds one selection a loss when
-    there are several, `groups` one a group; `warnings` says in words what to look at.
+    Returned by `gcrc`, `crc`, `monotonized_crc` and `ltt`. With several losses, `alpha`, `bound`,
+    `risk` and `promise` are those of the binding loss, whose risk is largest relative to its alpha.
+
+    Parameters
+    ----------
+    method : str
+        The name of the method.
+    threshold : float
+        The chosen threshold. Where none passes, the safest: of the thresholds passed by the user,
+        or +inf (−inf where smaller is safer) where every score is a candidate.
+    exists : bool
+        Whether any threshold passes; if not, nothing is promised.
+    risk : float
+        The risk that was compared with alpha, at the threshold. For LTT, the mean loss.
+    alpha : float
+        The tolerated expected loss.
+    bound : float
+        The largest possible loss.
+    promise : float
+        The stated bound on the expected loss. The bound of the loss where nothing is promised, and
+        where the promise is alpha + K·epsilon but K is not known.
+    statement : str
+        The promise in words, with its assumptions.
+    loss : str
+        The name of the loss.
+    safer : str
+        Which thresholds are safer: "larger" or "smaller" ones.
+    n_items : int
+        The number of items.
+    effective_sample_size : float
+        How many equally weighted items the weighted ones are worth.
+    n_candidates : int
+        The number of candidate thresholds.
+    monotone : bool
+        Whether no item's loss falls as the threshold gets bolder.
+    n_nonmonotone : int
+        The number of items whose loss does.
+    nonmonotone_items : tuple of int
+        The indices of the first of these items.
+    warnings : tuple of str, optional
+        What a careful reader would want to know before deploying.
+    stability_detail : Stability, optional
+        The replace-one stability of the threshold, where it was measured.
+    settings : dict, optional
+        Further settings of the method.
+    curve_thresholds : numpy.ndarray, optional
+        The thresholds of the risk curve.
+    curve_risks : numpy.ndarray, optional
+        The risks of the risk curve.
+    by_loss : tuple of Selection, optional
+        One selection per loss, where there are several.
+    groups : dict of str to Selection, optional
+        One selection per group, where groups were passed.
+    pooled_groups : tuple of str, optional
+        The groups too small for a threshold of their own, which share that of the pool.
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> found = tether.crc(np.tile([0.3, 0.1, 0.0], (99, 1)), alpha=0.2)
+    >>> found.threshold, round(found.risk, 3), found.promise
+    (1.0, 0.109, 0.2)
     """
 
     method: str
@@ -48,116 +138,207 @@ class Selection:
     risk: float
     alpha: float
     bound: float
+    promise: float
+    statement: str
     loss: str
     safer: str
-    items: int
+    n_items: int
     effective_sample_size: float
-    candidates: int
+    n_candidates: int
     monotone: bool
-    faults: int
-    faulty: tuple[int, ...]
-    guarantee: str
+    n_nonmonotone: int
+    nonmonotone_items: tuple[int, ...]
     warnings: tuple[str, ...] = ()
-    stability: Stability | None = None
+    stability_detail: Stability | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     curve_thresholds: Floats = field(default_factory=lambda: np.empty(0), repr=False)
     curve_risks: Floats = field(default_factory=lambda: np.empty(0), repr=False)
-    parts: tuple[Selection, ...] = ()
+    by_loss: tuple[Selection, ...] = ()
     groups: dict[str, Selection] = field(default_factory=dict)
-    pooled: tuple[str, ...] = ()
+    pooled_groups: tuple[str, ...] = ()
 
-    def curve(self) -> tuple[Floats, Floats]:
-        """Thresholds, rising, and the risk at each: every candidate, or up to 1,001 of them."""
-        return self.curve_thresholds, self.curve_risks
+    @property
+    def stability(self) -> float:
+        """How far the threshold moves when one item is replaced, ε̂; NaN where not measured."""
+        return math.nan if self.stability_detail is None else self.stability_detail.epsilon
 
-    def for_group(self, group: Any) -> Selection:
-        """The selection of one group; small groups share that of the pool."""
+    def curve(self) -> ThresholdCurve:
+        """Return the risk along the candidate thresholds.
+
+        Returns
+        -------
+        ThresholdCurve
+            Thresholds in increasing order and the risk at each: every candidate, or 1,001 of them
+            where there are more.
+        """
+        return ThresholdCurve(self.curve_thresholds, self.curve_risks)
+
+    def to_frame(self) -> dict[str, Floats]:
+        """Return the risk curve as columns.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The columns `threshold` and `risk`, as `pandas.DataFrame` and `polars.DataFrame` accept
+            them.
+        """
+        return self.curve()._asdict()
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the risk along the thresholds, with alpha and the chosen threshold.
+
+        Several losses or groups are drawn as one line each. Does not use pyplot. Needs the extra
+        `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw into; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure that was drawn into.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        from tether.report.selection_plot import plot_selection
+
+        return plot_selection(self, ax)
+
+    def for_group(self, group: str | int) -> Selection:
+        """Return the selection of one group; small groups share that of the pool.
+
+        Parameters
+        ----------
+        group : str or int
+            The name of the group.
+
+        Returns
+        -------
+        Selection
+            The selection of this group.
+
+        Raises
+        ------
+        ValueError
+            If the group was not calibrated.
+        """
         name = str(group)
-        if name in self.pooled:
-            name = POOL
+        if name in self.pooled_groups:
+            name = POOL_NAME
         if name not in self.groups:
-            known = ", ".join(repr(key) for key in (*self.groups, *self.pooled) if key != POOL)
+            names = (*self.groups, *self.pooled_groups)
+            known = ", ".join(repr(key) for key in names if key != POOL_NAME)
             raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {known or 'none'}")
         return self.groups[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that `json.dumps` takes: numbers, words, lists, dictionaries of them."""
+        """Convert to plain values.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries of them, as `json.dumps` accepts them.
+        """
         content = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
-        if self.stability is not None:
-            content["stability"] = vars(self.stability).copy()
-        content["parts"] = [part.to_dict() for part in self.parts]
+        content["stability"] = self.stability
+        if self.stability_detail is not None:
+            content["stability_detail"] = asdict(self.stability_detail)
+        content["by_loss"] = [part.to_dict() for part in self.by_loss]
         content["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
         return content
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Selection:
-        """Undo `to_dict`."""
-        values = dict(content)
-        if values["stability"] is not None:
-            values["stability"] = Stability(**values["stability"])
-        values["parts"] = tuple(cls.from_dict(part) for part in values["parts"])
-        values["groups"] = {name: cls.from_dict(part) for name, part in values["groups"].items()}
-        for name in ("faulty", "warnings", "pooled"):
-            values[name] = tuple(values[name])
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Build a selection from what `to_dict` returned.
+
+        Parameters
+        ----------
+        content : mapping
+            The plain values, whether or not they have been JSON in between.
+
+        Returns
+        -------
+        Selection
+            The same selection.
+
+        Raises
+        ------
+        TypeError
+            If `content` is not a mapping.
+        ValueError
+            If an entry is missing.
+        """
+        if not isinstance(content, Mapping):
+            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
+        names = [item.name for item in fields(cls)]
+        if missing := [name for name in names if name not in content]:
+            raise ValueError(f"content is not a complete selection: {', '.join(missing)} missing")
+        decoded = records.decode({name: content[name] for name in names}, TEXT_ENTRIES)
+        if decoded["stability_detail"] is not None:
+            decoded["stability_detail"] = Stability(**decoded["stability_detail"])
+        decoded["by_loss"] = tuple(cls.from_dict(part) for part in decoded["by_loss"])
+        decoded["groups"] = {name: cls.from_dict(part) for name, part in decoded["groups"].items()}
+        for name in ("nonmonotone_items", "warnings", "pooled_groups"):
+            decoded[name] = tuple(decoded[name])
         for name in ("curve_thresholds", "curve_risks"):
-            values[name] = validate.frozen(np.asarray(values[name], dtype=np.float64))
-        return cls(**values)
+            decoded[name] = validate.frozen(np.asarray(decoded[name], dtype=np.float64))
+        return cls(**decoded)
 
     def save(self, path: str | Path) -> None:
-        """Write as JSON."""
-        records.write(path, KIND, self.to_dict())
+        """Write as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to write.
+        """
+        records.write(path, RECORD_KIND, self.to_dict())
 
     @classmethod
-    def load(cls, path: str | Path) -> Selection:
-        """Read what `save` wrote."""
-        return cls.from_dict(records.read(path, KIND, WORDS))
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to read.
+
+        Returns
+        -------
+        Selection
+            The same selection.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold a complete selection.
+        """
+        saved = records.read(path, RECORD_KIND, TEXT_ENTRIES)
+        try:
+            return cls.from_dict(saved)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def summary(self) -> str:
+        """Describe the selection in words; this is what printing it shows.
+
+        Returns
+        -------
+        str
+            Several lines of text.
+        """
+        return selection_summary.summarize(self)
 
     def __str__(self) -> str:
-        if self.groups:
-            lines = [f"{self.method}: one threshold a group"]
-        else:
-            lines = [f"{self.method}: {_verdict(self)}", *_facts(self)]
-        for part in self.parts:
-            flag = "" if part.monotone else ", not monotone in the threshold"
-            lines.append(
-                f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}{flag}"
-            )
-        for name, part in self.groups.items():
-            lines.append(f"  group       {name}: {_verdict(part)} ({part.items:,} items)")
-        if self.pooled:
-            lines.append(f"  pooled      {', '.join(self.pooled)}")
-        lines.append(f"  guarantee   {self.guarantee}")
-        if self.stability is not None:
-            moved = f"one item replaced moves the threshold by {self.stability.epsilon:.3g}"
-            lines.append(f"  stability   {moved} on average, {self.stability.largest:.3g} at most")
-        lines += [f"  warning     {warning}" for warning in self.warnings]
-        return "\n".join(lines)
-
-
-POOL = "(pooled)"
+        return self.summary()
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
-
-
-def _verdict(found: Selection) -> str:
-    if not found.exists:
-        return f"no threshold passes at alpha {found.alpha:g}"
-    return f"keep what scores at least {found.threshold:.6g}"
-
-
-def _facts(found: Selection) -> list[str]:
-    size = f"{found.items:,} items, {found.candidates:,} candidates"
-    if found.effective_sample_size < found.items:
-        size += f", effective sample size {found.effective_sample_size:,.1f}"
-    settings = ", ".join(f"{name} {value}" for name, value in found.settings.items())
-    return [
-        f"  loss        {found.loss} in [0, {found.bound:g}]"
-        + ("" if found.monotone or found.parts else ", not monotone in the threshold"),
-        f"  risk        {found.risk:.4g} for alpha {found.alpha:g}"
-        + (f" ({settings})" if settings else ""),
-        f"  calibrated  on {size}",
-    ]

@@ -1,6 +1,6 @@
-"""Over time: the controller, the store, and what a run has been so far.
+"""Over time: the controller, its store, and the history of a run.
 
-Names are imported when they are asked for, since they come with a database library.
+Names are imported on first use, since they need a database library.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     )
     from tether.rounds.history import Alarm, Estimate, History, RoundRecord
     from tether.rounds.history_reader import read_history
-    from tether.rounds.round import Round, Taken
-    from tether.rounds.store.alarms import resume
+    from tether.rounds.monitors import resume
+    from tether.rounds.returned_rows import TakenActions, TrainingRows
+    from tether.rounds.round import Round
     from tether.rounds.store.export import export_run, import_run
-    from tether.rounds.training_rows import TrainingRows
 
 __all__ = [
     "Alarm",
@@ -34,7 +34,7 @@ __all__ = [
     "RoundRecord",
     "RoundTakenError",
     "StoreError",
-    "Taken",
+    "TakenActions",
     "TrainingRows",
     "export_run",
     "import_run",
@@ -42,25 +42,29 @@ __all__ = [
     "resume",
 ]
 
-_FILES = {
-    "store.alarms": ("resume",),
+_NAMES_BY_MODULE = {
     "controller": ("Controller",),
     "errors": ("LossesMissingError", "RoundOverError", "RoundTakenError", "StoreError"),
-    "store.export": ("export_run", "import_run"),
     "history": ("Alarm", "Estimate", "History", "RoundRecord"),
     "history_reader": ("read_history",),
-    "round": ("Round", "Taken"),
-    "training_rows": ("TrainingRows",),
+    "monitors": ("resume",),
+    "returned_rows": ("TakenActions", "TrainingRows"),
+    "round": ("Round",),
+    "store.export": ("export_run", "import_run"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    for file, names in _FILES.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
             try:
-                return getattr(import_module(f"tether.rounds.{file}"), name)
+                return getattr(import_module(f"tether.rounds.{module}"), name)
             except ImportError as error:
                 raise ImportError(
                     f"tether.rounds.{name} needs pip install 'tether[rounds]' ({error})"
                 ) from error
     raise AttributeError(f"module 'tether.rounds' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

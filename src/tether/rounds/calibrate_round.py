@@ -1,4 +1,4 @@
-"""The calibration with which a round begins."""
+"""The calibration that a round begins with."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
+from sqlalchemy.exc import IntegrityError
 
 from tether._core.contexts import labels, take
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Integers
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.family import Family
@@ -18,46 +19,104 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
-from tether.rounds.errors import LossesMissingError
-from tether.rounds.fingerprint import PROBES, check_scores
-from tether.rounds.policy_registry import Registry
-from tether.rounds.round_log import SAFE, Deployed, Evidence, count_served
-from tether.rounds.score_columns import Scores
-from tether.rounds.settings import Terms
+from tether.policies.policy import Policy
+from tether.rounds.calibration_rows import CalibrationRows, ScoreColumns, count_served
+from tether.rounds.errors import LossesMissingError, RoundTakenError
+from tether.rounds.policy_registry import (
+    MAX_PROBES,
+    SAFE,
+    DeployedPolicy,
+    PolicyRegistry,
+    check_scores,
+    fingerprint,
+)
+from tether.rounds.settings import Settings
+from tether.rounds.store import schema
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import (
+    calibration_to_json,
+    now,
+    read_settings,
+    write_column,
+    write_settings,
+)
 from tether.rounds.store.rows import Rows
-from tether.rounds.store.store import write_column
 
-FEWEST, MOST, IN_CONTEXT = 1_000, 100_000, 16
-"""Draws of each policy for a calibration: as many as rows, within limits; or in each context."""
-FEW = 4
-"""Rows that the optimized policy scores again at every action, to show that it is the same."""
-APART = 7919
-"""Part of the seed of these draws, so that no stream the user holds is the same."""
+MIN_DRAWS, MAX_DRAWS = 1_000, 100_000
+"""Limits of the draws of each policy without contexts; between them, as many as rows."""
+DRAWS_PER_CONTEXT = 16
+"""Draws of each policy in each distinct context."""
+PROBES_PER_CALL = 4
+"""Rows that the optimized policy scores again in every `act`, to show that it is unchanged."""
+PROPOSAL_STREAM = 7919
+"""Part of the seed of the draws, so that their stream differs from any of the user's."""
+OBSERVED_SHARE_TOLERANCE = 1e-12
+"""Relative rounding error allowed in `min_observed_share` times the number of rows."""
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """What a round begins with; nothing but the safe policy where `deployed` is None."""
+class RoundStart:
+    """What a round begins with; the safe policy serves alone where `deployed` is None.
+
+    `all_actions` are the columns of the tables, where there are finitely many actions.
+    """
 
     note: str = ""
     calibration: Calibration | None = None
-    deployed: Deployed | None = None
+    deployed: DeployedPolicy | None = None
     reference: int = SAFE
     proposals: Proposals | None = None
-    listed: NDArray[Any] | None = None
-    """Every action, in the order of the columns of tables, where they are finitely many."""
+    all_actions: NDArray[Any] | None = None
 
-    def save_proposals(self, connection: sql.Connection, number: int) -> None:
-        """Keep the draws beside the scores: what was calibrated can then be computed again."""
-        drawn = self.proposals
-        if drawn is None:
+    def save(
+        self,
+        store: Store,
+        number: int,
+        name: str,
+        optimized: Policy | None,
+        rows: Rows,
+        scores: ScoreColumns,
+    ) -> None:
+        """Store the round, with the scores and draws from which it can be recomputed."""
+        deployed = self.deployed
+        row = {
+            "number": number,
+            "policy": None if optimized is None else name,
+            "fingerprint": None if optimized is None else fingerprint(optimized),
+            "reference": self.reference,
+            "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
+            "log_psi": None if deployed is None else deployed.log_psi,
+            "last_action": len(rows),
+            "last_observation": rows.last_observation,
+            "calibration": calibration_to_json(self.calibration),
+            "note": self.note,
+            "begun": now(),
+        }
+        listed = self.all_actions
+        try:
+            with store.writing() as connection:
+                connection.execute(schema.rounds.insert().values(**row))
+                scores.save(connection)
+                self._save_proposals(connection, number)
+                if listed is not None and "listed_actions" not in read_settings(connection):
+                    write_settings(connection, {"listed_actions": listed.tolist()})
+        except IntegrityError as error:
+            raise RoundTakenError(
+                f"round {number} was begun by another process while this one calibrated: use "
+                f"`run.round`, or begin the next round"
+            ) from error
+
+    def _save_proposals(self, connection: sql.Connection, number: int) -> None:
+        proposals = self.proposals
+        if proposals is None:
             return
+        context = proposals.context
         columns = {
-            "draws_log_safe": drawn.log_safe,
-            "draws_log_optimized": drawn.log_optimized,
-            "draws_log_mix": drawn.log_mix,
-            "draws_from_safe": drawn.from_safe,
-            "draws_context": None if drawn.context is None else drawn.context.view(np.float64),
+            "draws_log_safe": proposals.log_safe,
+            "draws_log_optimized": proposals.log_optimized,
+            "draws_log_mix": proposals.log_mix,
+            "draws_from_safe": proposals.from_safe,
+            "draws_context": None if context is None else context.view(np.float64),
         }
         for name, values in columns.items():
             if values is not None:
@@ -65,57 +124,55 @@ class Beginning:
 
 
 def calibrate_round(
-    terms: Terms,
+    settings: Settings,
     family: Family,
     rows: Rows,
-    scores: Scores,
-    registry: Registry,
-    optimized: Any,
+    scores: ScoreColumns,
+    registry: PolicyRegistry,
+    optimized: Policy,
     number: int,
     draws: int | None,
-) -> Beginning:
-    """Score what must be scored, put the log together, and find beta."""
+) -> RoundStart:
+    """Score rows that have no scores yet, make the log, and find beta."""
     where = np.flatnonzero(rows.calibration)
-    loss, used, note = losses_in_use(terms, rows, where)
+    loss, used, note = losses_in_use(settings, rows, where)
     if not used.any():
-        return Beginning(note="no losses to calibrate on yet: the safe policy serves")
-    reference = SAFE if terms.against == "safe" else registry.last()
+        return RoundStart(note="no losses to calibrate on yet: the safe policy serves")
+    reference = SAFE if settings.against == "safe" else registry.last()
     contexts, actions = take(rows.contexts, where), rows.actions[where]
     served = rows.served[where]
     counts = count_served(served[used])
-    needed = {*counts, reference} - {SAFE}
-    deployed = {}
-    while needed:  # a reference has its own reference
-        each = min(needed)
-        deployed[each] = registry.deployed(each)
-        needed = (needed | {deployed[each].reference}) - {SAFE, *deployed}
-    few = np.arange(min(PROBES, len(where)))
+    past_policies = _with_references(registry, {*counts, reference})
+    probed = np.arange(min(MAX_PROBES, len(where)))
     check_scores(
-        terms.safe,
+        settings.safe,
         registry.policy(SAFE),
-        take(contexts, few),
-        actions[few],
-        rows.log_safe[where[few]],
+        take(contexts, probed),
+        actions[probed],
+        rows.log_safe[where[probed]],
     )
-    evidence = Evidence(
+    calibration_rows = CalibrationRows(
         registry.policy(SAFE),
         contexts,
         actions,
         rows.log_safe[where],
         served,
         rows.log_optimized[where],
-        deployed,
+        past_policies,
         scores,
         optimized,
     )
-    if reference != SAFE and np.isneginf(evidence.taken(reference)[used]).any():
+    if (
+        reference != SAFE
+        and np.isneginf(calibration_rows.log_density_of_taken(reference)[used]).any()
+    ):
         raise ValueError(
-            f"against='last': what round {reference} deployed never takes some of the actions that "
-            f"are in the log, and beta cannot be measured against it. Give optimized policies a "
-            f"little of all that the safe one does (tether.Mixture.blend), or use against='safe'"
+            f"against='last': the policy of round {reference} never takes some of the actions that "
+            f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
+            f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
         )
-    log = evidence.log(number, reference, loss, used)
-    proposals = _proposals(
+    log = calibration_rows.log(number, reference, loss, used)
+    proposals = _draw_proposals(
         registry,
         counts,
         reference,
@@ -123,87 +180,101 @@ def calibrate_round(
         take(contexts, np.flatnonzero(used)),
         log,
         draws,
-        np.random.default_rng([terms.seed, number, APART]),
+        np.random.default_rng([settings.seed, number, PROPOSAL_STREAM]),
     )
-    found = calibrate(
+    calibration = calibrate(
         log,
         proposals,
-        alpha=terms.alpha,
-        bound=terms.bound,
+        alpha=settings.alpha,
+        bound=settings.bound,
         family=family,
-        test_weight=terms.test_weight,
+        test_weight=settings.test_weight,
     )
-    if not found.exists:
-        said = "no beta passes: the safe policy serves"
-        note = f"{said}; {note}" if note else said
-        return Beginning(note, found, None, reference, proposals, evidence.finite)
-    _within_reach(evidence, proposals, reference, number)
-    policy = registry.tethered(optimized, reference, found)
+    all_actions = calibration_rows.all_actions
+    if not calibration.exists:
+        reason = "no beta passes: the safe policy serves"
+        note = f"{reason}; {note}" if note else reason
+        return RoundStart(note, calibration, None, reference, proposals, all_actions)
+    _check_support(calibration_rows, proposals, reference, number)
+    policy = registry.tethered(optimized, reference, calibration)
     log_psi = None
-    if not evidence.contextual:
+    if not calibration_rows.contextual:
         log_psi = float(policy.normalizer(1).log_psi[0])
-    few = few[:FEW]
-    probe = (take(contexts, few), actions[few], evidence.taken_by_candidate(number)[few])
-    deployed_now = Deployed(optimized, policy, reference, log_psi, probe)
-    return Beginning(note, found, deployed_now, reference, proposals, evidence.finite)
+    probed = probed[:PROBES_PER_CALL]
+    scores_of_probed = calibration_rows.candidate_scores_of_taken(number)[probed]
+    probe = (take(contexts, probed), actions[probed], scores_of_probed)
+    deployed = DeployedPolicy(optimized, policy, reference, log_psi, probe)
+    return RoundStart(note, calibration, deployed, reference, proposals, all_actions)
 
 
-def _within_reach(
-    evidence: Evidence, proposals: Proposals | None, reference: int, number: int
+def _with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, DeployedPolicy]:
+    """What the rounds deployed, with the rounds that their betas are measured against."""
+    needed, deployed = numbers - {SAFE}, {}
+    while needed:  # a reference has its own reference
+        number = min(needed)
+        deployed[number] = registry.deployed(number)
+        needed = (needed | {deployed[number].reference}) - {SAFE, *deployed}
+    return deployed
+
+
+def _check_support(
+    calibration_rows: CalibrationRows, proposals: Proposals | None, reference: int, number: int
 ) -> None:
-    """Refuse an optimized policy that does what was never done, before it does it."""
+    """Refuse an optimized policy that takes actions which the safe policy never takes."""
     if proposals is not None:
         log_safe, log_optimized = proposals.log_safe, proposals.log_optimized
     else:
-        log_safe = evidence.density(reference)
-        log_optimized = evidence.optimized(number, evidence.candidate)
+        log_safe = calibration_rows.log_density(reference)
+        log_optimized = calibration_rows.log_optimized(number, calibration_rows.candidate)
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
     if outside.any():
         raise ValueError(
-            f"the optimized policy does what the safe policy never does ({int(outside.sum()):,} of "
-            f"{outside.size:,} draws or actions): no log says what that costs. Keep the optimized "
-            f"policy to what the safe one can do"
+            f"the optimized policy takes actions that the safe policy never takes "
+            f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are "
+            f"unknown. Restrict the optimized policy to actions that the safe one can take"
         )
 
 
-def losses_in_use(
-    terms: Terms, rows: Rows, where: NDArray[Any]
-) -> tuple[Floats, NDArray[np.bool_], str]:
-    """Losses of calibration rows, which of these rows count, and a word on those without one."""
+def losses_in_use(settings: Settings, rows: Rows, where: Integers) -> tuple[Floats, Booleans, str]:
+    """Losses of calibration rows, which of these are used, and a note on those without a loss."""
     loss, pending = rows.loss[where].copy(), rows.pending[where]
     used = ~rows.withdrawn[where]
     if not pending.any():
         return loss, used, ""
-    if terms.missing == "wait":
-        _wait(terms, rows.round[where], pending, used)
-    if terms.missing == "exclude":
-        note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss are left out"
+    if settings.missing == "wait":
+        _check_enough_observed(settings, rows.round[where], pending, used)
+    if settings.missing == "exclude":
+        note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss are excluded"
         return loss, used & ~pending, note
-    loss[pending] = terms.bound
-    note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss count as the worst"
+    loss[pending] = settings.bound
+    note = (
+        f"{pending.sum():,} of {used.sum():,} calibration rows without a loss count as the worst "
+        f"loss"
+    )
     return loss, used, note
 
 
-def _wait(
-    terms: Terms, rounds: NDArray[Any], pending: NDArray[np.bool_], used: NDArray[np.bool_]
+def _check_enough_observed(
+    settings: Settings, rounds: NDArray[Any], pending: Booleans, used: Booleans
 ) -> None:
     for number in np.unique(rounds).tolist():
-        there = (rounds == number) & used
-        arrived, expected = int((there & ~pending).sum()), int(there.sum())
-        if arrived < terms.enough * expected * (1 - 1e-12):
+        in_round = (rounds == number) & used
+        arrived, expected = int((in_round & ~pending).sum()), int(in_round.sum())
+        needed = settings.min_observed_share * expected
+        if arrived < needed * (1 - OBSERVED_SHARE_TOLERANCE):
             raise LossesMissingError(
                 f"round {number} has {arrived:,} of {expected:,} losses of its calibration rows, "
-                f"and missing='wait' asks for {terms.enough:.0%}: report them (`run.pending()` "
-                f"lists what is awaited), withdraw what was never done, or serve the safe policy "
-                f"meanwhile with `run.begin()`"
+                f"but missing='wait' requires {settings.min_observed_share:.0%}: observe them "
+                f"(`run.pending()` lists the missing ones), withdraw actions that were never "
+                f"carried out, or serve the safe policy meanwhile with `run.begin()`"
             )
 
 
-def _proposals(
-    registry: Registry,
+def _draw_proposals(
+    registry: PolicyRegistry,
     counts: dict[int, int],
     reference: int,
-    optimized: Any,
+    optimized: Policy,
     contexts: Any,
     log: Log,
     draws: int | None,
@@ -211,13 +282,13 @@ def _proposals(
 ) -> Proposals | None:
     logged_by = None
     if log.log_mix is not None:
-        policies = [registry.policy(each) for each in counts]
+        policies = [registry.policy(number) for number in counts]
         logged_by = Mixture(policies, list(counts.values()))
     if isinstance(contexts, int):
-        asked, each = 1, draws or int(np.clip(len(log), FEWEST, MOST))
+        drawn_in, count = 1, draws or int(np.clip(len(log), MIN_DRAWS, MAX_DRAWS))
     else:
         _, first = np.unique(labels(contexts), return_index=True)  # equal contexts share draws
-        asked, each = take(contexts, np.sort(first)), draws or IN_CONTEXT
+        drawn_in, count = take(contexts, np.sort(first)), draws or DRAWS_PER_CONTEXT
     return make_proposals(
-        registry.policy(reference), optimized, asked, each, rng, logged_by=logged_by
+        registry.policy(reference), optimized, drawn_in, count, rng, logged_by=logged_by
     )

@@ -1,4 +1,4 @@
-"""The controller: a loop the user owns, round after round, with everything in a store."""
+"""The controller: a loop that the user runs, round after round, with everything in a store."""
 
 from __future__ import annotations
 
@@ -8,55 +8,109 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
-from numpy.typing import NDArray
-from sqlalchemy.exc import IntegrityError
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.contexts import take
-from tether._core.types import Floats
+from tether._core.types import Contexts, Integers
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.test_weight import is_bounded
 from tether.policies.policy import as_policy
-from tether.rounds import observations
-from tether.rounds.calibrate_round import Beginning, calibrate_round
-from tether.rounds.errors import RoundTakenError
-from tether.rounds.fingerprint import describe, fingerprint
+from tether.rounds import recording
+from tether.rounds.calibrate_round import RoundStart, calibrate_round
+from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
-from tether.rounds.monitors import Watch
-from tether.rounds.policy_registry import Lookup, Registry, probe
-from tether.rounds.round import Round, Taken
-from tether.rounds.score_columns import Scores
-from tether.rounds.settings import Terms, watched_by_default
-from tether.rounds.store import alarms, schema
-from tether.rounds.store.actions import write_actions
-from tether.rounds.store.calibrations import read_calibration, write_calibration
+from tether.rounds.monitors import Monitors, clear_alarm
+from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
+from tether.rounds.returned_rows import TakenActions, TrainingRows
+from tether.rounds.round import Round
+from tether.rounds.settings import Settings, default_alarm_risk, stored_settings
+from tether.rounds.store import queries, schema
+from tether.rounds.store.database import Store
 from tether.rounds.store.rows import Rows
-from tether.rounds.store.store import Store, last, read_terms, write_terms
-from tether.rounds.training_rows import TrainingRows
 
 
 class Controller:
-    """Keeps an optimized policy on its tether, round after round, for as long as the store lasts.
+    """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
     Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture.
-    Assumed, beside what it assumes: the optimized policy learns from `training_rows` alone. Half of
-    the rows (`calibration_share`) are set apart for calibration by chance, for good.
+    Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone.
 
-    `missing` says what becomes of rows without a loss: "wait" refuses to calibrate until a share
-    `enough` of every round's has come and counts the rest as the worst loss; "worst_case" counts
-    them so at once; "exclude" leaves them out, which is right only where losses are missing by
-    chance. `against="last"` measures beta from what was deployed last instead of the safe policy:
-    the policy can go further over the rounds, and what is promised rests on each round before.
+    If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
+    policy's. An alarm, raised when the mean loss of a round is shown to exceed `alarm_risk` or the
+    scores of contexts shift, sends all traffic to the safe policy until `resume`.
 
-    Where the optimized policy is gone the safe policy acts, and its rows count as its own.
+    Parameters
+    ----------
+    safe : Policy, classifier or torch distribution
+        The safe policy.
+    alpha : float
+        The tolerated expected loss, between 0 and `bound`.
+    store : str or pathlib.Path
+        Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
+        new run is created if there is none; an existing one continues.
+    bound : float, optional
+        The largest possible loss.
+    family : str or Family, optional
+        The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object.
+    test_weight : {"empirical", "analytic"} or float, optional
+        How the test point is weighed.
+    calibration_share : float, optional
+        The share of rows that are set apart for calibration, at random and permanently.
+    missing : {"wait", "worst_case", "exclude"}, optional
+        How rows without a loss are treated. "wait" refuses to calibrate until a share
+        `min_observed_share` of each round's losses has arrived, and counts the rest as the worst
+        loss. "worst_case" counts them so at once. "exclude" leaves them out, which is valid only if
+        losses are missing at random.
+    min_observed_share : float, optional
+        The share of losses that missing="wait" waits for, in (0, 1].
+    against : {"safe", "last"}, optional
+        The policy that beta is measured against. With "last", the last deployed policy, the policy
+        can go further over the rounds, and each promise rests on those of all rounds before.
+    alarm_risk : float, optional
+        The risk above which the risk monitor raises an alarm, between `alpha` and `bound`; by
+        default the smaller of 1.5 times alpha and the midpoint of alpha and the bound.
+    false_alarm_probability : float, optional
+        For each monitor, the probability that it ever raises a false alarm.
+    context_score : callable, optional
+        A function from contexts to one number per context; if given, a shift of these raises an
+        alarm too.
+    policies : mapping or callable, optional
+        Past optimized policies by the names under which their rounds began; needed after a restart.
+    name : str, optional
+        The name of the safe policy.
+    draws : int, optional
+        Draws of each policy for a calibration, per context if there are contexts; by default as
+        many as rows, between 1,000 and 100,000, or 16 per context.
+    normalizer_draws : int, optional
+        Draws per context for normalizers that must be estimated.
+    seed : int, optional
+        The seed of the draws for calibrations and of the shift monitor.
 
-    An alarm, when the mean loss of a round shows to be above `watched` (half more than alpha unless
-    given) or a score of contexts shifts, sends everything to the safe policy until `resume`.
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or the store was created with other settings or another policy.
+    StoreError
+        If the store cannot be opened.
 
-    A store outlives the process: `policies` (a mapping or a function) then gives past policies back
-    by the names under which they began.
+    References
+    ----------
+    "Conformal Policy Control", ICML 2026.
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> rng = np.random.default_rng(0)
+    >>> run = tether.Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
+    >>> taken = run.begin().act(500, rng)  # the safe policy
+    >>> run.observe(taken.ids, losses=(taken.actions > 2).astype(float))
+    >>> round_ = run.begin(tether.Gaussian(0.5))
+    >>> round_.beta > 0
+    True
+    >>> taken = round_.act(100, rng)
     """
 
     def __init__(
@@ -70,12 +124,12 @@ class Controller:
         test_weight: str | float = "empirical",
         calibration_share: float = 0.5,
         missing: str = "wait",
-        enough: float = 1.0,
+        min_observed_share: float = 1.0,
         against: str = "safe",
-        watched: float | None = None,
-        delta: float = 0.05,
-        context_score: Callable[[Any], Any] | None = None,
-        policies: Lookup = None,
+        alarm_risk: float | None = None,
+        false_alarm_probability: float = 0.05,
+        context_score: Callable[[Contexts], ArrayLike] | None = None,
+        policies: PolicyLookup = None,
         name: str = "safe",
         draws: int | None = None,
         normalizer_draws: int | None = None,
@@ -87,64 +141,90 @@ class Controller:
         alpha = validate.number("alpha", alpha, above=0, below=bound)
         if test_weight == "analytic" and not is_bounded(self._family):
             raise ValueError(
-                f"test_weight 'analytic' does not exist for family {self._family.name!r}: its "
-                f"weights have no bound; use 'empirical' or a number"
+                f"test_weight 'analytic' does not exist for family {self._family.name!r}, whose "
+                f"weights are unbounded: use 'empirical' or a number"
             )
         if context_score is not None and not callable(context_score):
             raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
-        given = Terms(
+        given = Settings(
             safe=name,
             alpha=alpha,
             bound=bound,
             family=self._family.name,
-            family_mark=describe(self._family),
+            family_mark=describe_family(self._family),
             test_weight=test_weight,
             calibration_share=calibration_share,
             missing=missing,
-            enough=enough,
+            min_observed_share=min_observed_share,
             against=against,
-            watched=watched_by_default(alpha, bound) if watched is None else watched,
-            delta=delta,
+            alarm_risk=default_alarm_risk(alpha, bound) if alarm_risk is None else alarm_risk,
+            false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
-            created=alarms.now(),
+            created=queries.now(),
         )
         self._store, self._draws = Store(store), draws
         try:
-            self.terms = self._agreed(given)
+            self.settings = stored_settings(self._store, given, self.safe)
         except BaseException:
             self._store.close()
             raise
-        self._rows, self._scores = Rows(), Scores(self._store)
-        self._registry = Registry(self._store, self.safe, self._family, policies, normalizer_draws)
-        self._watch = Watch(self.terms, context_score)
+        self._rows, self._scores = Rows(), ScoreColumns(self._store)
+        self._registry = PolicyRegistry(
+            self._store, self.safe, self._family, policies, normalizer_draws
+        )
+        self._monitors = Monitors(self.settings, context_score)
 
     def begin(self, optimized: Any = None, *, name: str | None = None) -> Round:
-        """Calibrate how far `optimized` may go, and open the next round with it.
+        """Calibrate how far `optimized` may go, and begin the next round with it.
 
-        The safe policy serves the whole round where there is no optimized policy, no loss to
-        calibrate on, no beta that passes, or an alarm stands; the round's `note` says so. `name` is
-        under what the policy is asked for after a restart ("round 3" and so on unless given).
+        The safe policy serves the whole round if there is no optimized policy, no loss to calibrate
+        on, no beta that passes, or an alarm stands; the round's `note` says which.
 
-        Every round keeps its policy, to weigh its rows later: a model that is trained further in
-        place is another policy, and is refused. Hand in a copy.
+        Every round keeps its policy, to weight its rows later: a model that is trained further in
+        place is another policy, and is refused. Pass a copy.
+
+        Parameters
+        ----------
+        optimized : Policy, classifier or torch distribution, optional
+            The optimized policy of the round.
+        name : str, optional
+            The name under which the policy is looked up after a restart; "round 3" and so on by
+            default.
+
+        Returns
+        -------
+        Round
+            The new round.
+
+        Raises
+        ------
+        LossesMissingError
+            If missing="wait" and too few losses have arrived.
+        RoundTakenError
+            If another process has begun this round meanwhile.
+        ValueError
+            If a policy has changed, is not available, or takes actions that the safe one never
+            takes.
+        StoreError
+            If the round could not be stored.
         """
         if optimized is not None:
             optimized = as_policy("optimized", optimized)
         self._refresh()
         with self._store.reading() as connection:
-            number = 1 + last(connection, schema.rounds.c.number)
-            alarm = alarms.standing(connection)
+            number = 1 + queries.last_number(connection, schema.rounds.c.number)
+            alarm = queries.find_alarm(connection)
         name = f"round {number}" if name is None else name
         if optimized is not None:
             self._registry.check_name(name, optimized)
         try:
-            begun = Beginning(note="no optimized policy was given")
+            start = RoundStart(note="no optimized policy was given")
             if alarm is not None:
-                begun = Beginning(note=f"alarm {alarm} stands: the safe policy serves")
+                start = RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
             elif optimized is not None:
-                begun = calibrate_round(
-                    self.terms,
+                start = calibrate_round(
+                    self.settings,
                     self._family,
                     self._rows,
                     self._scores,
@@ -153,20 +233,20 @@ class Controller:
                     number,
                     self._draws,
                 )
-            if begun.deployed is not None:
-                self._registry.add(number, begun.deployed)
-            self._write_round(number, name if optimized is not None else None, optimized, begun)
-            self._scores.settle()
+            if start.deployed is not None:
+                self._registry.add(number, start.deployed)
+            start.save(self._store, number, name, optimized, self._rows, self._scores)
+            self._scores.mark_saved()
         except BaseException as error:
             self._scores.forget()
-            if isinstance(error, Exception):  # an interrupt may come after the round was kept
+            if isinstance(error, Exception):  # an interrupt may come after the commit
                 self._registry.forget(number)
             raise
-        return Round(self, number, begun.calibration, begun.note, begun.deployed)
+        return Round(number, start.calibration, start.note, self, start.deployed)
 
     @property
     def round(self) -> Round | None:
-        """The round that is open, also after a restart; None before the first."""
+        """The present round, also after a restart; None before the first."""
         table = schema.rounds
         with self._store.reading() as connection:
             query = sql.select(table).order_by(table.c.number.desc()).limit(1)
@@ -176,33 +256,74 @@ class Controller:
         number, deployed = row["number"], None
         if row["log_beta"] > -np.inf:
             deployed = self._registry.deployed(number)
-        return Round(self, number, read_calibration(row["calibration"]), row["note"], deployed)
+        calibration = queries.calibration_from_json(row["calibration"])
+        return Round(number, calibration, row["note"], self, deployed)
 
-    def observe(self, ids: Any, losses: Any, rewards: Any = None) -> None:
-        """Report what actions of any round cost: late, in any order, once for each.
+    def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
+        """Store the losses of actions of any round: late, in any order, once for each.
 
-        All of the report is kept, or nothing: an unknown id, a second report or a loss outside
-        [0, bound] is an error that names it.
+        Either all of them are stored or none.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            The ids of the actions.
+        losses : array-like of float
+            One loss per id, in [0, bound].
+        rewards : array-like of float, optional
+            One finite reward per id.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or was observed before, or a loss is outside [0, bound].
+        StoreError
+            If the losses could not be stored.
         """
-        observations.observe(self._store, self._watch, ids, losses, rewards, self.terms.bound)
+        recording.observe(self._store, self._monitors, ids, losses, rewards, self.settings.bound)
 
-    def withdraw(self, ids: Any, reason: str) -> None:
-        """Take out actions that were never carried out, such as those of a process that crashed.
+    def withdraw(self, ids: ArrayLike, reason: str) -> None:
+        """Exclude actions that were never carried out, such as those of a process that crashed.
 
-        Only for reasons that have nothing to do with the loss: leaving rows out for what they cost
-        or did would bend every later calibration.
+        Only for reasons that are unrelated to the loss: excluding rows because of their losses or
+        actions would bias every later calibration.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            The ids of the actions.
+        reason : str
+            Why they were not carried out; stored with them.
+
+        Raises
+        ------
+        ValueError
+            If the reason is empty, or an id is unknown or was observed before.
+        StoreError
+            If it could not be stored.
         """
-        observations.withdraw(self._store, self._watch, ids, reason)
+        recording.withdraw(self._store, self._monitors, ids, reason)
 
-    def pending(self) -> Taken:
-        """Actions whose loss is awaited, oldest first."""
+    def pending(self) -> TakenActions:
+        """The actions whose loss is still missing, oldest first.
+
+        Returns
+        -------
+        TakenActions
+            The actions and their ids.
+        """
         self._refresh()
         return self._taken(np.flatnonzero(self._rows.pending))
 
     def training_rows(self) -> TrainingRows:
-        """The rows an optimizer may learn from: those of the training share whose loss is known.
+        """The rows that an optimizer may learn from: training rows whose loss is known.
 
-        There is no way to ask for the others, on which the next calibration rests.
+        The calibration rows, on which the next calibration rests, cannot be read.
+
+        Returns
+        -------
+        TrainingRows
+            The rows as columns, oldest first.
         """
         self._refresh()
         rows = self._rows
@@ -219,15 +340,32 @@ class Controller:
         )
 
     def resume(self, reason: str) -> None:
-        """Clear the alarm that stands, on a person's word; the monitors begin anew."""
-        alarms.clear(self._store, reason)
+        """Clear the alarm that stands; the monitors restart.
+
+        Parameters
+        ----------
+        reason : str
+            Why the alarm may be cleared; stored with it.
+
+        Raises
+        ------
+        ValueError
+            If the reason is empty, or no alarm stands.
+        """
+        clear_alarm(self._store, reason)
 
     def history(self) -> History:
-        """What the run has been so far."""
+        """The run so far.
+
+        Returns
+        -------
+        History
+            Settings, rounds and alarms.
+        """
         return read_history(self._store)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
     def __enter__(self) -> Controller:
@@ -237,92 +375,18 @@ class Controller:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Controller(alpha={self.terms.alpha:g}, store={self._store.name!r})"
-
-    def _agreed(self, given: Terms) -> Terms:
-        """The terms of the store, which are the given ones if it is new."""
-        mark = fingerprint(self.safe)
-        with self._store.reading() as connection:
-            stored = read_terms(connection)
-        if not stored:
-            with self._store.writing() as connection:
-                stored = read_terms(connection)
-                if not stored:
-                    write_terms(connection, {**given.to_dict(), "fingerprint": mark})
-                    return given
-        terms = Terms.from_dict(stored)
-        given.check_same(terms, self._store.name)
-        if mark and stored["fingerprint"] and mark != stored["fingerprint"]:
-            raise ValueError(
-                f"the safe policy is not the one that {self._store.name} was made with: its "
-                f"fingerprint is {mark} and the store has {stored['fingerprint']}"
-            )
-        probe(self._store, terms.safe, self.safe, "safe", schema.actions.c.log_safe)
-        return terms
+        return f"Controller(alpha={self.settings.alpha:g}, store={self._store.name!r})"
 
     def _refresh(self) -> None:
         with self._store.reading() as connection:
             self._rows.refresh(connection)
 
-    def _taken(self, where: NDArray[Any]) -> Taken:
+    def _taken(self, where: Integers) -> TakenActions:
         rows = self._rows
         if not len(rows):
-            return Taken(where + 1, np.empty(0), 0)
-        return Taken(where + 1, rows.actions[where], take(rows.contexts, where))
+            return TakenActions(where + 1, np.empty(0), 0)
+        return TakenActions(where + 1, rows.actions[where], take(rows.contexts, where))
 
     def _alarm(self) -> int | None:
         with self._store.reading() as connection:
-            return alarms.standing(connection)
-
-    def _write_round(self, number: int, name: str | None, optimized: Any, begun: Beginning) -> None:
-        deployed = begun.deployed
-        row = {
-            "number": number,
-            "policy": name,
-            "fingerprint": None if optimized is None else fingerprint(optimized),
-            "reference": begun.reference,
-            "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
-            "log_psi": None if deployed is None else deployed.log_psi,
-            "last_action": len(self._rows),
-            "last_report": self._rows.last_report,
-            "calibration": write_calibration(begun.calibration),
-            "note": begun.note,
-            "begun": alarms.now(),
-        }
-        try:
-            with self._store.writing() as connection:
-                connection.execute(schema.rounds.insert().values(**row))
-                self._scores.save(connection)
-                begun.save_proposals(connection, number)
-                if begun.listed is not None and "listed_actions" not in read_terms(connection):
-                    write_terms(connection, {"listed_actions": begun.listed.tolist()})
-        except IntegrityError as error:
-            raise RoundTakenError(
-                f"round {number} was begun by another process while this one calibrated: ask "
-                f"`run.round` for it, or begin the next"
-            ) from error
-
-    def _write_actions(
-        self,
-        *,
-        number: int,
-        served: int,
-        alarm: int | None,
-        contexts: Any,
-        actions: NDArray[Any],
-        scores: dict[str, Floats | None],
-        failure: str,
-        rng: np.random.Generator,
-    ) -> NDArray[np.int64] | None:
-        return write_actions(
-            self._store,
-            self._watch,
-            number=number,
-            served=served,
-            alarm=alarm,
-            contexts=contexts,
-            actions=actions,
-            calibration=rng.random(len(actions)) < self.terms.calibration_share,
-            scores=scores,
-            failure=failure,
-        )
+            return queries.find_alarm(connection)

@@ -1,18 +1,18 @@
-"""What can go wrong in a run, beside bad input."""
+"""What can go wrong in a run, apart from invalid arguments."""
 
 from __future__ import annotations
 
 
 class StoreError(OSError):
-    """The store could not be read or written; nothing of what was being written is kept."""
+    """The store could not be read or written; nothing of the failed call was stored."""
 
 
 class RoundTakenError(RuntimeError):
-    """Another process has begun this round already."""
+    """Another process has already begun this round."""
 
 
 class RoundOverError(RuntimeError):
-    """A later round has begun, and this one takes no more actions."""
+    """A later round has begun, and this one accepts no more actions."""
 
 
 class LossesMissingError(RuntimeError):

@@ -1,4 +1,4 @@
-"""What a run has been so far: a frozen record of every round, for people and for reports."""
+"""A run so far, as frozen records: one for each round, one for each alarm."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from tether.control.calibration import Calibration
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of `count` values, and limits for what it estimates at a confidence of 95 %.
+    """A mean with a 95 % confidence interval for what it estimates.
 
-    For losses the limits hold at all times together; for rewards, which have no bound, they are
-    those of the normal approximation.
+    For losses the interval holds at all times simultaneously (a confidence sequence); for rewards,
+    which have no bound, it is that of the normal approximation.
+
+    Parameters
+    ----------
+    count : int
+        How many values were averaged.
+    mean : float
+        Their mean.
+    lower : float
+        The lower end of the interval.
+    upper : float
+        The upper end of the interval.
     """
 
     count: int
@@ -23,87 +34,153 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm of a monitor; traffic goes to the safe policy from `raised` until `cleared`."""
+    """An alarm of a monitor; the safe policy serves from `raised` until `cleared`.
+
+    Parameters
+    ----------
+    number : int
+        Its number, from 1.
+    round : int
+        The round whose losses or contexts raised it.
+    monitor : str
+        The monitor that raised it: "risk" or "shift".
+    message : str
+        What the monitor found.
+    raised : str
+        When it was raised, in UTC, as ISO 8601.
+    cleared : str, optional
+        When it was cleared, likewise; None while the alarm stands.
+    reason : str, optional
+        Why a person cleared it.
+    """
 
     number: int
     round: int
     monitor: str
-    """"risk" or "shift"."""
     message: str
     raised: str
-    """When, in UTC, as ISO 8601; likewise `cleared`, which is None while the alarm stands."""
     cleared: str | None = None
     reason: str | None = None
-    """Why a person cleared it."""
 
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One round: what was calibrated when it began, and what came of it so far."""
+    """One round: what was calibrated when it began, and its outcome so far.
+
+    Parameters
+    ----------
+    number : int
+        The round's number, from 1.
+    policy : str or None
+        The name of the optimized policy; None if the round began without one.
+    begun : str
+        When it began, in UTC, as ISO 8601.
+    calibration : Calibration or None
+        The calibration; None if there was nothing to calibrate, and `note` says why.
+    note : str
+        Why the safe policy serves, or how missing losses were counted; often empty.
+    rows : int
+        Actions taken in the round, by any policy, for training and for calibration.
+    safe_rows : int
+        Those taken by the safe policy: all, or those after an alarm or a failure.
+    calibration_rows : int
+        Those assigned to calibration.
+    observed : int
+        Rows whose loss has arrived.
+    withdrawn : int
+        Rows that were never carried out, and were withdrawn with a reason.
+    loss : Estimate or None
+        The realized risk of the policy that the round began with, over training and calibration
+        rows; None before the first loss.
+    reward : Estimate or None
+        Its mean reward; None before the first reward.
+    fallback_rows : int, optional
+        Those of the safe policy's rows that it took because the round's policy failed.
+    failure : str, optional
+        The error message of its last failure.
+    """
 
     number: int
     policy: str | None
-    """The name of the optimized policy that was offered; None where none was."""
     begun: str
     calibration: Calibration | None
-    """None where there was nothing to calibrate: `note` says why."""
     note: str
-    """Why the safe policy serves, or how missing losses were counted; often empty."""
     rows: int
-    """Actions taken in the round, by either policy and for either share."""
     safe_rows: int
-    """Those of them that the safe policy took: all, or those after an alarm or a failure."""
     calibration_rows: int
     observed: int
-    """Rows whose loss has arrived."""
     withdrawn: int
-    """Rows that were never carried out, and were taken out with a reason."""
     loss: Estimate | None
-    """The realized risk of the policy that the round was begun with, both shares together."""
     reward: Estimate | None
     fallback_rows: int = 0
-    """Those of the safe policy's rows that it took since the round's policy failed."""
     failure: str = ""
-    """What went wrong when it last did."""
 
     @property
     def pending(self) -> int:
-        """Rows whose loss is still awaited."""
+        """Rows whose loss is still missing."""
         return self.rows - self.observed - self.withdrawn
 
     @property
     def beta(self) -> float:
-        """The beta in force: 0 where only the safe policy serves."""
+        """The beta in force: 0 if only the safe policy serves."""
         return 0.0 if self.calibration is None else self.calibration.beta
 
 
 @dataclass(frozen=True)
 class History:
-    """A whole run: its terms, its rounds in order, its alarms."""
+    """A run so far: its settings, its rounds in order, its alarms.
+
+    Parameters
+    ----------
+    store : str
+        The URL of the store, without any password.
+    created : str
+        When the store was created, in UTC, as ISO 8601.
+    safe : str
+        The name of the safe policy.
+    alpha : float
+        The tolerated expected loss.
+    bound : float
+        The largest possible loss.
+    family : str
+        The family of tethered policies.
+    test_weight : str or float
+        How the test point is weighed: "empirical", "analytic" or a number.
+    against : str
+        The policy that beta is measured against: "safe" or "last".
+    missing : str
+        How rows without a loss are treated: "wait", "worst_case" or "exclude".
+    calibration_share : float
+        The share of rows that are set apart for calibration.
+    alarm_risk : float
+        The risk above which the risk monitor raises an alarm.
+    rounds : tuple of RoundRecord
+        The rounds in order.
+    alarms : tuple of Alarm
+        The alarms in order.
+    safe_loss : Estimate or None
+        The safe policy's mean loss, over all rows that it took in any round.
+    safe_reward : Estimate or None
+        The safe policy's mean reward, likewise.
+    """
 
     store: str
-    """Where it is kept, without any password."""
     created: str
     safe: str
-    """The name of the safe policy."""
     alpha: float
     bound: float
     family: str
     test_weight: str | float
     against: str
-    """"safe" or "last": what beta is measured against."""
     missing: str
-    """How rows without a loss are treated: "wait", "worst_case" or "exclude"."""
     calibration_share: float
-    watched: float
-    """The risk above which the monitor raises its alarm."""
+    alarm_risk: float
     rounds: tuple[RoundRecord, ...]
     alarms: tuple[Alarm, ...]
     safe_loss: Estimate | None
-    """The safe policy's own mean loss and reward, over all rows that it took in any round."""
     safe_reward: Estimate | None
 
     @property
     def alarm(self) -> Alarm | None:
-        """The alarm that stands, if one does."""
-        return next((each for each in self.alarms if each.cleared is None), None)
+        """The alarm that stands, if any."""
+        return next((alarm for alarm in self.alarms if alarm.cleared is None), None)

@@ -1,4 +1,4 @@
-"""Reading what a run has been so far from its store."""
+"""Reading the history of a run from its store."""
 
 from __future__ import annotations
 
@@ -8,19 +8,40 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import StoreError
 from tether.rounds.history import Alarm, Estimate, History, RoundRecord
-from tether.rounds.round_log import SAFE
-from tether.rounds.settings import Terms
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.calibrations import read_calibration
-from tether.rounds.store.store import Store, read_all, read_terms
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import calibration_from_json, read_all, read_settings
+
+INTERVAL_ERROR_PROBABILITY = 0.05
+"""The probability that an interval of an `Estimate` misses what it estimates."""
+NORMAL_QUANTILE = 1.96
+"""Of the standard normal distribution, for intervals of rewards at 95 %."""
 
 
 def read_history(store: str | Path | Store) -> History:
-    """What the run in a store has been so far; no policy is needed to read it."""
+    """The history of the run in a store; no policy is needed to read it.
+
+    Parameters
+    ----------
+    store : str, pathlib.Path or Store
+        The path or URL of an existing store, or an open one.
+
+    Returns
+    -------
+    History
+        Settings, rounds and alarms so far.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, it holds no run, or it cannot be read.
+    """
     if not isinstance(store, Store):
         opened = Store(store, create=False)
         try:
@@ -28,103 +49,110 @@ def read_history(store: str | Path | Store) -> History:
         finally:
             opened.close()
     with store.reading() as connection:
-        stored = read_terms(connection)
+        stored = read_settings(connection)
         if not stored:
             raise StoreError(f"{store.name} holds no run of tether yet")
-        terms = Terms.from_dict(stored)
+        settings = Settings.from_dict(stored)
         rounds = read_all(connection, schema.rounds)
         alarms = read_all(connection, schema.alarms)
         failures = read_all(connection, schema.failures)
         rows = _read_rows(connection)
-    own = rows["served"] == rows["round"]
-    begun_safe = {row["number"] for row in rounds if row["log_beta"] == -np.inf}
-    own |= np.isin(rows["round"], list(begun_safe))
-    safe = rows["served"] == SAFE
-    listed = ("number", "round", "monitor", "message", "raised", "cleared", "reason")
+    by_own_policy = rows["served"] == rows["round"]
+    safe_rounds = {row["number"] for row in rounds if row["log_beta"] == -np.inf}
+    by_own_policy |= np.isin(rows["round"], list(safe_rounds))
+    by_safe = rows["served"] == SAFE
+    alarm_fields = ("number", "round", "monitor", "message", "raised", "cleared", "reason")
     return History(
         store=store.name,
-        created=terms.created,
-        safe=terms.safe,
-        alpha=terms.alpha,
-        bound=terms.bound,
-        family=terms.family,
-        test_weight=terms.test_weight,
-        against=terms.against,
-        missing=terms.missing,
-        calibration_share=terms.calibration_share,
-        watched=terms.watched,
-        rounds=tuple(_round(row, rows, own, terms, failures) for row in rounds),
-        alarms=tuple(Alarm(**{name: row[name] for name in listed}) for row in alarms),
-        safe_loss=_risk(rows["loss"][safe], terms),
-        safe_reward=_mean(rows["reward"][safe]),
+        created=settings.created,
+        safe=settings.safe,
+        alpha=settings.alpha,
+        bound=settings.bound,
+        family=settings.family,
+        test_weight=settings.test_weight,
+        against=settings.against,
+        missing=settings.missing,
+        calibration_share=settings.calibration_share,
+        alarm_risk=settings.alarm_risk,
+        rounds=tuple(_round_record(row, rows, by_own_policy, settings, failures) for row in rounds),
+        alarms=tuple(Alarm(**{name: row[name] for name in alarm_fields}) for row in alarms),
+        safe_loss=_mean_loss(rows["loss"][by_safe], settings),
+        safe_reward=_mean_reward(rows["reward"][by_safe]),
     )
 
 
-def _read_rows(connection: sql.Connection) -> dict[str, Any]:
-    """What the estimates need of every row, those with a report in the order of their reports."""
-    action, report = schema.actions, schema.reports
+def _read_rows(connection: sql.Connection) -> dict[str, Floats]:
+    """The columns that estimates need, observed rows in the order of their observations."""
+    action, observation = schema.actions, schema.observations
     query = (
         sql.select(
             action.c.round,
             action.c.served,
             action.c.calibration,
-            report.c.number,
-            report.c.loss,
-            report.c.reward,
+            observation.c.number,
+            observation.c.loss,
+            observation.c.reward,
         )
-        .join_from(action, report, report.c.action == action.c.id, isouter=True)
-        .order_by(report.c.number)
+        .join_from(action, observation, observation.c.action == action.c.id, isouter=True)
+        .order_by(observation.c.number)
     )
-    found = connection.execute(query).fetchall()
-    names = ("round", "served", "calibration", "report", "loss", "reward")
-    columns = zip(*found, strict=True) if found else [()] * len(names)
+    rows = connection.execute(query).fetchall()
+    names = ("round", "served", "calibration", "observation", "loss", "reward")
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {
         name: np.array(column, dtype=np.float64)
         for name, column in zip(names, columns, strict=True)
     }
 
 
-def _round(
+def _round_record(
     row: dict[str, Any],
-    rows: dict[str, Any],
-    own: Any,
-    terms: Terms,
+    rows: dict[str, Floats],
+    by_own_policy: Booleans,
+    settings: Settings,
     failures: list[dict[str, Any]],
 ) -> RoundRecord:
-    failed = [each for each in failures if each["round"] == row["number"]]
-    here = rows["round"] == row["number"]
-    reported = here & ~np.isnan(rows["report"])
-    observed = here & ~np.isnan(rows["loss"])
+    failed = [failure for failure in failures if failure["round"] == row["number"]]
+    in_round = rows["round"] == row["number"]
+    settled = in_round & ~np.isnan(rows["observation"])
+    observed = in_round & ~np.isnan(rows["loss"])
     return RoundRecord(
         number=row["number"],
         policy=row["policy"],
         begun=row["begun"],
-        calibration=read_calibration(row["calibration"]),
+        calibration=calibration_from_json(row["calibration"]),
         note=row["note"],
-        rows=int(here.sum()),
-        safe_rows=int((here & (rows["served"] == SAFE)).sum()),
-        calibration_rows=int((here & (rows["calibration"] == 1)).sum()),
+        rows=int(in_round.sum()),
+        safe_rows=int((in_round & (rows["served"] == SAFE)).sum()),
+        calibration_rows=int((in_round & (rows["calibration"] == 1)).sum()),
         observed=int(observed.sum()),
-        withdrawn=int((reported & ~observed).sum()),
-        loss=_risk(rows["loss"][here & own], terms),
-        reward=_mean(rows["reward"][here & own]),
-        fallback_rows=sum(each["last_action"] - each["first_action"] + 1 for each in failed),
+        withdrawn=int((settled & ~observed).sum()),
+        loss=_mean_loss(rows["loss"][in_round & by_own_policy], settings),
+        reward=_mean_reward(rows["reward"][in_round & by_own_policy]),
+        fallback_rows=sum(
+            failure["last_action"] - failure["first_action"] + 1 for failure in failed
+        ),
         failure=failed[-1]["message"] if failed else "",
     )
 
 
-def _risk(losses: Floats, terms: Terms) -> Estimate | None:
+def _mean_loss(losses: Floats, settings: Settings) -> Estimate | None:
     arrived = losses[~np.isnan(losses)]
     if not len(arrived):
         return None
-    found = RiskMonitor(terms.alpha, terms.bound, false_alarm_probability=0.05).update(arrived)
-    return Estimate(found.seen, found.mean, found.lower, found.upper)
+    monitor = RiskMonitor(
+        settings.alpha, settings.bound, false_alarm_probability=INTERVAL_ERROR_PROBABILITY
+    )
+    status = monitor.update(arrived)
+    return Estimate(status.seen, status.mean, status.lower, status.upper)
 
 
-def _mean(values: Floats) -> Estimate | None:
-    known = values[~np.isnan(values)]
+def _mean_reward(rewards: Floats) -> Estimate | None:
+    known = rewards[~np.isnan(rewards)]
     if not len(known):
         return None
     mean = float(known.mean())
     error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else np.inf
-    return Estimate(len(known), mean, mean - 1.96 * error, mean + 1.96 * error)
+    return Estimate(
+        len(known), mean, mean - NORMAL_QUANTILE * error, mean + NORMAL_QUANTILE * error
+    )

@@ -1,109 +1,153 @@
-"""The monitors of a run: they read what the store has, and an alarm is written where they read.
+"""The monitors of a run: they read the stored rows, and store an alarm in the same transaction.
 
-Their state is a function of the stored rows in order, so it need not be kept: a process that opens
-the store later, or beside another, comes to the same alarm at the same row.
+Their state is a function of the stored rows in order, so it is not stored itself: a process that
+opens the store later, or alongside another, raises the same alarm at the same row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sql
+from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.types import Contexts
 from tether.monitor import RiskMonitor, ShiftMonitor
-from tether.rounds.round_log import SAFE
-from tether.rounds.settings import Terms
-from tether.rounds.store import alarms, schema
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.settings import Settings
+from tether.rounds.store import queries, schema
+from tether.rounds.store.database import Store
 from tether.rounds.store.rows import read_codecs
-from tether.rounds.store.store import last
 
-REFERENCE = 500
-"""How many contexts, the first of a run or after an alarm, the later ones are compared with."""
+REFERENCE_CONTEXTS = 500
+"""How many contexts, from the start of the run or the last alarm, serve as the reference."""
 
 
-class Watch:
-    """Losses of each round's tethered policy, and scores of all contexts, as they come in."""
+def resume(store: str | Path, reason: str) -> None:
+    """Clear the alarm that stands in a store; no policy is needed.
 
-    def __init__(self, terms: Terms, context_score: Callable[[Any], Any] | None) -> None:
-        self._terms, self._context_score = terms, context_score
-        self._begin_anew((0, 0))
+    Parameters
+    ----------
+    store : str or pathlib.Path
+        The path or URL of an existing store.
+    reason : str
+        Why the alarm may be cleared; stored with it.
+
+    Raises
+    ------
+    ValueError
+        If the reason is empty, or no alarm stands.
+    StoreError
+        If there is no store, or it cannot be written.
+    """
+    opened = Store(store, create=False)
+    try:
+        clear_alarm(opened, reason)
+    finally:
+        opened.close()
+
+
+def clear_alarm(store: Store, reason: str) -> None:
+    """Clear the alarm that stands in an open store; the monitors restart."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise ValueError(f"reason must say why the alarm may be cleared, got {reason!r}")
+    with store.writing() as connection:
+        if queries.find_alarm(connection) is None:
+            raise ValueError(f"no alarm stands in {store.name}: there is nothing to resume from")
+        queries.write_alarm_cleared(connection, reason.strip())
+
+
+class Monitors:
+    """One risk monitor per round on its policy's losses, and a shift monitor on all contexts."""
+
+    def __init__(
+        self, settings: Settings, context_score: Callable[[Contexts], ArrayLike] | None
+    ) -> None:
+        self._settings, self._context_score = settings, context_score
+        self._restart((0, 0))
 
     @property
-    def of_contexts(self) -> bool:
-        """Whether contexts are watched, not only losses."""
+    def monitors_contexts(self) -> bool:
+        """Whether contexts are monitored, not only losses."""
         return self._context_score is not None
 
-    def _begin_anew(self, beginning: tuple[int, int]) -> None:
-        self._beginning = beginning
-        self._action, self._report = beginning
+    def _restart(self, after: tuple[int, int]) -> None:
+        self._started_after = after
+        self._last_action, self._last_observation = after
         self._risk: dict[int, RiskMonitor] = {}
-        self._waiting: list[Any] = []
+        self._reference_scores: list[float] = []
         self._shift: ShiftMonitor | None = None
 
     def forget(self) -> None:
         """Read everything again next time: a transaction failed after the monitors saw it."""
-        self._begin_anew((0, 0))
+        self._restart((0, 0))
 
-    def look(self, connection: sql.Connection) -> None:
-        """See what is new, and raise an alarm in the same transaction if there is reason to."""
-        beginning = alarms.beginning(connection)
-        if beginning != self._beginning:
-            self._begin_anew(beginning)
-        if alarms.standing(connection) is None:
-            self._look_at_losses(connection)
-        if self._context_score is not None and alarms.standing(connection) is None:
-            self._look_at_contexts(connection)
+    def update(self, connection: sql.Connection) -> None:
+        """Read what is new, and raise an alarm in the same transaction if there is cause."""
+        after = queries.monitored_after(connection)
+        if after != self._started_after:
+            self._restart(after)
+        if queries.find_alarm(connection) is None:
+            self._update_losses(connection)
+        if self._context_score is not None and queries.find_alarm(connection) is None:
+            self._update_contexts(connection)
 
-    def _look_at_losses(self, connection: sql.Connection) -> None:
-        report, action = schema.reports, schema.actions
+    def _update_losses(self, connection: sql.Connection) -> None:
+        observation, action = schema.observations, schema.actions
         query = (
-            sql.select(action.c.round, report.c.loss)
-            .join_from(report, action, report.c.action == action.c.id)
-            .where(report.c.number > self._report, report.c.loss.is_not(None))
+            sql.select(action.c.round, observation.c.loss)
+            .join_from(observation, action, observation.c.action == action.c.id)
+            .where(observation.c.number > self._last_observation, observation.c.loss.is_not(None))
             .where(action.c.served != SAFE)
-            .order_by(report.c.number)
+            .order_by(observation.c.number)
         )
-        fresh = connection.execute(query).fetchall()
-        self._report = last(connection, report.c.number)  # also past those of the safe policy
-        if not fresh:
+        new_rows = connection.execute(query).fetchall()
+        # also past the observations of the safe policy
+        self._last_observation = queries.last_number(connection, observation.c.number)
+        if not new_rows:
             return
-        rounds, loss = (np.array(column) for column in zip(*fresh, strict=True))
-        for each in np.unique(rounds).tolist():
-            if each not in self._risk:
-                terms = self._terms
-                self._risk[each] = RiskMonitor(terms.watched, terms.bound, terms.delta)
-            found = self._risk[each].update(loss[rounds == each])
-            if found.alarm:
-                alarms.raise_alarm(connection, each, "risk", str(found))
+        rounds, loss = (np.array(column) for column in zip(*new_rows, strict=True))
+        settings = self._settings
+        for number in np.unique(rounds).tolist():
+            if number not in self._risk:
+                self._risk[number] = RiskMonitor(
+                    settings.alarm_risk, settings.bound, settings.false_alarm_probability
+                )
+            status = self._risk[number].update(loss[rounds == number])
+            if status.alarm:
+                queries.write_alarm(connection, number, "risk", str(status))
                 return
 
-    def _look_at_contexts(self, connection: sql.Connection) -> None:
+    def _update_contexts(self, connection: sql.Connection) -> None:
         assert self._context_score is not None
         table = schema.actions
         query = (
             sql.select(table.c.id, table.c.round, table.c.context)
-            .where(table.c.id > self._action)
+            .where(table.c.id > self._last_action)
             .order_by(table.c.id)
         )
-        fresh = connection.execute(query).fetchall()
-        if not fresh:
+        new_rows = connection.execute(query).fetchall()
+        if not new_rows:
             return
-        number, rounds, contexts = zip(*fresh, strict=True)
-        self._action = number[-1]
-        given = read_codecs(connection)[0].decode(contexts)
-        scores = validate.floats("context_score's answer", self._context_score(given))
-        validate.same_length("context_score's answer", scores, "contexts", len(fresh))
+        ids, rounds, encoded = zip(*new_rows, strict=True)
+        self._last_action = ids[-1]
+        contexts = read_codecs(connection)[0].decode(encoded)
+        scores = validate.floats("context_score's result", self._context_score(contexts))
+        validate.same_length("context_score's result", scores, "contexts", len(new_rows))
+        settings = self._settings
         if self._shift is None:
-            lacking = REFERENCE - len(self._waiting)
-            self._waiting += scores[:lacking].tolist()
+            lacking = REFERENCE_CONTEXTS - len(self._reference_scores)
+            self._reference_scores += scores[:lacking].tolist()
             scores = scores[lacking:]
-            if len(self._waiting) == REFERENCE:
-                rng = np.random.default_rng([self._terms.seed, self._beginning[0]])
-                self._shift = ShiftMonitor(self._waiting, self._terms.delta, rng=rng)
+            if len(self._reference_scores) == REFERENCE_CONTEXTS:
+                rng = np.random.default_rng([settings.seed, self._started_after[0]])
+                self._shift = ShiftMonitor(
+                    self._reference_scores, settings.false_alarm_probability, rng=rng
+                )
         if self._shift is not None and len(scores):
-            found = self._shift.update(scores)
-            if found.alarm:
-                alarms.raise_alarm(connection, int(rounds[-1]), "shift", str(found))
+            status = self._shift.update(scores)
+            if status.alarm:
+                queries.write_alarm(connection, int(rounds[-1]), "shift", str(status))

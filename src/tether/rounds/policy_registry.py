@@ -1,144 +1,254 @@
-"""The policies of past rounds: in memory while the process lives, by name after that."""
+"""The policies of past rounds, and how a policy is recognized when it is passed in again.
+
+A policy is never stored. The store keeps its name, a digest of its parameters where these are
+plain values, and its scores; a policy passed in later must agree with all of them. While the
+process lives, policies are kept in memory; after a restart they are looked up by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
+from numpy.typing import NDArray
 
+from tether._core import policy_calls
+from tether._core.types import Floats
+from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.normalizer import Normalizer
-from tether.policies.policy import as_policy
+from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
-from tether.rounds.fingerprint import PROBES, check_scores, fingerprint
-from tether.rounds.round_log import SAFE, Deployed
 from tether.rounds.store import schema
-from tether.rounds.store.calibrations import read_calibration
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.rows import read_codecs
-from tether.rounds.store.store import Store
 
-Lookup = Mapping[str, Any] | Callable[[str], Any] | None
+SAFE = 0
+"""Stands for the safe policy where a round's number stands for that round's policy."""
+SCORE_TOLERANCE = 1e-3
+"""How far a score may be from the stored one, relative and absolute: models round."""
+MAX_PROBES = 256
+"""How many stored actions a policy must score again, at most."""
+
+PolicyLookup = Mapping[str, Any] | Callable[[str], Any] | None
 
 
-class Registry:
-    """What each round deployed, by its number; a policy that is handed in again is checked."""
+@dataclass(frozen=True)
+class DeployedPolicy:
+    """The tethered policy of a round, and what it is made of.
+
+    `reference` is the round whose policy its beta is measured against; 0 is the safe policy.
+    `log_psi` is its log normalizer, where there are no contexts. `probe` is a few contexts and
+    actions, with the optimized policy's scores when it was calibrated.
+    """
+
+    optimized: Policy
+    policy: Tethered
+    reference: int
+    log_psi: float | None
+    probe: tuple[Any, NDArray[Any], Floats] | None = None
+
+
+class PolicyRegistry:
+    """What each round deployed, by round number; policies that are passed in again are checked."""
 
     def __init__(
-        self, store: Store, safe: Any, family: Family, lookup: Lookup, normalizer_draws: int | None
+        self,
+        store: Store,
+        safe: Policy,
+        family: Family,
+        lookup: PolicyLookup,
+        normalizer_draws: int | None,
     ) -> None:
         self._store, self._safe, self._family, self._lookup = store, safe, family, lookup
         self._normalizer_draws = normalizer_draws
-        self._known: dict[int, Deployed] = {}
+        self._deployed: dict[int, DeployedPolicy] = {}
 
-    def add(self, number: int, deployed: Deployed) -> None:
+    def add(self, number: int, deployed: DeployedPolicy) -> None:
         """Remember what a round deploys."""
-        self._known[number] = deployed
+        self._deployed[number] = deployed
 
-    def check_name(self, name: str, optimized: Any) -> None:
-        """Refuse a name that another policy has: after a restart one of them would be lost."""
+    def forget(self, number: int) -> None:
+        """Remove a round that was not begun after all."""
+        self._deployed.pop(number, None)
+
+    def check_name(self, name: str, optimized: Policy) -> None:
+        """Refuse the name of another policy: after a restart only one of them could be found."""
         table = schema.rounds
         with self._store.reading() as connection:
             query = sql.select(table.c.number, table.c.fingerprint).where(table.c.policy == name)
-            before = connection.execute(query).fetchall()
-        mark = fingerprint(optimized)
-        for number, known in before:
-            if mark is None or mark != known:
+            same_name = connection.execute(query).fetchall()
+        own_fingerprint = fingerprint(optimized)
+        for number, stored_fingerprint in same_name:
+            if own_fingerprint is None or own_fingerprint != stored_fingerprint:
                 raise ValueError(
-                    f"name {name!r} is that of the policy of round {number}, and this one is not "
-                    f"known to be the same: give it a name of its own"
+                    f"name {name!r} belongs to the policy of round {number}, and this policy "
+                    f"is not known to be the same: choose another name"
                 )
 
-    def forget(self, number: int) -> None:
-        """The round was not begun after all."""
-        self._known.pop(number, None)
-
-    def policy(self, number: int) -> Any:
-        """What a round deployed; the safe policy for 0."""
+    def policy(self, number: int) -> Policy:
+        """The policy that a round deployed; the safe policy for 0."""
         return self._safe if number == SAFE else self.deployed(number).policy
 
-    def deployed(self, number: int) -> Deployed:
-        """What a past round deployed, found again by its name if need be."""
-        if number not in self._known:
+    def deployed(self, number: int) -> DeployedPolicy:
+        """What a past round deployed, looked up by name if necessary."""
+        if number not in self._deployed:
             table = schema.rounds
             with self._store.reading() as connection:
                 query = sql.select(table).where(table.c.number == number)
                 row = dict(connection.execute(query).mappings().one())
-            self._known[number] = self._found_again(row)
-        return self._known[number]
+            self._deployed[number] = self._rebuild(row)
+        return self._deployed[number]
 
     def last(self) -> int:
-        """The last round, if what it deployed is a tethered policy; else 0, the safe one."""
+        """The last round if it deployed a tethered policy; else 0, the safe policy."""
         table = schema.rounds
         query = sql.select(table.c.number, table.c.log_beta).order_by(table.c.number.desc())
         with self._store.reading() as connection:
             row = connection.execute(query.limit(1)).one_or_none()
         return SAFE if row is None or row.log_beta == -np.inf else int(row.number)
 
-    def tethered(self, optimized: Any, reference: int, beta: Any) -> Tethered:
-        """The policy between the reference and the optimized one, as a calibration allows it."""
+    def tethered(self, optimized: Policy, reference: int, calibration: Calibration) -> Tethered:
+        """The calibrated policy between the reference and the optimized one."""
         return Tethered(
             self.policy(reference),
             optimized,
-            beta,
+            calibration,
             family=self._family,
             normalizer_draws=self._normalizer_draws,
         )
 
-    def find(self, name: str, number: int) -> Any:
-        """The optimized policy of a round from those that the user handed in by name."""
-        found = None
+    def _look_up(self, name: str, number: int) -> Policy:
+        """The optimized policy of a round, among those that the user passed in by name."""
+        policy = None
         if callable(self._lookup):
-            found = self._lookup(name)
+            policy = self._lookup(name)
         elif self._lookup is not None:
-            found = self._lookup.get(name)
-        if found is None:
+            policy = self._lookup.get(name)
+        if policy is None:
             raise ValueError(
-                f"round {number} was served by the policy {name!r}, which is not at hand: rows of "
-                f"that round can be weighed only with it. Pass policies={{{name!r}: …}}, or a "
-                f"function from such names to policies, to tether.Controller"
+                f"round {number} was served by the policy {name!r}, which is not available: the "
+                f"rows of that round cannot be weighted without it. Pass policies={{{name!r}: …}}, "
+                f"or a function from names to policies, to tether.Controller"
             )
-        return as_policy(f"policies[{name!r}]", found)
+        return as_policy(f"policies[{name!r}]", policy)
 
-    def _found_again(self, row: Mapping[str, Any]) -> Deployed:
+    def _rebuild(self, row: Mapping[str, Any]) -> DeployedPolicy:
         name, number = row["policy"], row["number"]
-        optimized = self.find(name, number)
-        mark = fingerprint(optimized)
-        if mark and row["fingerprint"] and mark != row["fingerprint"]:
+        optimized = self._look_up(name, number)
+        own_fingerprint = fingerprint(optimized)
+        if own_fingerprint and row["fingerprint"] and own_fingerprint != row["fingerprint"]:
             raise ValueError(
                 f"policies[{name!r}] is not the policy of round {number}: its fingerprint is "
-                f"{mark} and the store has {row['fingerprint']}"
+                f"{own_fingerprint} but the store has {row['fingerprint']}"
             )
-        self._check(name, number, optimized)
-        policy = self.tethered(optimized, row["reference"], read_calibration(row["calibration"]))
-        if row["log_psi"] is not None:  # as it was estimated then, not anew
-            policy.remember(Normalizer(np.array([row["log_psi"]]), np.zeros(1)))
-        return Deployed(optimized, policy, row["reference"], row["log_psi"])
-
-    def _check(self, name: str, number: int, optimized: Any) -> None:
         table = schema.actions
         where = (table.c.round == number, table.c.log_optimized.is_not(None))
-        probe(self._store, name, optimized, "optimized", table.c.log_optimized, *where)
+        check_stored_scores(
+            self._store, name, optimized, "optimized", table.c.log_optimized, *where
+        )
+        calibration = calibration_from_json(row["calibration"])
+        assert calibration is not None  # only calibrated rounds deploy a policy
+        policy = self.tethered(optimized, row["reference"], calibration)
+        if row["log_psi"] is not None:  # as it was estimated then, not again
+            policy.remember(Normalizer(np.array([row["log_psi"]]), np.zeros(1)))
+        return DeployedPolicy(optimized, policy, row["reference"], row["log_psi"])
 
 
-def probe(
-    store: Store, name: str, policy: Any, kind: str, column: sql.Column[Any], *where: Any
+def check_stored_scores(
+    store: Store, name: str, policy: Policy, kind: str, column: sql.Column[Any], *where: Any
 ) -> None:
-    """Let a policy score some stored actions again; refuse it where the scores differ."""
+    """Let a policy score some stored actions again; refuse it if the scores differ."""
     table = schema.actions
     query = sql.select(table.c.context, table.c.action, column).where(*where)
     with store.reading() as connection:
-        rows = connection.execute(query.order_by(table.c.id).limit(PROBES)).fetchall()
+        rows = connection.execute(query.order_by(table.c.id).limit(MAX_PROBES)).fetchall()
         if not rows:
             return
-        for_contexts, for_actions = read_codecs(connection)
+        context_codec, action_codec = read_codecs(connection)
     contexts, actions, scores = zip(*rows, strict=True)
     check_scores(
         name,
         policy,
-        for_contexts.decode(contexts),
-        for_actions.decode(actions),
+        context_codec.decode(contexts),
+        action_codec.decode(actions),
         np.array(scores, dtype=np.float64),
         kind,
     )
+
+
+def check_scores(
+    name: str,
+    policy: Policy,
+    contexts: Any,
+    actions: NDArray[Any],
+    expected: Floats,
+    kind: str = "safe",
+) -> None:
+    """Refuse a policy that scores stored actions differently than before."""
+    compare_scores(name, policy_calls.score(kind, policy, contexts, actions), expected, kind)
+
+
+def compare_scores(name: str, scores: Floats, expected: Floats, kind: str) -> None:
+    """Refuse scores that differ from the stored ones."""
+    both_zero = np.isneginf(scores) & np.isneginf(expected)
+    with np.errstate(invalid="ignore"):
+        differs = np.abs(scores - expected) > SCORE_TOLERANCE * (1 + np.abs(expected))
+    differs = (differs | (np.isneginf(scores) != np.isneginf(expected))) & ~both_zero
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ValueError(
+            f"the {kind} policy is not the {name!r} of this store: it scores a stored action "
+            f"{scores[row]:.6g}, but {expected[row]:.6g} was stored ({int(differs.sum())} of "
+            f"{len(differs)} scores differ). If it was trained further in place, pass a copy of it "
+            f"to `begin`: each round needs a policy of its own"
+        )
+
+
+def fingerprint(policy: Policy) -> str | None:
+    """A policy's own `fingerprint` (a string, or a method that returns it), or a digest of it.
+
+    What a tethered policy caches when it is used is not part of it. None if it contains anything
+    but numbers, text and policies made of these, such as a function: then only its scores count.
+    """
+    own = getattr(policy, "fingerprint", None)
+    if own is not None:
+        return str(own() if callable(own) else own)
+    text = _describe(policy)
+    return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def describe_family(family: Family) -> str | None:
+    """The parameters of a family, always in the same form; None if they are not plain values.
+
+    A user's own family has a name, but the name alone does not determine its parameters.
+    """
+    return _describe(getattr(family, "__dict__", {}))
+
+
+def _describe(value: Any) -> str | None:
+    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return _describe(value.tolist())
+        content = blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{value.dtype.str}{value.shape}{content}"
+    if isinstance(value, (list, tuple)):
+        parts = [_describe(item) for item in value]
+    elif isinstance(value, dict):
+        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
+        parts = [_describe(item) for pair in ordered for item in pair]
+    elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
+        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
+        parts = [_describe(made_of)]
+    else:
+        return None
+    if any(part is None for part in parts):
+        return None
+    return f"{type(value).__name__}({','.join(map(str, parts))})"

@@ -1,4 +1,4 @@
-"""The terms of a run: what it was made with, and is held to for as long as it lasts."""
+"""The settings of a run: fixed when its store is created, and the same for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import numpy as np
 
 from tether._core import validate
 from tether.control.test_weight import TEST_WEIGHT_NAMES
+from tether.policies.policy import Policy
+from tether.rounds.policy_registry import check_stored_scores, fingerprint
+from tether.rounds.store import schema
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import read_settings, write_settings
 
-MISSING = ("wait", "worst_case", "exclude")
-AGAINST = ("safe", "last")
+MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
+REFERENCE_POLICIES = ("safe", "last")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """Every setting that the promise rests on; a store is refused by anyone with other ones."""
+class Settings:
+    """Everything that the promise rests on; a store is refused to callers with other settings."""
 
     safe: str
     alpha: float
@@ -27,10 +32,10 @@ class Terms:
     test_weight: str | float
     calibration_share: float
     missing: str
-    enough: float
+    min_observed_share: float
     against: str
-    watched: float
-    delta: float
+    alarm_risk: float
+    false_alarm_probability: float
     normalizer_draws: int | None
     seed: int
     created: str
@@ -43,47 +48,71 @@ class Terms:
         else:
             validate.number("test_weight", self.test_weight, above=0, below=np.inf)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be a whole number of at least 0, got {self.seed!r}")
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if not isinstance(self.safe, str) or not self.safe:
-            raise ValueError(f"name must be a word for the safe policy, got {self.safe!r}")
+            raise ValueError(f"name must be a non-empty string, got {self.safe!r}")
         if self.calibration_share != 1 or isinstance(self.calibration_share, bool):
             validate.number("calibration_share", self.calibration_share, above=0, below=1)
-        if self.enough != 1:
-            validate.number("enough", self.enough, above=0, below=1)
-        validate.choice("missing", self.missing, MISSING)
-        validate.choice("against", self.against, AGAINST)
-        validate.number("watched", self.watched, above=0, below=self.bound)
-        if self.watched < self.alpha:
+        if self.min_observed_share != 1:
+            validate.number("min_observed_share", self.min_observed_share, above=0, below=1)
+        validate.choice("missing", self.missing, MISSING_LOSS_RULES)
+        validate.choice("against", self.against, REFERENCE_POLICIES)
+        validate.number("alarm_risk", self.alarm_risk, above=0, below=self.bound)
+        if self.alarm_risk < self.alpha:
             raise ValueError(
-                f"watched is {self.watched:g}, below alpha = {self.alpha:g}: the monitor would "
-                f"alarm on a policy that keeps its promise"
+                f"alarm_risk must be at least alpha = {self.alpha:g}, got {self.alarm_risk:g}: the "
+                f"monitor would raise alarms on policies that keep their promise"
             )
-        validate.number("delta", self.delta, above=0, below=1)
+        validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
 
     def to_dict(self) -> dict[str, Any]:
         """As the store keeps them."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Terms:
-        """From what the store has, which may hold more."""
+    def from_dict(cls, stored: Mapping[str, Any]) -> Settings:
+        """From the stored entries, which may include others."""
         return cls(**{name: stored[name] for name in cls.__dataclass_fields__})
 
-    def check_same(self, stored: Terms, store: str) -> None:
-        """Refuse a store that was made with other terms."""
+    def check_same(self, stored: Settings, store: str) -> None:
+        """Refuse a store that was created with other settings."""
         for name, given in self.to_dict().items():
             kept = getattr(stored, name)
             if name not in ("seed", "created") and kept != given:
                 raise ValueError(
-                    f"{name} is {given!r} but {store} was made with {kept!r}: a run keeps its "
-                    f"terms; begin a new store for new ones"
+                    f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
+                    f"settings; use a new store for new ones"
                 )
 
 
-def watched_by_default(alpha: float, bound: float) -> float:
-    """Half more than alpha, but at most halfway to the bound.
+def default_alarm_risk(alpha: float, bound: float) -> float:
+    """1.5 times alpha, but at most halfway from alpha to the bound.
 
-    Calibration promises alpha on average over logs, so one policy in several is a little above
-    it; a monitor set at alpha itself would call them all out.
+    Calibration promises alpha on average over logs, so some calibrated policies are a little above
+    it; a monitor set at alpha itself would raise an alarm on each of them.
     """
     return float(min(1.5 * alpha, (alpha + bound) / 2))
+
+
+def stored_settings(store: Store, given: Settings, safe: Policy) -> Settings:
+    """Check the safe policy; the stored settings, or the given ones if the store is new."""
+    own_fingerprint = fingerprint(safe)
+    with store.reading() as connection:
+        stored = read_settings(connection)
+    if not stored:
+        with store.writing() as connection:
+            stored = read_settings(connection)
+            if not stored:
+                entries = {**given.to_dict(), "fingerprint": own_fingerprint}
+                write_settings(connection, entries)
+                return given
+    settings = Settings.from_dict(stored)
+    given.check_same(settings, store.name)
+    known_fingerprint = stored["fingerprint"]
+    if own_fingerprint and known_fingerprint and own_fingerprint != known_fingerprint:
+        raise ValueError(
+            f"the safe policy is not the one that {store.name} was created with: its fingerprint "
+            f"is {own_fingerprint} but the store has {known_fingerprint}"
+        )
+    check_stored_scores(store, settings.safe, safe, "safe", schema.actions.c.log_safe)
+    return settings

@@ -14,16 +14,14 @@ def load_policies(
     safe: str, optimized: str, tokenizer: str | None, gguf: str | None, options: dict[str, Any]
 ) -> tuple[CausalPolicy, CausalPolicy]:
     """Both policies from their folders; an adapter shares the safe model's weights."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     from tether.llm.local.causal_policy import CausalPolicy
 
     for name, folder in (("--safe", safe), ("--optimized", optimized)):
         check_folder(name, folder, " without --base-url")
     extra = {"gguf_file": gguf} if gguf else {}
-    shared_tokenizer = AutoTokenizer.from_pretrained(
-        tokenizer or safe, **(extra if not tokenizer else {})
-    )
+    shared_tokenizer = load_tokenizer(tokenizer or safe, **(extra if not tokenizer else {}))
     model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
     if (Path(optimized) / "adapter_config.json").is_file():
         model = _with_adapter(model, optimized)
@@ -36,6 +34,13 @@ def load_policies(
         CausalPolicy(model, shared_tokenizer, **options),
         CausalPolicy(optimized_model, shared_tokenizer, **options),
     )
+
+
+def load_tokenizer(folder: str, **options: Any) -> Any:
+    """The tokenizer that is saved in a folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, **options)
 
 
 def check_folder(name: str, folder: str, when: str = "") -> None:

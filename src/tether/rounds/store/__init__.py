@@ -1,1 +1,1 @@
-"""The database of a run: tables, rows, and how they are written, read and exported."""
+"""The database of a run: its tables, and how they are written, read and exported."""

@@ -1,7 +1,8 @@
-"""Contexts and actions as bytes, one string of them a row, and back.
+"""Contexts and actions as bytes, one byte string per row, and back.
 
-What a run's first rows are like is written down once; later rows must be alike, so that what is
-read is what was written: numbers of the same type and shape, text, or a frame's columns.
+The format is fixed by a run's first rows and stored once. Later rows must have the same format, so
+that what is read is what was written: numbers of the same type and shape, text, lists, or the
+columns of a frame.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-NUMBERS, TEXT, LISTS, FRAME, NOTHING = "numbers", "text", "lists", "frame", "nothing"
+NUMBER_ROWS, TEXT_ROWS, LIST_ROWS, FRAME_ROWS = "numbers", "text", "lists", "frame"
+NO_CONTENT = "nothing"
+"""The kind of contexts that are only a number: there is nothing to store for a row."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How the rows of one argument are written: `kind`, and what tells it from others like it."""
+    """How the rows of contexts or of actions are encoded: their kind, type, shape and columns."""
 
     kind: str
     dtype: str = ""
@@ -27,75 +30,78 @@ class Codec:
 
     @classmethod
     def of(cls, name: str, rows: Any) -> Codec:
-        """The codec that suits these rows; a number of contexts is nothing to write."""
+        """The codec for these rows; for a number of contexts there is nothing to encode."""
         if isinstance(rows, int):
-            return cls(NOTHING)
+            return cls(NO_CONTENT)
         if hasattr(rows, "get_columns") and not hasattr(rows, "iloc"):
             raise TypeError(
-                f"{name} is a {type(rows).__name__}, which cannot be stored as it is: pass its "
-                f"to_pandas() or to_numpy()"
+                f"{name} is a {type(rows).__name__}, which cannot be stored: pass the result of "
+                f"its to_pandas() or to_numpy()"
             )
         if hasattr(rows, "iloc") and len(rows.shape) == 2:
             _check_names(name, list(rows.columns))
             columns = tuple((str(key), _column_type(name, rows[key])) for key in rows.columns)
-            return cls(FRAME, columns=columns)
+            return cls(FRAME_ROWS, columns=columns)
         array = np.asarray(rows)
         if array.dtype.kind in "biuf":
-            return cls(NUMBERS, array.dtype.newbyteorder("<").str, array.shape[1:])
-        if array.dtype.kind == "U" or _all(array, str):
-            return cls(TEXT, shape=array.shape[1:])
-        if array.ndim == 1 and _all(array, (list, tuple, dict)):
-            return cls(LISTS)
+            return cls(NUMBER_ROWS, array.dtype.newbyteorder("<").str, array.shape[1:])
+        if array.dtype.kind == "U" or _holds_only(array, str):
+            return cls(TEXT_ROWS, shape=array.shape[1:])
+        if array.ndim == 1 and _holds_only(array, (list, tuple, dict)):
+            return cls(LIST_ROWS)
         raise TypeError(
             f"{name} must be numbers, text, lists or a pandas frame of these to be stored, got "
             f"dtype {array.dtype} (first value {next(iter(array.flat), None)!r})"
         )
 
     def widened(self) -> Codec:
-        """The same for numbers of any width of their kind: actions come from more than one hand."""
+        """The same with numbers of 64 bits: safe and optimized policies may differ in precision."""
         wide = {"f": "<f8", "i": "<i8", "u": "<u8"}
-        if self.kind != NUMBERS:
+        if self.kind != NUMBER_ROWS:
             return self
         return Codec(self.kind, wide.get(np.dtype(self.dtype).kind, self.dtype), self.shape)
 
     def encode(self, name: str, rows: Any) -> list[bytes | None]:
-        """Rows as bytes, one for each; an error if they are not like the first."""
-        if self.kind == NOTHING and isinstance(rows, int):
+        """One byte string per row; an error if the format differs from that of the first rows."""
+        if self.kind == NO_CONTENT and isinstance(rows, int):
             return [None] * rows
-        found = Codec.of(name, rows)
-        if found.kind == NUMBERS == self.kind and found.shape == self.shape:
-            if not np.can_cast(found.dtype, self.dtype, "safe"):
+        given = Codec.of(name, rows)
+        if given.kind == NUMBER_ROWS == self.kind and given.shape == self.shape:
+            if not np.can_cast(given.dtype, self.dtype, "safe"):
                 raise TypeError(
-                    f"{name} has dtype {np.dtype(found.dtype)} but the run's first had "
-                    f"{np.dtype(self.dtype)}, which cannot hold it"
+                    f"{name} has dtype {np.dtype(given.dtype)}, which cannot be cast safely to "
+                    f"{np.dtype(self.dtype)}, the dtype of the run's first rows"
                 )
             raw = np.ascontiguousarray(rows, dtype=self.dtype).tobytes()
             width = len(raw) // len(rows)
             return [raw[k : k + width] for k in range(0, len(raw), width)] if width else []
-        if found != self and found.widened() != self:
-            raise TypeError(f"{name} is {found.words()} but the run's first was {self.words()}")
-        if self.kind == FRAME:
-            rows = [list(row) for row in zip(*(_plain(rows[c]) for c in rows), strict=True)]
+        if given != self and given.widened() != self:
+            raise TypeError(
+                f"{name} must have the format of the run's first rows, {self.describe()}, got "
+                f"{given.describe()}"
+            )
+        if self.kind == FRAME_ROWS:
+            rows = [list(row) for row in zip(*(_as_list(rows[c]) for c in rows), strict=True)]
         else:
             rows = np.asarray(rows).tolist()
-        if self.kind == TEXT and not self.shape:
-            return [_encoded(name, row) for row in rows]
-        return [_written(name, row) for row in rows]
+        if self.kind == TEXT_ROWS and not self.shape:
+            return [_encode_text(name, row) for row in rows]
+        return [_encode_json(name, row) for row in rows]
 
     def decode(self, rows: Sequence[bytes | None]) -> Any:
-        """Rows as they were given: an array, a frame, or their number."""
-        if self.kind == NOTHING:
+        """Rows as they were passed in: an array, a frame, or their number."""
+        if self.kind == NO_CONTENT:
             return len(rows)
-        kept = [bytes(row) for row in rows if row is not None]
-        if self.kind == NUMBERS:
-            flat = np.frombuffer(b"".join(kept), dtype=self.dtype)
+        raw = [bytes(row) for row in rows if row is not None]
+        if self.kind == NUMBER_ROWS:
+            flat = np.frombuffer(b"".join(raw), dtype=self.dtype)
             return flat.astype(flat.dtype.newbyteorder("=")).reshape(len(rows), *self.shape)
-        if self.kind == TEXT and not self.shape:
-            return np.array([row.decode() for row in kept], dtype=np.str_)
-        plain = [json.loads(row) for row in kept]
-        if self.kind == TEXT:
+        if self.kind == TEXT_ROWS and not self.shape:
+            return np.array([row.decode() for row in raw], dtype=np.str_)
+        plain = [json.loads(row) for row in raw]
+        if self.kind == TEXT_ROWS:
             return np.array(plain, dtype=np.str_).reshape(len(rows), *self.shape)
-        if self.kind == LISTS:
+        if self.kind == LIST_ROWS:
             array = np.empty(len(plain), dtype=object)
             array[:] = plain
             return array
@@ -106,7 +112,7 @@ class Codec:
         return frame.astype({name: kind for name, kind in self.columns if kind != "str"})
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """As plain JSON values."""
         return {
             "kind": self.kind,
             "dtype": self.dtype,
@@ -116,38 +122,40 @@ class Codec:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Codec:
-        """Undo `to_dict`."""
+        """The inverse of `to_dict`."""
         columns = tuple((str(name), str(kind)) for name, kind in plain["columns"])
         return cls(plain["kind"], plain["dtype"], tuple(plain["shape"]), columns)
 
-    def words(self) -> str:
-        """For an error."""
-        if self.kind == NOTHING:
-            return "a number, for actions without contexts"
-        if self.kind == NUMBERS:
-            return f"numbers ({np.dtype(self.dtype)}) of shape {self.shape} a row"
-        if self.kind == FRAME:
+    def describe(self) -> str:
+        """The format in words, for an error message."""
+        if self.kind == NO_CONTENT:
+            return "a number of actions without contexts"
+        if self.kind == NUMBER_ROWS:
+            return f"numbers ({np.dtype(self.dtype)}) of shape {self.shape} per row"
+        if self.kind == FRAME_ROWS:
             return f"a frame with {dict(self.columns)}"
-        return f"{self.kind} of shape {self.shape} a row"
+        return f"{self.kind} of shape {self.shape} per row"
 
 
-def _all(array: Any, kinds: Any) -> bool:
+def _holds_only(array: Any, kinds: Any) -> bool:
     return array.dtype == object and all(isinstance(value, kinds) for value in array.flat)
 
 
-def _plain(column: Any) -> list[Any]:
+def _as_list(column: Any) -> list[Any]:
     return list(column.to_numpy().tolist())
 
 
 def _check_names(name: str, columns: list[Any]) -> None:
     if not columns or len(set(columns)) < len(columns):
-        raise TypeError(f"{name} must have columns of different names to be stored, got {columns}")
+        raise TypeError(f"{name} must have columns with distinct names to be stored, got {columns}")
     for column in columns:
         if not isinstance(column, str):
-            raise TypeError(f"{name} must have columns named by text to be stored, got {column!r}")
+            raise TypeError(
+                f"{name} must have strings as column names to be stored, got {column!r}"
+            )
 
 
-def _encoded(name: str, text: str) -> bytes:
+def _encode_text(name: str, text: str) -> bytes:
     try:
         if text.endswith("\x00"):
             raise ValueError("it ends with a NUL character")
@@ -158,40 +166,40 @@ def _encoded(name: str, text: str) -> bytes:
         ) from None
 
 
-def _written(name: str, row: Any) -> bytes:
-    """JSON that reads back as it was; what does not (tuples, keys that are no text) is refused."""
+def _encode_json(name: str, row: Any) -> bytes:
+    """JSON that reads back unchanged; tuples and keys that are not strings are refused."""
     try:
         text = json.dumps(row, ensure_ascii=False)
-        same = json.dumps(json.loads(text), ensure_ascii=False) == text and _plain_lists(row)
-        if not same:
-            raise TypeError("it would not read back the same")
+        unchanged = json.dumps(json.loads(text), ensure_ascii=False) == text
+        if not (unchanged and _is_plain_json(row)):
+            raise TypeError("it would not read back unchanged")
         return text.encode()
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} holds {row!r}, which cannot be stored ({error}): use lists, text keys and "
+            f"{name} holds {row!r}, which cannot be stored ({error}): use lists, string keys and "
             f"plain numbers"
         ) from None
 
 
-def _plain_lists(row: Any) -> bool:
-    """Whether there is no tuple and no key but text in it."""
+def _is_plain_json(row: Any) -> bool:
+    """Whether it contains no tuple, and no key other than a string."""
     if isinstance(row, dict):
-        return all(isinstance(key, str) for key in row) and all(map(_plain_lists, row.values()))
+        return all(isinstance(key, str) for key in row) and all(map(_is_plain_json, row.values()))
     if isinstance(row, list):
-        return all(map(_plain_lists, row))
+        return all(map(_is_plain_json, row))
     return not isinstance(row, tuple)
 
 
 def _column_type(name: str, column: Any) -> str:
     if hasattr(column.dtype, "categories"):
         raise TypeError(
-            f"{name}[{column.name!r}] holds categories, whose codes would be lost: give codes or "
-            f"text instead"
+            f"{name}[{column.name!r}] is categorical, and its categories would be lost: pass "
+            f"codes or text instead"
         )
     values = column.to_numpy()
     if values.dtype.kind in "biuf":
         return str(values.dtype)
-    if values.dtype.kind == "U" or _all(values, str):
+    if values.dtype.kind == "U" or _holds_only(values, str):
         return "str"
     raise TypeError(
         f"{name}[{column.name!r}] must hold numbers or text to be stored, got dtype {values.dtype}"

@@ -1,8 +1,8 @@
-"""A whole run as one table in one Parquet file, and back.
+"""A run as one table in a Parquet file, and back.
 
-A row is an action, with its scores under every round's policy in columns of their own, or a draw
-that a calibration used. Terms, rounds, alarms and failures are in the file's metadata under
-"tether". What a round calibrated can be computed again from this file alone.
+A row is either an action, with one column of scores for each round's policy, or a draw that a
+calibration used. Settings, rounds, alarms and failures are in the file's metadata under "tether".
+Every calibration can be recomputed from this file alone.
 """
 
 from __future__ import annotations
@@ -22,24 +22,38 @@ from tether._core import records
 from tether._core.contexts import labels
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
-from tether.rounds.store.codec import NOTHING, NUMBERS, Codec
-from tether.rounds.store.rows import Rows, read_codecs
-from tether.rounds.store.store import (
-    Store,
+from tether.rounds.store.codec import NO_CONTENT, NUMBER_ROWS, Codec
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import (
     read_all,
     read_column,
-    read_terms,
+    read_settings,
     write_column,
-    write_terms,
+    write_settings,
 )
+from tether.rounds.store.rows import Rows, read_codecs
 
-ACTION, DRAW = "action", "draw"
-PLAIN = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
-DRAWN = ("log_safe", "log_optimized", "log_mix")
+ACTION_ROW, DRAW_ROW = "action", "draw"
+"""What a row of the table is, in the column "kind"."""
+ACTION_COLUMNS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
+DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 
 
 def export_run(store: str | Path, path: str | Path) -> None:
-    """Write the run in a store as a Parquet file."""
+    """Write the run in a store to a Parquet file.
+
+    Parameters
+    ----------
+    store : str or pathlib.Path
+        The path or URL of an existing store.
+    path : str or pathlib.Path
+        The Parquet file to write.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or it cannot be read.
+    """
     opened = Store(store, create=False)
     try:
         with opened.reading() as connection:
@@ -50,63 +64,96 @@ def export_run(store: str | Path, path: str | Path) -> None:
 
 
 def import_run(path: str | Path, store: str | Path) -> None:
-    """Fill a new store with what `export_run` wrote; one that holds a run already is refused."""
+    """Fill a new store with what `export_run` wrote.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        A Parquet file written by `export_run`, also by the versions before.
+    store : str or pathlib.Path
+        The path or URL of the new store.
+
+    Raises
+    ------
+    ValueError
+        If the file was not written by `export_run`, or by a newer version.
+    StoreError
+        If the store already holds a run, or cannot be written.
+    """
     table = parquet.read_table(path)
-    kept = (table.schema.metadata or {}).get(b"tether")
-    if kept is None:
-        raise ValueError(f"{path} was not written by tether export: it lacks the run's terms")
-    about = json.loads(kept)
-    if not schema.readable(about["version"]):
+    metadata = (table.schema.metadata or {}).get(b"tether")
+    if metadata is None:
+        raise ValueError(f"{path} was not written by tether export: it lacks the run's settings")
+    run = json.loads(metadata)
+    if run["version"] > schema.VERSION:
         raise ValueError(
-            f"{path} has version {about['version']} and this tether reads {schema.VERSION}: import "
-            f"it with the tether that wrote it, and open that store with this one"
+            f"{path} has version {run['version']}, but this tether supports versions up to "
+            f"{schema.VERSION}: upgrade tether"
         )
+    if run["version"] < 3:
+        run, table = _rename_to_version_3(run, table)
     opened = Store(store)
     try:
         with opened.writing() as connection:
-            if read_terms(connection):
+            if read_settings(connection):
                 raise StoreError(f"{opened.name} holds a run already; import into a new store")
-            _fill(connection, table, about)
+            _fill(connection, table, run)
     finally:
         opened.close()
 
 
+def _rename_to_version_3(run: dict[str, Any], table: pa.Table) -> tuple[dict[str, Any], pa.Table]:
+    """An export of version 1 or 2 with the present names."""
+    names = {"last_report": "last_observation"}
+    rounds = [schema.with_new_keys(row, names) for row in run["rounds"]]
+    for row in rounds:
+        row["calibration"] = schema.calibration_with_new_keys(row["calibration"])
+    renamed = {
+        "settings": schema.with_new_keys(run["terms"], schema.RENAMED_SETTINGS),
+        "rounds": rounds,
+        "alarms": [schema.with_new_keys(row, names) for row in run["alarms"]],
+        "failures": run.get("failures", []),
+    }
+    columns = {"report": "observation"}
+    return renamed, table.rename_columns([columns.get(name, name) for name in table.column_names])
+
+
 def _table(connection: sql.Connection) -> pa.Table:
-    about: dict[str, Any] = {
+    run: dict[str, Any] = {
         "version": schema.VERSION,
-        "terms": read_terms(connection),
+        "settings": read_settings(connection),
         "rounds": read_all(connection, schema.rounds),
         "alarms": read_all(connection, schema.alarms),
         "failures": read_all(connection, schema.failures),
     }
     rows = Rows()
     rows.refresh(connection)
-    draws = [_draws(connection, row["number"]) for row in about["rounds"]]
-    done = (
+    draws = [_draws(connection, row["number"]) for row in run["rounds"]]
+    actions = (
         _actions(connection, rows) if len(rows) else pa.table({"kind": pa.array([], pa.string())})
     )
-    table = pa.concat_tables([done, *draws], promote_options="default")
-    return table.replace_schema_metadata({"tether": json.dumps(records.encode(about))})
+    table = pa.concat_tables([actions, *draws], promote_options="default")
+    return table.replace_schema_metadata({"tether": json.dumps(records.encode(run))})
 
 
 def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
-    for_contexts, for_actions = read_codecs(connection)
-    table = schema.reports
-    told = sql.select(table.c.action, table.c.reason).where(table.c.reason.is_not(None))
-    reasons = {action: reason for action, reason in connection.execute(told)}
+    context_codec, action_codec = read_codecs(connection)
+    table = schema.observations
+    withdrawn = sql.select(table.c.action, table.c.reason).where(table.c.reason.is_not(None))
+    reasons = {action: reason for action, reason in connection.execute(withdrawn)}
     ids = np.arange(1, 1 + len(rows))
     columns: dict[str, Any] = {
-        "kind": pa.array([ACTION] * len(rows)),
+        "kind": pa.array([ACTION_ROW] * len(rows)),
         "id": pa.array(ids),
-        "context": _to_arrow(for_contexts, "contexts", rows.contexts),
-        "action": _to_arrow(for_actions, "actions", rows.actions),
-        "loss": _numbers(rows.loss),
-        "reward": _numbers(rows.reward),
-        "report": pa.array(rows.report, mask=rows.report == 0),
+        "context": _to_arrow(context_codec, "contexts", rows.contexts),
+        "action": _to_arrow(action_codec, "actions", rows.actions),
+        "loss": _null_for_nan(rows.loss),
+        "reward": _null_for_nan(rows.reward),
+        "observation": pa.array(rows.observation, mask=rows.observation == 0),
         "reason": pa.array([reasons.get(number) for number in ids.tolist()], pa.string()),
     }
-    columns |= {name: _numbers(getattr(rows, name)) for name in PLAIN}
-    if for_contexts.kind != NOTHING:
+    columns |= {name: _null_for_nan(getattr(rows, name)) for name in ACTION_COLUMNS}
+    if context_codec.kind != NO_CONTENT:
         columns["label"] = pa.array(labels(rows.contexts))
     place = np.flatnonzero(rows.calibration)
     table = schema.columns
@@ -116,7 +163,7 @@ def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
     for number, name in connection.execute(stored):
         if not name.startswith("draws_"):
             flat = read_column(connection, number, name)
-            columns[_title(number, name)] = _scores(
+            columns[_column_name(number, name)] = _scores(
                 flat, name, place, len(rows), connection, number
             )
     return pa.table(columns)
@@ -125,7 +172,7 @@ def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
 def _scores(
     flat: Any, name: str, place: NDArray[Any], rows: int, connection: sql.Connection, number: int
 ) -> pa.Array:
-    """A column of scores in the rows that have it; a list in each where it is of every action."""
+    """A column of scores, null in rows without one; a list per row for scores of every action."""
     table = schema.columns
     where = (table.c.round == number, table.c.name == name)
     count = int(connection.scalar(sql.select(sql.func.sum(table.c.count)).where(*where)) or 0)
@@ -145,36 +192,37 @@ def _scores(
 
 
 def _draws(connection: sql.Connection, number: int) -> pa.Table:
-    columns = {name: read_column(connection, number, f"draws_{name}") for name in DRAWN}
+    columns = {name: read_column(connection, number, f"draws_{name}") for name in DRAW_COLUMNS}
     rows = len(columns["log_safe"])
     if not rows:
         return pa.table({"kind": pa.array([], pa.string())})
-    kept: dict[str, Any] = {
-        "kind": pa.array([DRAW] * rows),
+    exported: dict[str, Any] = {
+        "kind": pa.array([DRAW_ROW] * rows),
         "round": pa.array(np.full(rows, number, np.int32)),
     }
-    kept |= {name: pa.array(values) for name, values in columns.items() if len(values)}
+    exported |= {name: pa.array(values) for name, values in columns.items() if len(values)}
     from_safe = read_column(connection, number, "draws_from_safe").astype(bool)
-    kept["source"] = pa.array(np.where(from_safe, "safe", "optimized"))
+    exported["source"] = pa.array(np.where(from_safe, "safe", "optimized"))
     context = read_column(connection, number, "draws_context")
     if len(context):
-        kept["label"] = pa.array(context.view(np.int64))
-    return pa.table(kept)
+        exported["label"] = pa.array(context.view(np.int64))
+    return pa.table(exported)
 
 
-def _fill(connection: sql.Connection, table: pa.Table, about: dict[str, Any]) -> None:
-    write_terms(connection, about["terms"])
-    _fill_table(connection, schema.rounds, about["rounds"])
-    _fill_table(connection, schema.alarms, about["alarms"])
-    done = table.filter(pa.compute.equal(table["kind"], ACTION))
-    if len(done):
-        _fill_actions(connection, done)
-    _fill_table(connection, schema.failures, about.get("failures", []))
-    for row in about["rounds"]:
-        mine = pa.compute.and_(
-            pa.compute.equal(table["kind"], DRAW), pa.compute.equal(table["round"], row["number"])
+def _fill(connection: sql.Connection, table: pa.Table, run: dict[str, Any]) -> None:
+    write_settings(connection, run["settings"])
+    _fill_table(connection, schema.rounds, run["rounds"])
+    _fill_table(connection, schema.alarms, run["alarms"])
+    actions = table.filter(pa.compute.equal(table["kind"], ACTION_ROW))
+    if len(actions):
+        _fill_actions(connection, actions)
+    _fill_table(connection, schema.failures, run["failures"])
+    for row in run["rounds"]:
+        of_round = pa.compute.and_(
+            pa.compute.equal(table["kind"], DRAW_ROW),
+            pa.compute.equal(table["round"], row["number"]),
         )
-        drawn = table.filter(mine)
+        drawn = table.filter(of_round)
         if len(drawn):
             _fill_draws(connection, drawn, row["number"])
 
@@ -185,22 +233,24 @@ def _fill_table(connection: sql.Connection, table: sql.Table, rows: list[dict[st
         connection.execute(table.insert().values(**decoded))
 
 
-def _fill_actions(connection: sql.Connection, done: pa.Table) -> None:
-    for_contexts, for_actions = read_codecs(connection)
-    columns = {name: done[name].to_pylist() for name in ("id", *PLAIN)}
-    columns["context"] = for_contexts.encode("contexts", _from_arrow(for_contexts, done["context"]))
-    columns["action"] = for_actions.encode("actions", _from_arrow(for_actions, done["action"]))
+def _fill_actions(connection: sql.Connection, actions: pa.Table) -> None:
+    context_codec, action_codec = read_codecs(connection)
+    columns = {name: actions[name].to_pylist() for name in ("id", *ACTION_COLUMNS)}
+    columns["context"] = context_codec.encode(
+        "contexts", _from_arrow(context_codec, actions["context"])
+    )
+    columns["action"] = action_codec.encode("actions", _from_arrow(action_codec, actions["action"]))
     connection.execute(schema.actions.insert(), _as_rows(columns))
-    told = done.filter(pa.compute.is_valid(done["report"])).sort_by("report")
-    if len(told):
-        named = {"action": "id", "number": "report", "loss": "loss", "reward": "reward"}
-        reports = {name: told[column].to_pylist() for name, column in named.items()}
-        reports["reason"] = told["reason"].to_pylist()
-        connection.execute(schema.reports.insert(), _as_rows(reports))
-    for title in done.column_names:
-        name, bracket, number = title.rstrip("]").partition("[")
+    observed = actions.filter(pa.compute.is_valid(actions["observation"])).sort_by("observation")
+    if len(observed):
+        sources = {"action": "id", "number": "observation"}
+        sources |= {name: name for name in ("loss", "reward", "reason")}
+        observations = {name: observed[source].to_pylist() for name, source in sources.items()}
+        connection.execute(schema.observations.insert(), _as_rows(observations))
+    for column_name in actions.column_names:
+        name, bracket, number = column_name.rstrip("]").partition("[")
         if bracket:
-            scored = done[title].combine_chunks().drop_null()
+            scored = actions[column_name].combine_chunks().drop_null()
             values = scored.flatten() if name.endswith("_all") else scored
             _write_scores(connection, int(number), name, values.to_numpy(), len(scored))
 
@@ -214,7 +264,7 @@ def _write_scores(
 
 def _fill_draws(connection: sql.Connection, drawn: pa.Table, number: int) -> None:
     columns: dict[str, Any] = {
-        name: drawn[name].to_numpy() for name in DRAWN if name in drawn.column_names
+        name: drawn[name].to_numpy() for name in DRAW_COLUMNS if name in drawn.column_names
     }
     columns = {name: values for name, values in columns.items() if not np.isnan(values).all()}
     columns["from_safe"] = np.array(drawn["source"].to_pylist()) == "safe"
@@ -228,21 +278,21 @@ def _as_rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _title(number: int, name: str) -> str:
+def _column_name(number: int, name: str) -> str:
     return f"{name}[{number}]"
 
 
-def _numbers(values: NDArray[Any]) -> pa.Array:
-    """An array in which NaN is null, and minus infinity stays what it is."""
+def _null_for_nan(values: NDArray[Any]) -> pa.Array:
+    """An Arrow array in which NaN is null; minus infinity is kept."""
     if values.dtype.kind != "f":
         return pa.array(values)
     return pa.array(values, mask=np.isnan(values))
 
 
 def _to_arrow(codec: Codec, name: str, values: Any) -> pa.Array:
-    if codec.kind == NOTHING:
+    if codec.kind == NO_CONTENT:
         return pa.nulls(values)
-    if codec.kind == NUMBERS:
+    if codec.kind == NUMBER_ROWS:
         if not codec.shape:
             return pa.array(values)
         width = int(np.prod(codec.shape))
@@ -251,10 +301,10 @@ def _to_arrow(codec: Codec, name: str, values: Any) -> pa.Array:
 
 
 def _from_arrow(codec: Codec, column: pa.ChunkedArray) -> Any:
-    if codec.kind == NOTHING:
+    if codec.kind == NO_CONTENT:
         return len(column)
-    whole = column.combine_chunks()
-    if codec.kind == NUMBERS:
-        flat = (whole.flatten() if codec.shape else whole).to_numpy(zero_copy_only=False)
+    array = column.combine_chunks()
+    if codec.kind == NUMBER_ROWS:
+        flat = (array.flatten() if codec.shape else array).to_numpy(zero_copy_only=False)
         return flat.astype(codec.dtype).reshape(len(column), *codec.shape)
-    return codec.decode([text.encode() for text in whole.to_pylist()])
+    return codec.decode([text.encode() for text in array.to_pylist()])

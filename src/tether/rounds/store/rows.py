@@ -9,122 +9,126 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.store import schema
 from tether.rounds.store.codec import Codec
-from tether.rounds.store.store import read_terms
+from tether.rounds.store.queries import read_settings
 
-_NUMBERS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
-_TYPES = (np.int32, np.int32, np.bool_, np.float64, np.float64, np.float64)
+_NUMERIC_COLUMNS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
+_NUMERIC_TYPES = (np.int32, np.int32, np.bool_, np.float64, np.float64, np.float64)
 
-AT_ONCE = 100_000
+ROWS_PER_QUERY = 100_000
 """How many rows are read at a time, so that the database's copy of them stays small."""
 
 
 @dataclass
 class Rows:
-    """Row k is action k + 1. Losses are NaN until they arrive; so is what was never scored."""
+    """Row k is the action with id k + 1. Missing losses and scores are NaN.
+
+    `contexts` are as they were passed in, or their number where there are none. `observation` is
+    the number of the row's observation or withdrawal, 0 while it is pending.
+    """
 
     contexts: Any = 0
-    """As they were given; their number where there are none."""
     actions: Any = None
     round: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
     served: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
-    calibration: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    calibration: Booleans = field(default_factory=lambda: np.empty(0, np.bool_))
     log_safe: Floats = field(default_factory=lambda: np.empty(0))
     log_optimized: Floats = field(default_factory=lambda: np.empty(0))
     log_prob: Floats = field(default_factory=lambda: np.empty(0))
     loss: Floats = field(default_factory=lambda: np.empty(0))
     reward: Floats = field(default_factory=lambda: np.empty(0))
-    report: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """The number of the report; 0 while there is none."""
+    observation: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.round)
 
     @property
-    def observed(self) -> NDArray[np.bool_]:
+    def observed(self) -> Booleans:
         """Rows whose loss has arrived."""
         return ~np.isnan(self.loss)
 
     @property
-    def withdrawn(self) -> NDArray[np.bool_]:
+    def withdrawn(self) -> Booleans:
         """Rows that were never carried out."""
-        return np.asarray((self.report > 0) & np.isnan(self.loss))
+        return np.asarray((self.observation > 0) & np.isnan(self.loss))
 
     @property
-    def pending(self) -> NDArray[np.bool_]:
-        """Rows whose loss is awaited."""
-        return np.asarray(self.report == 0)
+    def pending(self) -> Booleans:
+        """Rows whose loss is still missing."""
+        return np.asarray(self.observation == 0)
 
     @property
-    def last_report(self) -> int:
-        """The last report that is in."""
-        return int(self.report.max(initial=0))
+    def last_observation(self) -> int:
+        """The number of the last observation."""
+        return int(self.observation.max(initial=0))
 
     def refresh(self, connection: sql.Connection) -> None:
-        """Read what was written since the last time."""
+        """Read what was written since the last call."""
         while self._read_actions(connection):
             pass
-        while self._read_reports(connection):
+        while self._read_observations(connection):
             pass
 
     def _read_actions(self, connection: sql.Connection) -> bool:
         table = schema.actions
-        chosen = [table.c[name] for name in ("context", "action", *_NUMBERS)]
-        query = sql.select(*chosen).where(table.c.id > len(self)).order_by(table.c.id)
-        fresh = connection.execute(query.limit(AT_ONCE)).fetchall()
+        selected = [table.c[name] for name in ("context", "action", *_NUMERIC_COLUMNS)]
+        query = sql.select(*selected).where(table.c.id > len(self)).order_by(table.c.id)
+        fresh = connection.execute(query.limit(ROWS_PER_QUERY)).fetchall()
         if not fresh:
             return False
         contexts, actions, *numbers = zip(*fresh, strict=True)
-        for_contexts, for_actions = read_codecs(connection)
+        context_codec, action_codec = read_codecs(connection)
         longer: dict[str, Any] = {
-            "contexts": _joined(self.contexts, for_contexts.decode(contexts)),
-            "actions": _joined(self.actions, for_actions.decode(actions)),
+            "contexts": _concatenated(self.contexts, context_codec.decode(contexts)),
+            "actions": _concatenated(self.actions, action_codec.decode(actions)),
         }
-        for name, kind, column in zip(_NUMBERS, _TYPES, numbers, strict=True):
+        for name, kind, column in zip(_NUMERIC_COLUMNS, _NUMERIC_TYPES, numbers, strict=True):
             more: NDArray[Any] = np.array(column, dtype=kind)  # None becomes NaN
             longer[name] = np.concatenate([getattr(self, name), more])
         unknown = np.full(len(fresh), np.nan)
         longer["loss"] = np.concatenate([self.loss, unknown])
         longer["reward"] = np.concatenate([self.reward, unknown])
-        longer["report"] = np.concatenate([self.report, np.zeros(len(fresh), np.int64)])
-        self.__dict__.update(longer)  # at once: an interrupt must not leave columns of two lengths
+        longer["observation"] = np.concatenate([self.observation, np.zeros(len(fresh), np.int64)])
+        self.__dict__.update(
+            longer
+        )  # at once: an interrupt must not leave columns of unequal length
         return True
 
-    def _read_reports(self, connection: sql.Connection) -> bool:
-        table = schema.reports
-        chosen = [table.c[name] for name in ("action", "number", "loss", "reward")]
-        query = sql.select(*chosen).where(table.c.number > self.last_report)
-        fresh = connection.execute(query.order_by(table.c.number).limit(AT_ONCE)).fetchall()
+    def _read_observations(self, connection: sql.Connection) -> bool:
+        table = schema.observations
+        selected = [table.c[name] for name in ("action", "number", "loss", "reward")]
+        query = sql.select(*selected).where(table.c.number > self.last_observation)
+        fresh = connection.execute(query.order_by(table.c.number).limit(ROWS_PER_QUERY)).fetchall()
         if not fresh:
             return False
         action, number, loss, reward = zip(*fresh, strict=True)
         place = np.array(action, dtype=np.int64) - 1
-        told = {
-            "report": self.report.copy(),
+        updated = {
+            "observation": self.observation.copy(),
             "loss": self.loss.copy(),
             "reward": self.reward.copy(),
         }
-        told["report"][place] = number
-        told["loss"][place] = np.array(loss, dtype=np.float64)
-        told["reward"][place] = np.array(reward, dtype=np.float64)
-        self.__dict__.update(told)
+        updated["observation"][place] = number
+        updated["loss"][place] = np.array(loss, dtype=np.float64)
+        updated["reward"][place] = np.array(reward, dtype=np.float64)
+        self.__dict__.update(updated)
         return True
 
 
 def read_codecs(connection: sql.Connection) -> tuple[Codec, Codec]:
-    """How contexts and actions are written, known from the run's first action on."""
-    return codecs_in(read_terms(connection))
+    """How contexts and actions are encoded, fixed by the run's first action."""
+    return codecs_in(read_settings(connection))
 
 
-def codecs_in(terms: dict[str, Any]) -> tuple[Codec, Codec]:
-    """The same, of terms that were read."""
-    return Codec.from_dict(terms["contexts"]), Codec.from_dict(terms["actions"])
+def codecs_in(settings: dict[str, Any]) -> tuple[Codec, Codec]:
+    """The codecs of contexts and of actions in stored settings."""
+    return Codec.from_dict(settings["contexts"]), Codec.from_dict(settings["actions"])
 
 
-def _joined(old: Any, new: Any) -> Any:
-    """Rows after rows, of whatever kind they are."""
+def _concatenated(old: Any, new: Any) -> Any:
+    """Concatenate contexts or actions of any supported type."""
     if isinstance(new, int):
         return old + new
     if old is None or isinstance(old, int):

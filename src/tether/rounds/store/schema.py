@@ -1,30 +1,32 @@
-"""The tables of a store, and how an older store becomes a newer one.
+"""The tables of a store, and the migrations from older versions.
 
-Numbers, text and bytes of numbers: nothing is ever pickled.
+Everything is stored as numbers, text or bytes of numbers: nothing is ever pickled.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary, String, Text
 
 from tether.rounds.errors import StoreError
 
-VERSION = 2
+VERSION = 3
 """The version of the tables below. A change raises it and adds a step to `MIGRATIONS`."""
 
 tables = sql.MetaData()
 Identity = sql.BigInteger().with_variant(Integer, "sqlite")
 
-terms = sql.Table(
-    "tether_terms",
+settings = sql.Table(
+    "tether_settings",
     tables,
     Column("name", String(64), primary_key=True),
     Column("value", Text, nullable=False),  # JSON
 )
-"""What the run was made with: alpha, bound, the safe policy's name and fingerprint, and so on."""
+"""What the run was created with: alpha, bound, the name of the safe policy, and so on."""
 
 rounds = sql.Table(
     "tether_rounds",
@@ -34,9 +36,9 @@ rounds = sql.Table(
     Column("fingerprint", Text),
     Column("reference", Integer, nullable=False),  # the round whose policy beta is measured against
     Column("log_beta", Double, nullable=False),
-    Column("log_psi", Double),  # the one normalizer, where there are no contexts
+    Column("log_psi", Double),  # the normalizer, where there are no contexts
     Column("last_action", Identity, nullable=False),  # what the calibration saw
-    Column("last_report", Identity, nullable=False),
+    Column("last_observation", Identity, nullable=False),
     Column("calibration", Text),  # JSON
     Column("note", Text, nullable=False),
     Column("begun", Text, nullable=False),
@@ -55,18 +57,18 @@ actions = sql.Table(
     Column("log_optimized", Double),
     Column("log_prob", Double),  # under the policy that served
 )
-"""One row an action, numbered from 1 without gaps."""
+"""One row per action, numbered from 1 without gaps."""
 
-reports = sql.Table(
-    "tether_reports",
+observations = sql.Table(
+    "tether_observations",
     tables,
     Column("action", Identity, ForeignKey(actions.c.id), primary_key=True, autoincrement=False),
     Column("number", Identity, nullable=False, unique=True),
-    Column("loss", Double),  # null: withdrawn, for this reason
+    Column("loss", Double),  # null: withdrawn, for the stated reason
     Column("reward", Double),
     Column("reason", Text),
 )
-"""What an action cost, once for each action, numbered in the order of arrival."""
+"""The loss of an action, at most one per action, numbered in the order of arrival."""
 
 alarms = sql.Table(
     "tether_alarms",
@@ -78,8 +80,8 @@ alarms = sql.Table(
     Column("raised", Text, nullable=False),
     Column("cleared", Text),
     Column("reason", Text),
-    Column("last_action", Identity),  # when it was cleared: the monitors begin anew after these
-    Column("last_report", Identity),
+    Column("last_action", Identity),  # at clearing: the monitors restart after it
+    Column("last_observation", Identity),
 )
 
 failures = sql.Table(
@@ -92,7 +94,7 @@ failures = sql.Table(
     Column("message", Text, nullable=False),
     Column("failed", Text, nullable=False),  # when
 )
-"""Actions that the safe policy took since the round's policy failed, a row for each call."""
+"""Actions that the safe policy took because the round's policy failed, one row per call."""
 
 columns = sql.Table(
     "tether_columns",
@@ -103,45 +105,78 @@ columns = sql.Table(
     Column("count", Identity, nullable=False),
     Column("values", LargeBinary, nullable=False),  # float64, little-endian, row after row
 )
-"""Scores of calibration rows, and of proposals, under the policy of a round; in parts."""
+"""Scores of calibration rows, and of proposals, under the policy of a round, in pieces."""
 
-MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {1: failures.create}
-"""From each older version to the next: what to do to the tables."""
-ADDING = frozenset({1})
-"""Versions whose next only adds a table: what is there can be read as it is."""
+OLD_SETTINGS_TABLE = "tether_terms"
+"""The name of the settings table before version 3."""
+RENAMED_SETTINGS = {
+    "enough": "min_observed_share",
+    "watched": "alarm_risk",
+    "delta": "false_alarm_probability",
+}
+RENAMED_CALIBRATION_KEYS = {
+    "allowed": "log_beta_by_constraint",
+    "beyond": "rows_beyond_draws",
+    "guarantee": "promise",
+    "guarantees": "promises",
+}
+
+
+def with_new_keys(entries: dict[str, Any], new_names: dict[str, str]) -> dict[str, Any]:
+    """The same entries under their new names."""
+    return {new_names.get(name, name): value for name, value in entries.items()}
+
+
+def calibration_with_new_keys(text: str | None) -> str | None:
+    """A stored calibration with the keys of version 3."""
+    if text is None:
+        return None
+    return json.dumps(with_new_keys(json.loads(text), RENAMED_CALIBRATION_KEYS))
+
+
+def _rename_to_version_3(connection: sql.Connection) -> None:
+    for statement in (
+        f"ALTER TABLE {OLD_SETTINGS_TABLE} RENAME TO tether_settings",
+        "ALTER TABLE tether_reports RENAME TO tether_observations",
+        "ALTER TABLE tether_rounds RENAME COLUMN last_report TO last_observation",
+        "ALTER TABLE tether_alarms RENAME COLUMN last_report TO last_observation",
+    ):
+        connection.execute(sql.text(statement))
+    for old, new in RENAMED_SETTINGS.items():
+        connection.execute(settings.update().where(settings.c.name == old).values(name=new))
+    query = sql.select(rounds.c.number, rounds.c.calibration)
+    for number, text in connection.execute(query).fetchall():
+        renamed = rounds.update().where(rounds.c.number == number)
+        connection.execute(renamed.values(calibration=calibration_with_new_keys(text)))
+
+
+MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {
+    1: failures.create,
+    2: _rename_to_version_3,
+}
+"""From each older version to the next: how to change the tables."""
+ADDITIVE_VERSIONS = frozenset({1})
+"""Versions to which the next one only adds a table, so that they can be read unchanged."""
 
 
 def prepare(connection: sql.Connection, version: int | None) -> None:
-    """Make the tables, or bring an older store to the present version, in one transaction."""
+    """Create the tables, or migrate an older store to the present version, in one transaction."""
     if version is None:
         tables.create_all(connection)
-        connection.execute(terms.insert().values(name="version", value=str(VERSION)))
+        connection.execute(settings.insert().values(name="version", value=str(VERSION)))
         return
     if version > VERSION:
         raise StoreError(
-            f"the store has version {version}, and this tether knows up to {VERSION}: upgrade it"
+            f"the store has version {version}, but this tether supports versions up to {VERSION}: "
+            f"upgrade tether"
         )
-    while version < VERSION:
-        MIGRATIONS[version](connection)
-        version += 1
-        connection.execute(
-            terms.update().where(terms.c.name == "version").values(value=str(version))
-        )
+    for step in range(version, VERSION):
+        MIGRATIONS[step](connection)
+    if version < VERSION:
+        stored = settings.update().where(settings.c.name == "version")
+        connection.execute(stored.values(value=str(VERSION)))
 
 
 def readable(version: int) -> bool:
-    """Whether a store of this version can be read without a change to it."""
-    return version <= VERSION and all(step in ADDING for step in range(version, VERSION))
-
-
-def find_version(connection: sql.Connection) -> int | None:
-    """The version of a store; None where there is none yet."""
-    return read_version(connection) if sql.inspect(connection).has_table(terms.name) else None
-
-
-def read_version(connection: sql.Connection) -> int:
-    """The version of a store that is there."""
-    found = connection.scalar(sql.select(terms.c.value).where(terms.c.name == "version"))
-    if found is None or not found.isdecimal():
-        raise StoreError(f"the database has a table {terms.name} that is not tether's")
-    return int(found)
+    """Whether a store of this version can be read without migrating it."""
+    return version <= VERSION and all(step in ADDITIVE_VERSIONS for step in range(version, VERSION))

@@ -1,0 +1,126 @@
+"""`tether calibrate`: how far the optimized policy may go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import tether
+from tether.cli.terminal import (
+    NOTHING_PASSES,
+    JsonOption,
+    read_table,
+    report_errors,
+    show_and_save,
+)
+
+
+@report_errors
+def calibrate(
+    log: Annotated[Path, typer.Argument(help="The log of actions: a Parquet or CSV file.")],
+    alpha: Annotated[
+        list[str], typer.Option(help="The tolerated expected loss; NAME=VALUE for several losses.")
+    ],
+    proposals: Annotated[
+        Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")
+    ] = None,
+    family: Annotated[str, typer.Option(help="clip, mix, budgeted_clip or budgeted_clip(N).")] = (
+        "clip"
+    ),
+    bound: Annotated[
+        list[str] | None,
+        typer.Option(help="The largest possible loss; NAME=VALUE for several losses. [1.0]"),
+    ] = None,
+    test_weight: Annotated[str, typer.Option(help="empirical, analytic or a number.")] = (
+        "empirical"
+    ),
+    loss: Annotated[
+        list[str] | None, typer.Option(help="The column of losses; repeat for several. [loss]")
+    ] = None,
+    log_safe: Annotated[
+        str, typer.Option(help="The column of log-probabilities under the safe policy.")
+    ] = "log_safe",
+    log_optimized: Annotated[
+        str, typer.Option(help="The column of log-probabilities under the optimized policy.")
+    ] = "log_optimized",
+    context: Annotated[
+        str | None, typer.Option(help="The column of contexts. [context, if there is one]")
+    ] = None,
+    log_mix: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of log-densities of the mixture of logging policies. "
+            "[log_mix, if there is one]"
+        ),
+    ] = None,
+    safe_share: Annotated[
+        float | None, typer.Option(help="The share of rows produced by the safe policy.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find how far the optimized policy may go."""
+    names = loss or ["loss"]
+    actions = tether.Log.from_frame(
+        read_table(log),
+        loss=names[0] if len(names) == 1 else names,
+        log_safe=log_safe,
+        log_optimized=log_optimized,
+        context=context,
+        log_mix=log_mix,
+        safe_share=safe_share,
+    )
+    draws = None
+    if proposals is not None:
+        draws = tether.Proposals.from_frame(
+            read_table(proposals),
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            context=context,
+            log_mix=log_mix,
+            source=source,
+        )
+    calibration = tether.calibrate(
+        actions,
+        draws,
+        alpha=_values("alpha", alpha),
+        bound=_values("bound", bound or ["1.0"]),
+        family=family,
+        test_weight=_number_or_word(test_weight),
+    )
+    show_and_save(calibration, as_json=as_json, out=out)
+    if not calibration.exists:
+        raise typer.Exit(NOTHING_PASSES)
+
+
+def _values(option: str, texts: list[str]) -> float | dict[str, float]:
+    """One number, or several as NAME=VALUE."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _number(option, texts[0])
+    values = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ValueError(f"{option} {text!r} must be NAME=VALUE when there are several")
+        values[name] = _number(option, value)
+    return values
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a number, got {text!r}") from None
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,23 @@
+"""`tether import`: a new store from an exported run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tether.cli.terminal import StoreName, print_line, report_errors, require_file
+
+
+@report_errors
+def import_run(
+    file: Annotated[Path, typer.Argument(help="A file written by `tether export`.")],
+    store: StoreName,
+) -> None:
+    """Fill a new store from an exported table."""
+    from tether.rounds import import_run as import_into_store
+
+    require_file(file)
+    import_into_store(file, store)
+    print_line(f"Imported into {store}")

@@ -1,0 +1,128 @@
+"""`tether status`: the rounds, losses and alarms of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tether._core import records
+from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
+
+if TYPE_CHECKING:
+    from tether.rounds.history import Estimate, History, RoundRecord
+
+
+@report_errors
+def status(
+    store: StoreName,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep updating until interrupted.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between updates, with --follow.")] = 2.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the rounds, losses and alarms of a run; exit code 4 while an alarm stands."""
+    from tether.rounds import read_history
+
+    history = read_history(store)
+    if as_json:
+        print(json.dumps(_plain(history), indent=2))
+    elif follow:
+        _follow(store, history, every)
+    else:
+        Console(highlight=False).print(_rendered(history))
+    if history.alarm is not None:
+        raise typer.Exit(ALARM_STANDS)
+
+
+def _follow(store: str, history: History, interval: float) -> None:
+    from tether.rounds import read_history
+
+    with Live(_rendered(history), console=Console(highlight=False), auto_refresh=False) as live:
+        try:
+            while True:
+                sleep(interval)
+                live.update(_rendered(read_history(store)), refresh=True)
+        except KeyboardInterrupt:
+            pass
+
+
+def _rendered(history: History) -> RenderableType:
+    title = (
+        f"{history.store}: alpha {history.alpha:g} of at most {history.bound:g}, "
+        f"family {history.family}, safe policy {history.safe!r}"
+    )
+    lines: list[RenderableType] = [Text(title)]
+    if history.rounds:
+        lines += [_round_table(history), *_progress(history.rounds[-1])]
+    else:
+        lines.append(Text("No round has begun yet."))
+    for alarm in history.alarms:
+        stands = alarm.cleared is None
+        state = "stands" if stands else f"cleared {alarm.cleared}: {alarm.reason}"
+        line = f"alarm {alarm.number} ({alarm.monitor}), round {alarm.round}, {alarm.raised}: "
+        lines.append(Text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
+    if history.alarm is not None:
+        lines.append(Text("The safe policy acts until `tether resume … --reason …`."))
+    return Group(*lines)
+
+
+def _round_table(history: History) -> Table:
+    headings = ("round", "policy", "beta", "actions", "losses", "mean loss", "between", "reward")
+    table = Table(*headings, box=None, pad_edge=False)
+    for record in history.rounds:
+        above_alpha = record.loss is not None and record.loss.lower > history.alpha
+        table.add_row(
+            str(record.number),
+            record.policy or "safe",
+            f"{record.beta:.4g}",
+            f"{record.rows:,}",
+            f"{record.observed:,}",
+            *_estimate(record.loss),
+            "" if record.reward is None else f"{record.reward.mean:.4g}",
+            style="red" if above_alpha else None,
+        )
+    return table
+
+
+def _progress(record: RoundRecord) -> list[RenderableType]:
+    expected = record.rows - record.withdrawn
+    line = f"round {record.number}: {record.observed:,} of {expected:,} losses have arrived"
+    lines: list[RenderableType] = [Text(line)]
+    if expected:
+        bar = Table.grid()
+        bar.add_row(ProgressBar(total=expected, completed=record.observed, width=60))
+        lines.append(bar)
+    if record.note:
+        lines.append(Text(record.note, "yellow"))
+    if record.fallback_rows:
+        line = (
+            f"the safe policy took {record.fallback_rows:,} of {record.rows:,} actions after a "
+            f"failure, most recently: {record.failure}"
+        )
+        lines.append(Text(line, "yellow"))
+    return lines
+
+
+def _estimate(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None:
+        return "", ""
+    return f"{estimate.mean:.4g}", f"{estimate.lower:.3g} – {estimate.upper:.3g}"
+
+
+def _plain(history: History) -> dict[str, Any]:
+    plain = asdict(history)
+    for row, record in zip(plain["rounds"], history.rounds, strict=True):
+        row["calibration"] = None if record.calibration is None else record.calibration.to_dict()
+        row |= {"beta": record.beta, "pending": record.pending}
+    encoded: dict[str, Any] = records.encode(plain)
+    return encoded

@@ -1,0 +1,83 @@
+"""Rows that a run hands out: actions that were taken, and what an optimizer may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tether._core.types import Contexts, Floats, Integers
+
+
+@dataclass(frozen=True)
+class TakenActions:
+    """Stored actions, with the ids under which their losses are observed.
+
+    It can be used in place of an array of the actions.
+
+    Parameters
+    ----------
+    ids : numpy.ndarray of int
+        One id per action.
+    actions : numpy.ndarray
+        One action per row.
+    contexts : array-like or int
+        The contexts of the actions, or their number where there are no contexts.
+    failure : str, optional
+        The error message, if the safe policy took the actions because the round's policy failed.
+    """
+
+    ids: Integers
+    actions: NDArray[Any]
+    contexts: Contexts
+    failure: str = ""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.actions)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.actions[key]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows that an optimizer may learn from, oldest first, as columns.
+
+    Parameters
+    ----------
+    ids : numpy.ndarray of int
+        The ids of the actions.
+    round : numpy.ndarray of int
+        The round of each action.
+    contexts : array-like or int
+        The contexts as they were passed to `act`, or their number where there are none.
+    actions : numpy.ndarray
+        One action per row.
+    loss : numpy.ndarray of float
+        The loss of each action.
+    reward : numpy.ndarray of float
+        The reward of each action; NaN where none was passed to `observe`.
+    log_prob : numpy.ndarray of float
+        The log-probability under the policy that took the action; NaN where it is not known
+        exactly.
+    """
+
+    ids: Integers
+    round: NDArray[np.int32]
+    contexts: Any
+    actions: NDArray[Any]
+    loss: Floats
+    reward: Floats
+    log_prob: Floats
+
+    def __len__(self) -> int:
+        return len(self.ids)

@@ -1,0 +1,99 @@
+"""`tether calibrate`."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+from tests.control import oracle
+
+COLUMNS = {"safe": "log_safe", "optimized": "log_optimized"}
+
+
+@pytest.fixture
+def files(tmp_path):
+    made = oracle.gaussian(np.random.default_rng(0), 800, 300)
+    log = pd.DataFrame({"loss": made["loss"], **{to: made[of] for of, to in COLUMNS.items()}})
+    draws = pd.DataFrame({to: made[f"draw_{of}"] for of, to in COLUMNS.items()})
+    log.assign(delay=np.linspace(0, 0.4, 800)).to_parquet(tmp_path / "log.parquet")
+    log.to_csv(tmp_path / "log.csv", index=False)
+    log.to_csv(tmp_path / "log.csv.gz", index=False)
+    draws.to_csv(tmp_path / "draws.csv", index=False)
+    draws.assign(context="a").to_parquet(tmp_path / "contexts.parquet")
+    (tmp_path / "broken.parquet").write_text("not parquet")
+    (tmp_path / "log.txt").write_text("")
+    return tmp_path
+
+
+def test_calibrate_agrees_with_the_library(files):
+    for name in ("log.parquet", "log.csv", "log.csv.gz"):
+        out = files / "found.json"
+        done = run(
+            "calibrate", files / name, "--alpha", 0.1, "--proposals", files / "draws.csv",
+            "--out", out,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        saved = tether.Calibration.load(out)
+        found = tether.calibrate(
+            tether.Log.from_frame(pd.read_parquet(files / "log.parquet")),
+            tether.Proposals.from_frame(pd.read_csv(files / "draws.csv")),
+            alpha=0.1,
+        )
+        assert saved.beta == pytest.approx(found.beta)
+        assert f"beta = {found.beta:.4g}" in done.output
+        assert "saved in" in done.output
+
+
+def test_calibrate_prints_json(files):
+    done = run("calibrate", files / "log.csv", "--alpha", 0.1, "--json")
+    content = json.loads(done.output)
+    assert content["family"] == "clip"
+    assert content["test_weight"] == "analytic"
+
+
+def test_several_losses_and_a_number_as_test_weight(files):
+    done = run(
+        "calibrate", files / "log.parquet", "--loss", "loss", "--loss", "delay",
+        "--alpha", "loss=0.1", "--alpha", "delay=0.25", "--test-weight", 3, "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    content = json.loads(done.output)
+    assert [constraint["alpha"] for constraint in content["constraints"]] == [0.1, 0.25]
+    assert content["test_weight"] == 3.0
+
+
+def test_exit_code_three_when_no_beta_passes(files):
+    done = run("calibrate", files / "log.csv", "--alpha", 0.01)
+    assert done.exit_code == 3
+    assert "serve the safe policy only" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["calibrate", "none.csv", "--alpha", 0.1], "there is no file"),
+        (["calibrate", "log.txt", "--alpha", 0.1], "must end in .parquet, .csv or .csv.gz"),
+        (["calibrate", "broken.parquet", "--alpha", 0.1], "cannot be read"),
+        (["calibrate", "log.csv", "--alpha", "much"], "alpha must be a number, got 'much'"),
+        (["calibrate", "log.csv", "--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
+        (["calibrate", "log.csv", "--alpha", 0.1, "--alpha", 0.2], "must be NAME=VALUE"),
+        (["calibrate", "log.csv", "--alpha", 0.1, "--loss", "cost"], "no column 'cost'"),
+        (["calibrate", "log.csv", "--alpha", 0.1, "--family", "knot"], "got 'knot'"),
+        (["calibrate", "log.csv", "--alpha", 0.1, "--family", "mix"], "needs proposals"),
+        (["calibrate", "log.csv", "--alpha", 0.1, "--context", "who"], "no column 'who'"),
+        (
+            ["calibrate", "log.csv", "--alpha", 0.1, "--proposals", "contexts.parquet"],
+            "contexts but the log has none",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(files, words, message):
+    paths = [files / word if str(word).endswith((".csv", ".txt", ".parquet")) else word
+             for word in words]  # fmt: skip
+    done = run(*paths)
+    assert done.exit_code == 2
+    assert message in one_line(done)
+    assert "Traceback" not in done.output

@@ -1,0 +1,90 @@
+"""What each method promises, as a number and in words."""
+
+import numpy as np
+import pytest
+
+import tether
+
+RNG = np.random.default_rng(11)
+SCORES = RNG.random(3000)
+CLAIMS = tether.Claims(SCORES, RNG.random(3000) < SCORES, np.arange(0, 3001, 5))
+
+
+def test_a_monotone_loss_is_promised_alpha():
+    for method in (tether.gcrc, tether.crc):
+        found = method(CLAIMS, alpha=0.5, loss="any_false")
+        assert found.monotone
+        assert found.statement.startswith("expected loss ≤ 0.5, for exchangeable items")
+    weighted = tether.gcrc(CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600))
+    assert "exchangeable after weighting" in weighted.statement
+
+
+def test_crc_names_the_nonmonotone_items():
+    claims = tether.Claims([0.9, 0.8, 0.9, 0.8, 0.9, 0.9], [1, 0, 0, 1, 0, 0], [0, 2, 4, 5, 6])
+    found = tether.crc(claims, alpha=0.5)
+    assert (found.n_nonmonotone, found.nonmonotone_items) == (1, (1,))
+    assert "the loss 'fdr' of 1 of 4 items falls" in found.warnings[0]
+    assert "(items 1)" in found.warnings[0]
+    assert found.statement == "none: the losses are not monotone in the threshold"
+
+
+def test_an_unused_lipschitz_constant_is_a_warning():
+    with pytest.raises(ValueError, match="lipschitz = 2 needs measure_stability=True"):
+        tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, measure_stability=False)
+    data = tether.ScoredLabels(SCORES, SCORES > 0.5)
+    for reason, found in {
+        "weighted": tether.gcrc(CLAIMS, alpha=0.2, lipschitz=2, weights=np.ones(600)),
+        "several": tether.gcrc(CLAIMS, alpha=0.5, lipschitz=2, loss=["fdr", "any_false"]),
+        "a rate among the selected": tether.gcrc(data, [0.6, 0.7], alpha=0.5, lipschitz=2),
+        "a stream": tether.gcrc(iter([np.zeros((30, 2))]), alpha=0.5, lipschitz=2),
+    }.items():
+        assert f"is not used: no stability is measured for {reason}" in found.warnings[-1]
+
+
+def test_the_promise_is_a_number():
+    for found in (
+        tether.gcrc(CLAIMS, alpha=0.5, loss="any_false"),
+        tether.crc(CLAIMS, alpha=0.5, loss="any_false"),
+        tether.monotonized_crc(CLAIMS, alpha=0.5),
+        tether.ltt(CLAIMS, alpha=0.5, confidence=0.8),
+    ):
+        assert (found.exists, found.promise) == (True, 0.5)
+    found = tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5)
+    assert found.promise == pytest.approx(0.2 + 1.5 * found.stability)
+    assert f"expected loss ≤ {found.promise:.4g} (alpha + K·epsilon" in found.statement
+
+
+def test_where_nothing_is_promised_the_promise_is_the_bound():
+    losses = np.tile([0.1, 0.2, 0.1], (60, 1))
+    data = tether.ScoredLabels(SCORES, SCORES > 0.5)
+    for found, bound in (
+        (tether.gcrc(losses, alpha=0.3, bound=2), 2),  # K is not known
+        (tether.gcrc(losses, alpha=0.3, bound=2, weights=np.ones(60), lipschitz=1), 2),
+        (tether.crc(losses, alpha=0.3), 1),
+        (tether.crc(data, alpha=0.3), 1),
+        (tether.gcrc(data, [0.5, 0.6], alpha=0.3), 1),
+        (tether.gcrc(CLAIMS, alpha=0.0001), 1),
+        (tether.ltt(CLAIMS, alpha=0.0001), 1),
+    ):
+        assert found.promise == found.bound == bound
+
+
+def test_the_promise_of_several_losses_is_that_of_the_binding_one():
+    losses = {"cost": np.full((60, 2), 2.0), "harm": np.full((60, 2), 0.01)}
+    found = tether.crc(losses, alpha=[3, 0.2], bound=[10, 1])
+    assert (found.loss, found.alpha, found.promise) == ("cost", 3, 3)
+    assert [part.promise for part in found.by_loss] == [3, 0.2]
+
+
+def test_the_promise_of_groups_is_the_largest():
+    losses = np.zeros((60, 3))
+    losses[::2] = [0.1, 0.2, 0.1]
+    found = tether.crc(losses, alpha=0.3, groups=np.arange(60) % 2)
+    assert [part.promise for part in found.groups.values()] == [1, 0.3]
+    assert found.promise == 1
+
+
+def test_an_ellipsis_stands_for_further_items():
+    losses = np.tile([0.1, 0.2], (6, 1))
+    assert "(items 0, 1, 2, 3, 4, …)" in tether.crc(losses, alpha=0.5).warnings[0]
+    assert "(items 0, 1, 2, 3, 4)" in tether.crc(losses[:5], alpha=0.5).warnings[0]

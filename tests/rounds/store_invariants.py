@@ -1,0 +1,198 @@
+"""What must hold of a store whatever happened to the processes that wrote it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tether
+from tests.rounds.worker_process import ACTIONS, SETTINGS, named, open_run, read_journal, table
+from tether.monitor import RiskMonitor
+from tether.rounds.store import schema
+
+
+class StoreAudit:
+    """Compares a store with the journal of those who wrote it, and with itself at the last look."""
+
+    def __init__(
+        self, url: str, journal: str | Path, before: dict[str, list] | None = None
+    ) -> None:
+        self._url, self._journal = url, journal
+        self._before = before or {each.name: [] for each in schema.tables.sorted_tables}
+        self._wanted: dict[int, set] = {}
+        self._lines = 0
+
+    def look(self) -> dict[str, list[dict[str, Any]]]:
+        """Check everything; the tables."""
+        lines = read_journal(self._journal)
+        with open_run(self._url) as run:  # what a crash left behind must open as ever
+            tables = read_tables(run)
+            self._check_unchanged(tables)
+            self._check_journal(lines[self._lines :], tables)  # older ones are with the unchanged
+            check_whole(tables, first=len(self._before["tether_actions"]))
+            check_alarms(tables)
+            self._check_resumed(run, tables)
+        self._before, self._lines = tables, len(lines)
+        return tables
+
+    def _check_journal(self, lines: list[dict], tables: dict[str, list]) -> None:
+        """Nothing that was returned is lost, and nothing is there that nobody asked for."""
+        actions, rounds = tables["tether_actions"], tables["tether_rounds"]
+        observations = {row["action"]: row for row in tables["tether_observations"]}
+        for line in lines:
+            if line["what"] == "begin":
+                assert np.exp(rounds[line["round"] - 1]["log_beta"]) == line["beta"]
+            if line["what"] == "act":
+                for number, context, action in zip(
+                    line["ids"], line["contexts"], line["actions"], strict=True
+                ):
+                    row = actions[number - 1]
+                    assert (row["id"], row["round"]) == (number, line["round"])
+                    assert _whole(row["context"]) == context
+                    assert _whole(row["action"]) == action
+            for number, loss in zip(line.get("ids", ()), _losses(line), strict=True):
+                if line["what"].startswith("will"):
+                    self._wanted.setdefault(number, set()).add(loss)
+                elif line["what"] in ("observe", "withdraw"):
+                    assert observations[number]["loss"] == loss
+        for row in tables["tether_observations"][len(self._before["tether_observations"]) :]:
+            assert row["loss"] in self._wanted[row["action"]]
+
+    def _check_unchanged(self, tables: dict[str, list]) -> None:
+        """Rows are added at the end, and no row is ever changed, but for an alarm that is cleared.
+
+        So no row is split twice, and no number is given out twice.
+        """
+        for name, old in self._before.items():
+            new = tables[name]
+            if name in ("tether_settings", "tether_columns"):
+                keys = [column.name for column in schema.tables.tables[name].primary_key]
+                found = {tuple(row[key] for key in keys): row for row in new}
+                assert all(found[tuple(row[key] for key in keys)] == row for row in old)
+            elif name == "tether_alarms":
+                cleared = [row for row in old if row["cleared"] is not None]
+                assert new[: len(cleared)] == cleared
+            else:
+                assert new[: len(old)] == old
+
+    def _check_resumed(self, run: tether.Controller, tables: dict[str, list]) -> None:
+        """The run is where it was, and the training rows are those of the training share."""
+        rounds = tables["tether_rounds"]
+        current = run.round
+        assert (current.number if current else 0) == len(rounds)
+        if current is not None:
+            assert current.beta == np.exp(rounds[-1]["log_beta"])
+        observed = {r["action"] for r in tables["tether_observations"] if r["loss"] is not None}
+        training = [
+            row["id"]
+            for row in tables["tether_actions"]
+            if row["id"] in observed and not row["calibration"]
+        ]
+        assert run.training_rows().ids.tolist() == training
+
+
+def read_tables(run: tether.Controller) -> dict[str, list[dict[str, Any]]]:
+    """Every table, as plain rows in the order of their numbers."""
+    with run._store.reading() as connection:
+        found = {}
+        for each in schema.tables.sorted_tables:
+            key = (
+                "number"
+                if each is schema.observations
+                else ", ".join(each.primary_key.columns.keys())
+            )
+            query = f"SELECT * FROM {each.name} ORDER BY {key}"
+            found[each.name] = [dict(row) for row in connection.exec_driver_sql(query).mappings()]
+    return found
+
+
+def check_whole(tables: dict[str, list], first: int = 0) -> None:
+    """Numbers without gaps, right scores (after the first), every round whole or not there."""
+    actions, rounds = tables["tether_actions"], tables["tether_rounds"]
+    assert [row["id"] for row in actions] == list(range(1, 1 + len(actions)))
+    assert [row["number"] for row in rounds] == list(range(1, 1 + len(rounds)))
+    observations = [row["number"] for row in tables["tether_observations"]]
+    assert observations == list(range(1, 1 + len(observations)))
+    begun = [row["round"] for row in actions]
+    assert begun == sorted(begun)
+    _check_scores(actions[first:], rounds)
+    _check_columns(tables)
+
+
+def _check_scores(actions: list, rounds: list) -> None:
+    if not actions:
+        return
+    contexts = np.array([_whole(row["context"]) for row in actions])
+    taken = np.array([_whole(row["action"]) for row in actions])
+    served = np.array([row["served"] for row in actions])
+    safe = table(0.0)
+    for name in ("log_safe", "log_prob"):
+        column = np.array([row[name] for row in actions], dtype=float)
+        for number in np.unique(served):
+            where = (served == number) if name == "log_prob" else slice(None)
+            policy = safe
+            if name == "log_prob" and number:
+                row = rounds[number - 1]
+                beta = float(np.exp(row["log_beta"]))
+                policy = tether.Tethered(safe, named(row["policy"]), beta)
+            expected = policy.log_prob(contexts[where], taken[where])
+            np.testing.assert_allclose(column[where], expected, rtol=1e-9)
+
+
+def _check_columns(tables: dict[str, list]) -> None:
+    """Parts follow on one another, cover what the last round that used them saw, and no more."""
+    rounds = {row["number"]: row for row in tables["tether_rounds"]}
+    calibration = np.array([row["calibration"] for row in tables["tether_actions"]], dtype=int)
+    columns: dict[tuple[int, str], list] = {}
+    for part in tables["tether_columns"]:
+        columns.setdefault((part["round"], part["name"]), []).append(part)
+    seen = [calibration[: row["last_action"]].sum() for row in rounds.values()]
+    for (number, name), parts in columns.items():
+        assert number == 0 or number in rounds, "scores of a round that never began"
+        assert parts[0]["start"] == 0
+        assert all(b["start"] == a["start"] + a["count"] for a, b in pairwise(parts))
+        for part in parts:
+            assert len(part["values"]) % (8 * part["count"]) == 0
+        if not name.startswith("draws"):
+            end = parts[-1]["start"] + parts[-1]["count"]
+            assert end in seen, "scores of rows that no round saw"
+            assert len(parts[0]["values"]) == 8 * ACTIONS * parts[0]["count"]
+    for number, row in rounds.items():
+        calibrated = row["calibration"] is not None
+        assert ((number, "log_optimized_all") in columns) == calibrated
+        assert (row["log_beta"] == -np.inf) or calibrated
+
+
+def check_alarms(tables: dict[str, list]) -> None:
+    """The alarms are those that monitors raise who read all observations in order."""
+    actions = {row["id"]: row for row in tables["tether_actions"]}
+    observations, start = tables["tether_observations"], 0
+    for alarm in [*tables["tether_alarms"], None]:
+        end = len(observations) if alarm is None else alarm["last_observation"]
+        monitors: dict[int, RiskMonitor] = {}
+        raised = None
+        for observation in observations[start:end]:
+            action = actions[observation["action"]]
+            if observation["loss"] is None or not action["served"] or raised is not None:
+                continue
+            monitor = monitors.setdefault(
+                action["round"],
+                RiskMonitor(SETTINGS["alarm_risk"], 1.0, SETTINGS["false_alarm_probability"]),
+            )
+            if monitor.update([observation["loss"]]).alarm:
+                raised = action["round"]
+        assert raised == (None if alarm is None else alarm["round"])
+        if alarm is None or alarm["cleared"] is None:
+            break
+        start = end
+
+
+def _losses(line: dict) -> list:
+    return line.get("losses", [None] * len(line.get("ids", ())))
+
+
+def _whole(raw: bytes) -> int:
+    return int(np.frombuffer(raw, dtype="<i8")[0])

@@ -1,0 +1,328 @@
+"""A round is calibrated as by hand with the core, and on the rows that it should be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tether
+from tests.rounds.small_runs import MovingGaussian, controller, monitored_run, refreshed_rows
+from tests.rounds.worlds import WORLDS, World, one_round
+from tether.rounds import Controller, LossesMissingError, calibrate_round
+
+
+def by_hand(run, world, number, deployed, family):
+    """Beta from the same rows with `make_log` and a mixture of the policies that were deployed."""
+    rows = run._rows
+    where = np.flatnonzero(rows.calibration)
+    served = rows.served[where]
+    contexts = rows.contexts if isinstance(rows.contexts, int) else rows.contexts[where]
+    contexts = len(where) if isinstance(contexts, int) else contexts
+    kinds, counts = np.unique(served, return_counts=True)
+    safe, optimized = world.safe(), world.optimized(number)
+    logged_by, share = None, None
+    if kinds.tolist() != [0]:
+        logged_by = tether.Mixture([deployed[k] for k in kinds], counts)
+        share = counts[0] / counts.sum()
+    args = (safe, optimized, contexts, rows.actions[where], rows.loss[where])
+    log = tether.make_log(*args, logged_by=logged_by, safe_share=share)
+    rng = np.random.default_rng([run.settings.seed, number, 7919])
+    if isinstance(contexts, int):
+        asked, draws = 1, 1000
+    else:
+        _, first = np.unique(contexts, axis=0, return_index=True)
+        asked, draws = contexts[np.sort(first)], 16
+    proposals = tether.make_proposals(safe, optimized, asked, draws, rng, logged_by=logged_by)
+    return tether.calibrate(log, proposals, alpha=run.settings.alpha, family=family)
+
+
+@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(4)"])
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_each_round_is_calibrated_as_by_hand(world, family):
+    if world.name == "in contexts" and family != "mix":
+        pytest.skip("normalizers are estimated there, with other draws")
+    rng = np.random.default_rng(1)
+    run = controller(world, family=family)
+    deployed = {0: run.safe}
+    betas = []
+    for number in range(1, 6):
+        if number > 1:
+            run._refresh()
+            expected = by_hand(run, world, number, deployed, family)
+        round_, _ = one_round(run, world, number, 300, rng)
+        if number == 1:
+            assert round_.calibration is None
+            assert "no losses" in round_.note
+            continue
+        assert round_.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
+        assert round_.calibration.risk == pytest.approx(expected.risk, rel=1e-9)
+        betas.append(round_.beta)
+        deployed[number] = round_.policy
+    assert any(0 < beta < np.inf for beta in betas)
+    assert set(np.unique(run._rows.served)) > {0}  # so past rounds were in the mixture
+
+
+def test_normalizers_in_contexts_come_close_to_those_by_hand():
+    world, rng = World("in contexts"), np.random.default_rng(2)
+    run = controller(world, normalizer_draws=4000, draws=400)
+    deployed = {0: run.safe}
+    for number in range(1, 4):
+        round_, _ = one_round(run, world, number, 400, rng)
+        deployed[number] = round_.policy
+    run._refresh()
+    found = run.begin(world.optimized(4)).calibration
+    evidence_free = by_hand(run, world, 4, deployed, "clip")
+    assert found.log_beta == pytest.approx(evidence_free.log_beta, abs=0.35)
+    assert found.risk == pytest.approx(evidence_free.risk, abs=0.01)
+
+
+@pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
+def test_against_the_last_policy(world):
+    rng = np.random.default_rng(3)
+    run = controller(world, against="last", alpha=0.3)
+    rounds = [one_round(run, world, number, 300, rng)[0] for number in range(1, 5)]
+    tethered = [each for each in rounds if each._deployed is not None]
+    assert len(tethered) >= 2
+    assert tethered[1].policy.safe is tethered[0].policy
+    rows = run._rows
+    run._refresh()
+    where = np.flatnonzero(rows.calibration)
+    found = run.begin(world.optimized(5))
+    kinds, counts = np.unique(rows.served[where], return_counts=True)
+    policies = {0: run.safe} | {each.number: each.policy for each in tethered}
+    mixture = tether.Mixture([policies[k] for k in kinds], counts)
+    contexts = len(where) if isinstance(rows.contexts, int) else rows.contexts[where]
+    reference = rounds[-1].policy
+    args = (reference, world.optimized(5), contexts, rows.actions[where], rows.loss[where])
+    log = tether.make_log(*args, logged_by=mixture)
+    proposals = tether.make_proposals(
+        reference, world.optimized(5), 1 if isinstance(contexts, int) else contexts,
+        1000, np.random.default_rng([0, 5, 7919]), logged_by=mixture,
+    )  # fmt: skip
+    expected = tether.calibrate(log, proposals, alpha=0.3)
+    assert found.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
+
+
+def test_the_mixture_counts_rows_by_the_policy_that_served():
+    run, round_, rng = monitored_run()
+    taken = round_.act(100, rng)
+    run.observe(taken.ids, np.ones(100))
+    more = round_.act(60, rng)
+    run.observe(more.ids, np.zeros(60))
+    run.resume("a drill")
+    run._refresh()
+    rows = run._rows
+    where = rows.calibration
+    found = run.begin(tether.Gaussian(0.1)).calibration
+    counts = [int((where & (rows.served == k)).sum()) for k in (0, 2)]
+    assert counts[0] > where[:400].sum()  # rows after the alarm are the safe policy's
+    mixture = tether.Mixture([run.safe, round_.policy], counts)
+    log = tether.make_log(
+        run.safe, tether.Gaussian(0.1), None, rows.actions[where], rows.loss[where],
+        logged_by=mixture,
+    )  # fmt: skip
+    draws = tether.make_proposals(
+        run.safe,
+        tether.Gaussian(0.1),
+        1,
+        1000,
+        np.random.default_rng([0, 3, 7919]),
+        logged_by=mixture,
+    )
+    assert found.log_beta == tether.calibrate(log, draws, alpha=0.1).log_beta
+
+
+@pytest.mark.parametrize("missing", ["worst_case", "exclude"])
+def test_missing_losses_are_the_worst_or_excluded(missing):
+    world, rng = World("marginal"), np.random.default_rng(8)
+    run = controller(world, missing=missing, alpha=0.3)
+    taken = run.begin().act(400, rng)
+    run.observe(taken.ids[:360], world.losses(None, taken.actions[:360]))
+    round_ = run.begin(world.optimized(2))
+    where = run._rows.calibration
+    late = int(where[360:].sum())
+    assert f"{late} of {int(where.sum())} calibration rows without a loss" in round_.note
+    loss = world.losses(None, taken.actions)
+    loss[360:] = 1.0
+    kept = where if missing == "worst_case" else where & (np.arange(400) < 360)
+    log = tether.make_log(run.safe, world.optimized(2), None, taken.actions[kept], loss[kept])
+    draws = tether.make_proposals(
+        run.safe, world.optimized(2), 1, 1000, np.random.default_rng([0, 2, 7919])
+    )
+    expected = tether.calibrate(log, draws, alpha=0.3)
+    assert round_.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
+    assert round_.calibration.rows == kept.sum()
+
+
+def test_missing_losses_are_waited_for():
+    world, rng = World("marginal"), np.random.default_rng(9)
+    run = controller(world, min_observed_share=0.9)
+    taken = run.begin().act(400, rng)
+    calibration = np.zeros(400, bool)
+    run._refresh()
+    calibration[:] = run._rows.calibration
+    late = np.flatnonzero(calibration)[: int(0.05 * calibration.sum())]
+    there = np.setdiff1d(np.arange(400), late)
+    run.observe(taken.ids[there[:200]], np.zeros(200))
+    with pytest.raises(LossesMissingError, match="requires 90%"):
+        run.begin(world.optimized(2))
+    run.observe(taken.ids[there[200:]], np.zeros(len(there) - 200))
+    round_ = run.begin(world.optimized(2))
+    assert f"{len(late)} of" in round_.note
+    assert "count as the worst" in round_.note
+
+
+def test_the_required_share_of_losses_is_reached_exactly():
+    run = Controller(
+        tether.Gaussian(0.0),
+        alpha=0.5,
+        store="sqlite://",
+        min_observed_share=0.55,
+        calibration_share=1,
+    )
+    taken = run.begin().act(100, np.random.default_rng(0))
+    run.observe(taken.ids[:55], np.zeros(55))
+    assert "45 of 100" in run.begin(tether.Gaussian(0.2)).note
+
+
+def test_the_safe_policy_serves_if_no_beta_passes():
+    world, rng = World("marginal"), np.random.default_rng(13)
+    run = controller(world, alpha=0.02)
+    one_round(run, world, 1, 200, rng)
+    round_, _ = one_round(run, world, 2, 50, rng)
+    assert round_.calibration is not None
+    assert not round_.calibration.exists
+    assert "no beta passes" in round_.note
+    assert round_.policy is run.safe
+    assert (run._rows.served == 0).all()
+    assert run.history().rounds[1].beta == 0
+
+
+def test_a_safe_policy_that_changes_is_refused():
+    safe = MovingGaussian(0.0)
+    run = Controller(safe, alpha=0.3, store="sqlite://")
+    taken = run.begin().act(50, np.random.default_rng(0))
+    run.observe(taken.ids, np.zeros(50))
+    safe.mean = 0.5
+    with pytest.raises(ValueError, match="the safe policy is not the 'safe' of this store"):
+        run.begin(MovingGaussian(0.6))
+
+
+def test_actions_that_the_safe_policy_never_takes_are_refused():
+    safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], actions=["a", "b", "c"])
+    bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=["a", "b", "c"])
+    rng = np.random.default_rng(4)
+    for contexts in (200, np.zeros((200, 1))):
+        run = Controller(safe, alpha=0.3, store="sqlite://")
+        run.observe(run.begin().act(contexts, rng).ids, np.zeros(200))
+        with pytest.raises(ValueError, match="takes actions that the safe policy never takes"):
+            run.begin(bold)
+        assert run.round.number == 1
+
+
+def test_against_the_last_policy_needs_one_that_takes_every_action():
+    safe = tether.Categorical.from_probabilities([0.4, 0.4, 0.2], actions=["a", "b", "c"])
+    narrow = tether.Categorical.from_probabilities([0.6, 0.4, 0.0], actions=["a", "b", "c"])
+    rng = np.random.default_rng(5)
+    run = Controller(safe, alpha=0.5, alarm_risk=0.9, store="sqlite://", against="last")
+    for policy in (None, narrow):
+        run.observe(run.begin(policy).act(np.zeros((100, 1)), rng).ids, np.zeros(100))
+    with pytest.raises(ValueError, match=r"against='last': the policy of round 2 never takes"):
+        run.begin(safe)
+
+
+def test_withdrawn_rows_are_no_losses_that_arrived():
+    options = {"min_observed_share": 0.9, "calibration_share": 1}
+    run = Controller(tether.Gaussian(0.0), alpha=0.5, store="sqlite://", **options)
+    taken = run.begin().act(100, np.random.default_rng(0))
+    run.withdraw(taken.ids[:80], "never carried out")
+    run.observe(taken.ids[80:90], np.zeros(10))
+    with pytest.raises(LossesMissingError, match="round 1 has 10 of 20 losses"):
+        run.begin(tether.Gaussian(0.2))
+    run.observe(taken.ids[90:99], np.zeros(9))
+    round_ = run.begin(tether.Gaussian(0.2))  # nor losses that are expected
+    assert "1 of 20 calibration rows" in round_.note
+    assert round_.calibration.rows == 20
+
+
+@pytest.mark.parametrize(("restarted", "without_rows"), [(False, None), (True, None), (True, 3)])
+@pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
+def test_against_the_last_policy_every_density_follows_from_the_one_before(
+    world, restarted, without_rows, tmp_path, monkeypatch
+):
+    """Round 5's log, by hand: clip in round k of the density of round k − 1, and their mixture."""
+    logs, log_beta, last = [], 0.3, 5
+
+    def calibrated(log, *given, **options):  # every round gets the same finite beta
+        logs.append(log)
+        found = tether.calibrate(log, *given, **options)
+        by_constraint = dict.fromkeys(found.log_beta_by_constraint, log_beta)
+        return replace(found, log_beta=log_beta, log_beta_by_constraint=by_constraint)
+
+    monkeypatch.setattr(calibrate_round, "calibrate", calibrated)
+    policies = {f"round {number}": world.optimized(number) for number in range(1, last)}
+    options = {"against": "last", "store": tmp_path / "run.db", "policies": policies}
+    run, rng = controller(world, **options), np.random.default_rng(3)
+    for number in range(1, last):
+        if number == without_rows:  # its policy is in the chain all the same
+            run.begin(world.optimized(number))
+        else:
+            one_round(run, world, number, 200, rng)
+        if restarted:
+            run.close()
+            run = controller(world, **options)
+    run.begin(world.optimized(last))
+    rows, deployed = refreshed_rows(run), run._registry.deployed
+    assert [deployed(number).reference for number in (2, 3, 4, 5)] == [0, 2, 3, 4]
+
+    def scores(policy):  # of every action in tables, else of those taken
+        if world.name == "tables":
+            return policy.log_prob_all(rows.contexts)
+        return policy.log_prob(len(rows), rows.actions)
+
+    def at_taken(table):
+        if world.name != "tables":
+            return table
+        place = [["a", "b", "c"].index(action) for action in rows.actions]
+        return table[np.arange(len(rows)), place]
+
+    table = scores(world.safe())
+    served = {0: at_taken(table)}
+    for number in range(2, last):
+        table = np.minimum(scores(world.optimized(number)), table + log_beta)
+        log_psi = deployed(number).log_psi
+        if world.name == "tables":
+            log_psi = np.log(np.exp(table).sum(axis=1, keepdims=True))
+        table = table - log_psi
+        served[number] = at_taken(table)
+    for number, expected in served.items():
+        acted = rows.served == number
+        assert acted.sum() == (0 if number == without_rows else 200)
+        np.testing.assert_allclose(rows.log_prob[acted], expected[acted], atol=1e-9)
+    where = np.flatnonzero(rows.calibration)
+    numbers, counts = np.unique(rows.served[where], return_counts=True)
+    log_mix = tether.mixture_log_density([served[number][where] for number in numbers], counts)
+    np.testing.assert_allclose(logs[-1].log_safe, served[last - 1][where], atol=1e-9)
+    np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
+    assert logs[-1].safe_share == counts[-1] / len(where)
+    run.close()
+
+
+def test_the_mixture_counts_the_rows_in_use_only():
+    world, rng = World("marginal"), np.random.default_rng(4)
+    run = controller(world, alpha=0.3, calibration_share=1)
+    _, taken = one_round(run, world, 1, 200, rng)
+    round_ = run.begin(world.optimized(2))
+    taken = round_.act(200, rng)
+    run.observe(taken.ids[:50], world.losses(None, taken.actions[:50]))
+    run.withdraw(taken.ids[50:], "never carried out")
+    found = run.begin(world.optimized(3)).calibration
+    actions = refreshed_rows(run).actions[:250]
+    mixture = tether.Mixture([run.safe, round_.policy], [200, 50])
+    args = (run.safe, world.optimized(3), None, actions, run._rows.loss[:250])
+    log = tether.make_log(*args, logged_by=mixture, safe_share=0.8)
+    stream = np.random.default_rng([0, 3, 7919])
+    draws = tether.make_proposals(*args[:2], 1, 1000, stream, logged_by=mixture)
+    expected = tether.calibrate(log, draws, alpha=0.3)
+    assert found.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
+    assert found.rows == 250

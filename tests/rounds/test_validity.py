@@ -1,0 +1,125 @@
+"""Complete runs in worlds where the risk is known; `benchmarks.rounds_validity` is the long one.
+
+The last tests break the controller on purpose: the same measures must tell.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.rounds_validity import Verdict, simulate, tethered_run
+from benchmarks.rounds_worlds import FiniteActions, GaussianPool, HeavyTails
+
+import tether
+from tether.rounds import TrainingRows, calibrate_round, calibration_rows
+
+RUNS, ROUNDS = 40, 5
+REACHED = {FiniteActions: 0.65, GaussianPool: 0.9, HeavyTails: 0.85}
+"""How much of alpha the last round is to use at least: control is not to be had by idleness."""
+
+
+def idle(world, verdict):
+    return verdict.mean("risk")[-1] < REACHED[type(world)] * verdict.alpha
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", REACHED)
+def test_every_round_holds_alpha_and_reward_rises(kind):
+    world = kind()
+    alpha = world.alphas[-1]
+    with_tether, without = (
+        Verdict(runs, alpha) for runs in simulate(world, alpha, range(RUNS), ROUNDS)
+    )
+    assert with_tether.held.all(), (with_tether.mean("risk"), with_tether.mean("loss"))
+    assert with_tether.rose
+    assert not idle(world, with_tether), with_tether.mean("risk")
+    assert without.over("risk").any(), without.mean("risk")
+
+
+def broken(world):
+    alpha = world.alphas[-1]
+    runs = [tethered_run(world, alpha, seed, ROUNDS) for seed in range(RUNS // 2)]
+    return Verdict(np.stack(runs), alpha)
+
+
+@pytest.mark.slow
+def test_a_forgotten_mixture_shows(monkeypatch):
+    """As if the safe policy had taken every action of the past rounds."""
+    log = calibration_rows.CalibrationRows.log
+
+    def safe_alone(self, number, reference, loss, used):
+        self._served = np.zeros_like(self._served)
+        return log(self, number, reference, loss, used)
+
+    monkeypatch.setattr(calibration_rows.CalibrationRows, "log", safe_alone)
+    monkeypatch.setattr(calibrate_round, "count_served", lambda served: {0: len(served)})
+    for world in (FiniteActions(), GaussianPool()):
+        assert idle(world, broken(world))
+
+
+def test_wrong_counts_show(monkeypatch):
+    """As if the newest of the policies had taken every action of the past rounds."""
+    count_served = calibration_rows.count_served
+
+    def newest_alone(served):
+        return {max(count_served(served)): len(served)}
+
+    for module in (calibration_rows, calibrate_round):
+        monkeypatch.setattr(module, "count_served", newest_alone)
+    assert idle(GaussianPool(), broken(GaussianPool()))
+
+
+@pytest.fixture(scope="module")
+def feedback_loop():
+    path = Path(__file__).parents[2] / "examples" / "feedback_loop.py"
+    spec = importlib.util.spec_from_file_location("feedback_loop", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def harm(module, procedure, *, runs=8, rounds=4):
+    """The mean harm of each round after the first, and its standard error."""
+    clinic, found = module.Clinic(), []
+    for run in range(runs):
+        rng = np.random.default_rng([run, 2])
+        more = (run,) if procedure == "tethered" else ()
+        found.append(getattr(module, procedure)(clinic, rng, *more, rounds=rounds)[1:, 0])
+    found = np.array(found)
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(runs)
+
+
+def test_the_naive_procedure_breaks_where_the_controller_holds(feedback_loop):
+    alpha = feedback_loop.ALPHA
+    mean, error = harm(feedback_loop, "naive")
+    assert (mean > alpha + 3 * error).all()
+    mean, error = harm(feedback_loop, "tethered")
+    assert (mean <= alpha + 3 * error).all()
+
+
+def test_the_feedback_loop_is_drawn(feedback_loop, tmp_path):
+    pytest.importorskip("matplotlib")
+    found = feedback_loop.simulated(2)
+    feedback_loop.draw(found, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    assert "Tether harms at most" in feedback_loop.readings(found)[0]
+
+
+def test_an_optimizer_that_sees_calibration_rows_shows(feedback_loop, monkeypatch):
+    def every_row(run):
+        run._refresh()
+        rows = run._rows
+        return TrainingRows(
+            np.arange(len(rows)) + 1,
+            rows.round,
+            rows.contexts,
+            rows.actions,
+            rows.loss,
+            rows.reward,
+            rows.log_prob,
+        )
+
+    monkeypatch.setattr(tether.Controller, "training_rows", every_row)
+    mean, error = harm(feedback_loop, "tethered")
+    assert (mean[:2] > feedback_loop.ALPHA + 3 * error[:2]).all(), (mean, error)
