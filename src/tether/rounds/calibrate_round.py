@@ -32,8 +32,8 @@ from tether.rounds.policy_registry import (
 )
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import (
+from tether.rounds.store.database import (
+    Store,
     calibration_to_json,
     now,
     read_settings,

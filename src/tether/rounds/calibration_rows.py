@@ -24,8 +24,7 @@ from tether.policies.mixture import shared_actions
 from tether.policies.normalizer import exact_normalizer
 from tether.policies.policy import Policy
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import read_column, write_column
+from tether.rounds.store.database import Store, read_column, write_column
 
 
 class ScoreColumns:

@@ -27,7 +27,7 @@ from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.settings import Settings, default_alarm_risk, stored_settings
-from tether.rounds.store import queries, schema
+from tether.rounds.store import database, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.rows import Rows
 
@@ -161,7 +161,7 @@ class Controller:
             false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
-            created=queries.now(),
+            created=database.now(),
         )
         self._store, self._draws = Store(store), draws
         try:
@@ -213,8 +213,8 @@ class Controller:
             optimized = as_policy("optimized", optimized)
         self._refresh()
         with self._store.reading() as connection:
-            number = 1 + queries.last_number(connection, schema.rounds.c.number)
-            alarm = queries.find_alarm(connection)
+            number = 1 + database.last_number(connection, schema.rounds.c.number)
+            alarm = database.find_alarm(connection)
         name = f"round {number}" if name is None else name
         if optimized is not None:
             self._registry.check_name(name, optimized)
@@ -256,7 +256,7 @@ class Controller:
         number, deployed = row["number"], None
         if row["log_beta"] > -np.inf:
             deployed = self._registry.deployed(number)
-        calibration = queries.calibration_from_json(row["calibration"])
+        calibration = database.calibration_from_json(row["calibration"])
         return Round(number, calibration, row["note"], self, deployed)
 
     def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
@@ -389,4 +389,4 @@ class Controller:
 
     def _alarm(self) -> int | None:
         with self._store.reading() as connection:
-            return queries.find_alarm(connection)
+            return database.find_alarm(connection)

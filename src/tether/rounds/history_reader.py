@@ -15,8 +15,7 @@ from tether.rounds.history import Alarm, Estimate, History, RoundRecord
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import calibration_from_json, read_all, read_settings
+from tether.rounds.store.database import Store, calibration_from_json, read_all, read_settings
 
 INTERVAL_ERROR_PROBABILITY = 0.05
 """The probability that an interval of an `Estimate` misses what it estimates."""

@@ -18,7 +18,7 @@ from tether._core.types import Contexts
 from tether.monitor import RiskMonitor, ShiftMonitor
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
-from tether.rounds.store import queries, schema
+from tether.rounds.store import database, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.rows import read_codecs
 
@@ -55,9 +55,9 @@ def clear_alarm(store: Store, reason: str) -> None:
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError(f"reason must say why the alarm may be cleared, got {reason!r}")
     with store.writing() as connection:
-        if queries.find_alarm(connection) is None:
+        if database.find_alarm(connection) is None:
             raise ValueError(f"no alarm stands in {store.name}: there is nothing to resume from")
-        queries.write_alarm_cleared(connection, reason.strip())
+        database.write_alarm_cleared(connection, reason.strip())
 
 
 class Monitors:
@@ -87,12 +87,12 @@ class Monitors:
 
     def update(self, connection: sql.Connection) -> None:
         """Read what is new, and raise an alarm in the same transaction if there is cause."""
-        after = queries.monitored_after(connection)
+        after = database.monitored_after(connection)
         if after != self._started_after:
             self._restart(after)
-        if queries.find_alarm(connection) is None:
+        if database.find_alarm(connection) is None:
             self._update_losses(connection)
-        if self._context_score is not None and queries.find_alarm(connection) is None:
+        if self._context_score is not None and database.find_alarm(connection) is None:
             self._update_contexts(connection)
 
     def _update_losses(self, connection: sql.Connection) -> None:
@@ -106,7 +106,7 @@ class Monitors:
         )
         new_rows = connection.execute(query).fetchall()
         # also past the observations of the safe policy
-        self._last_observation = queries.last_number(connection, observation.c.number)
+        self._last_observation = database.last_number(connection, observation.c.number)
         if not new_rows:
             return
         rounds, loss = (np.array(column) for column in zip(*new_rows, strict=True))
@@ -118,7 +118,7 @@ class Monitors:
                 )
             status = self._risk[number].update(loss[rounds == number])
             if status.alarm:
-                queries.write_alarm(connection, number, "risk", str(status))
+                database.write_alarm(connection, number, "risk", str(status))
                 return
 
     def _update_contexts(self, connection: sql.Connection) -> None:
@@ -150,4 +150,4 @@ class Monitors:
         if self._shift is not None and len(scores):
             status = self._shift.update(scores)
             if status.alarm:
-                queries.write_alarm(connection, int(rounds[-1]), "shift", str(status))
+                database.write_alarm(connection, int(rounds[-1]), "shift", str(status))

@@ -14,11 +14,9 @@ from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import RoundOverError
 from tether.rounds.monitors import Monitors
-from tether.rounds.store import queries, schema
-from tether.rounds.store.codec import Codec
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import last_number
-from tether.rounds.store.rows import codecs_in
+from tether.rounds.store import database, schema
+from tether.rounds.store.database import Store, last_number
+from tether.rounds.store.rows import Codec, codecs_in
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
@@ -54,7 +52,7 @@ def write_actions(
                 raise RoundOverError(
                     f"round {number} is over: round {latest} has begun; act in `run.round`"
                 )
-            if queries.find_alarm(connection) != alarm:
+            if database.find_alarm(connection) != alarm:
                 return None
             context_codec, action_codec = _codecs(connection, contexts, actions)
             columns["context"] = context_codec.encode("contexts", contexts)
@@ -128,7 +126,7 @@ def _write_observations(
         monitors.forget()
         if isinstance(error, IntegrityError):
             with store.reading() as connection:
-                repeated = sorted(queries.find_known(connection, table.c.action, numbers))
+                repeated = sorted(database.find_known(connection, table.c.action, numbers))
             raise ValueError(
                 f"ids {_listed(repeated)} were already observed or withdrawn ({len(repeated)} of "
                 f"{len(numbers)}): each action is observed once, and nothing of this call was "
@@ -174,7 +172,7 @@ def _write_failure(
         "first_action": first,
         "last_action": first + count - 1,
         "message": message.encode("utf-8", "backslashreplace").decode("utf-8"),
-        "failed": queries.now(),
+        "failed": database.now(),
     }
     connection.execute(table.insert().values(**row))
 
@@ -183,12 +181,12 @@ def _codecs(
     connection: sql.Connection, contexts: Any, actions: NDArray[Any]
 ) -> tuple[Codec, Codec]:
     """The stored codecs of contexts and actions; fixed by these rows if they are the first."""
-    settings = queries.read_settings(connection)
+    settings = database.read_settings(connection)
     if "actions" in settings:
         return codecs_in(settings)
     first = Codec.of("contexts", contexts), Codec.of("actions", actions).widened()
     stored = {"contexts": first[0].to_dict(), "actions": first[1].to_dict()}
-    queries.write_settings(connection, stored)
+    database.write_settings(connection, stored)
     return first
 
 

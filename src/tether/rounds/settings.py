@@ -13,8 +13,7 @@ from tether.control.test_weight import TEST_WEIGHT_NAMES
 from tether.policies.policy import Policy
 from tether.rounds.policy_registry import check_stored_scores, fingerprint
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import read_settings, write_settings
+from tether.rounds.store.database import Store, read_settings, write_settings
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
 REFERENCE_POLICIES = ("safe", "last")

@@ -22,16 +22,15 @@ from tether._core import records
 from tether._core.contexts import labels
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
-from tether.rounds.store.codec import NO_CONTENT, NUMBER_ROWS, Codec
-from tether.rounds.store.database import Store
-from tether.rounds.store.queries import (
+from tether.rounds.store.database import (
+    Store,
     read_all,
     read_column,
     read_settings,
     write_column,
     write_settings,
 )
-from tether.rounds.store.rows import Rows, read_codecs
+from tether.rounds.store.rows import NO_CONTENT, NUMBER_ROWS, Codec, Rows, read_codecs
 
 ACTION_ROW, DRAW_ROW = "action", "draw"
 """What a row of the table is, in the column "kind"."""
