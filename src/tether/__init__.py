@@ -29,10 +29,12 @@ from tether.policies import (
     Mixture,
     Policy,
     Pool,
+    Served,
     Tethered,
     TorchPolicy,
     make_log,
     make_proposals,
+    serve,
 )
 from tether.risk import (
     Claims,
@@ -67,6 +69,7 @@ __all__ = [
     "Proposals",
     "ScoredLabels",
     "Selection",
+    "Served",
     "Tethered",
     "TorchPolicy",
     "bo",
@@ -87,6 +90,7 @@ __all__ = [
     "risk",
     "rounds",
     "sampling",
+    "serve",
 ]
 
 _LAZY_ROOMS = ("bo", "llm", "report", "rounds")

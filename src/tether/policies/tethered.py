@@ -102,10 +102,8 @@ class Tethered:
             raise ValueError(
                 f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
             )
-        self.max_draws, self.seed = (
-            validate.integer("max_draws", max_draws, 1),
-            validate.integer("seed", seed, 0),
-        )
+        self.max_draws = validate.integer("max_draws", max_draws, 1)
+        self.seed = validate.integer("seed", seed, 0)
         if budget is not None and budget > self.max_draws:
             raise ValueError(
                 f"the draws of {self.family.name!r} are above max_draws, {self.max_draws:,}"
@@ -159,10 +157,8 @@ class Tethered:
 
         Parameters
         ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            The source of randomness.
+        contexts, rng : array and numpy.random.Generator
+            As for `sample`.
 
         Returns
         -------
@@ -212,11 +208,9 @@ class Tethered:
             return policy_calls.score("safe", self.safe, contexts, actions)
         if self.actions is not None:
             place = positions(self.actions, actions)
+            parts_of_table = self._tables(contexts)
             return np.concatenate(
-                [
-                    picked(self._log_density(*tables), place[rows])
-                    for rows, *tables in self._tables(contexts)
-                ]
+                [picked(self._log_density(*pair), place[rows]) for rows, *pair in parts_of_table]
             )
         return self._estimated(contexts, actions)[0]
 
@@ -227,10 +221,8 @@ class Tethered:
 
         Parameters
         ----------
-        contexts : array, data frame, int or None
-            One row per context, or the number of actions (or None) where there are no contexts.
-        actions : array
-            One action per context.
+        contexts, actions : array
+            As for `log_prob`.
 
         Returns
         -------
@@ -265,8 +257,8 @@ class Tethered:
         """
         if self.actions is None:
             raise TypeError("the policies do not list their actions: they have no table")
-        tables = self._tables(self._as_contexts(contexts))
-        return np.concatenate([self._log_density(*pair) for _, *pair in tables])
+        rows = self._tables(self._as_contexts(contexts))
+        return np.concatenate([self._log_density(*tables) for _, *tables in rows])
 
     def normalizer(self, contexts: Contexts) -> Normalizer:
         """Compute the normalizing constant ψ(β, x) in each context, with its standard error.
@@ -285,8 +277,7 @@ class Tethered:
         if self.family.normalized or np.isinf(self._log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            tables = self._tables(contexts)
-            return joined([self._exact(*pair) for _, *pair in tables])
+            return joined([self._exact(*tables) for _, *tables in self._tables(contexts)])
         marginal = isinstance(contexts, int)
         if marginal and self._remembered is not None:
             return self._remembered
@@ -307,7 +298,7 @@ class Tethered:
         Parameters
         ----------
         normalizer : Normalizer
-            What `normalizer` returned before.
+            An earlier result of `normalizer`.
         """
         self._remembered = normalizer
 
