@@ -5,6 +5,7 @@ The tables below are the rules. Each message names the file and the line that br
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import json
@@ -305,3 +306,18 @@ def test_report_may_take_records_of_rounds_and_nothing_else(tmp_path):
     assert listed(room_violations(Package(tmp_path / "tether"))) == (
         "tether/report/page.py:1: tether.rounds.Controller is not a record (a dataclass)"
     )
+
+
+def test_a_constant_name_has_one_meaning():
+    """No public constant is defined in two modules: a reader need not ask which one is meant."""
+    defined: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            for target in targets:
+                names = target.elts if isinstance(target, ast.Tuple) else [target]
+                for name in names:
+                    if isinstance(name, ast.Name) and re.fullmatch(r"[A-Z][A-Z0-9_]+", name.id):
+                        defined.setdefault(name.id, []).append(str(path.relative_to(SOURCE)))
+    repeated = {name: files for name, files in defined.items() if len(files) > 1}
+    assert not repeated

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ABOVE_ALPHA_COLOR = "#c8442f"
+NAIVE_COLOR = "#c8442f"
 GRID_COLOR, SUBTITLE_COLOR, CAPTION_COLOR = "#e8e8e8", "#666666", "#444444"
-LINE_STYLES = {
-    "naive threshold": (ABOVE_ALPHA_COLOR, "-"),
+POLICY_LINE_STYLES = {
+    "naive threshold": (NAIVE_COLOR, "-"),
     "tether, clip": ("#1f5fa8", "-"),
     "tether, mix": ("#3aa6a0", "-"),
     "optimized": ("#8a8a8a", (0, (1, 1.6))),
@@ -37,8 +37,8 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.52})
     figure.subplots_adjust(left=LEFT_MARGIN, right=0.875, top=0.775, bottom=0.255)
     limits = 100 * ALPHAS[0] - 0.35, 100 * ALPHAS[-1] + 0.35
-    left.fill_between(limits, limits, 99, color=ABOVE_ALPHA_COLOR, alpha=0.07, lw=0)
-    left.plot(limits, limits, color=ABOVE_ALPHA_COLOR, lw=1)
+    left.fill_between(limits, limits, 99, color=NAIVE_COLOR, alpha=0.07, lw=0)
+    left.plot(limits, limits, color=NAIVE_COLOR, lw=1)
     for axes, quantity in ((left, "missed"), (right, "avoided")):
         axes.set_ylim(0, 1.12 * max(getattr(outcome, quantity).mean() for outcome in outcomes))
     for axes, quantity in ((left, "missed"), (right, "avoided")):
@@ -47,7 +47,7 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
         0.03,
         0.97,
         "more than tolerated",
-        color=ABOVE_ALPHA_COLOR,
+        color=NAIVE_COLOR,
         va="top",
         transform=left.transAxes,
     )
@@ -71,7 +71,7 @@ def _draw_panel(
     """Draw one quantity of every policy: a line along alpha, or a level if it has no alpha."""
     alphas = 100 * np.array(ALPHAS)
     line_ends = {}
-    for name, (color, dashes) in LINE_STYLES.items():
+    for name, (color, dashes) in POLICY_LINE_STYLES.items():
         of_policy = [outcome for outcome in outcomes if outcome.name == name]
         means, errors = np.array(
             [outcome.mean_and_error(getattr(outcome, quantity)) for outcome in of_policy]
@@ -96,7 +96,7 @@ def _label_line_ends(axes: Axes, line_ends: dict[str, float], right: float) -> N
     min_distance, height = 0.055 * (high - low), -np.inf
     for name, end in sorted(line_ends.items(), key=lambda item: item[1]):
         height = max(end, height + min_distance)
-        color, _ = LINE_STYLES[name]
+        color, _ = POLICY_LINE_STYLES[name]
         axes.text(right + 0.12, height, name, color=color, fontsize=10.5, va="center")
 
 

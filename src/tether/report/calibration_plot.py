@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALPHA_LINE_COLOR = "#1c2226"
 PASSING_COLOR = "#0b6b5d"
-ABOVE_ALPHA_COLOR = "#b3261e"
+PLOT_ABOVE_ALPHA_COLOR = "#b3261e"
 CONSTRAINT_LINE_STYLES = ("-", "--", ":", "-.")
 
 
@@ -68,7 +68,7 @@ def _draw(
         # The part above alpha is a second line in its own color, cut where the risk meets alpha.
         x, y = _with_crossings(curve.log_beta, curve.risk / unit, level)
         axes.plot(x, np.where(y <= level, y, np.nan), color=PASSING_COLOR, label=label, **style)
-        axes.plot(x, np.where(y >= level, y, np.nan), color=ABOVE_ALPHA_COLOR, **style)
+        axes.plot(x, np.where(y >= level, y, np.nan), color=PLOT_ABOVE_ALPHA_COLOR, **style)
         if len(curve.log_beta):
             lows.append(float(np.quantile(curve.log_beta, 0.02)))
             highs.append(float(curve.log_beta[-1]))

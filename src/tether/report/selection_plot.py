@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, ACCENT, OVER = "#1c2226", "#0b6b5d", "#b3261e"
-LINE_STYLES = ("-", "--", ":", "-.")
+GROUP_LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def plot_selection(selection: Selection, ax: Axes | None = None) -> Figure:
@@ -41,7 +41,7 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Figure:
 def _draw(selection: Selection, axes: Axes) -> None:
     lines = _lines(selection)
     relative = len({part.alpha for part in lines.values()}) > 1
-    for (name, part), style in zip(lines.items(), LINE_STYLES * len(lines), strict=False):
+    for (name, part), style in zip(lines.items(), GROUP_LINE_STYLES * len(lines), strict=False):
         unit = part.alpha if relative else 1.0
         curve = part.curve()
         finite = np.isfinite(curve.threshold)  # +inf, which keeps nothing, has no place on an axis

@@ -13,7 +13,7 @@ from tether.report.number_format import format_beta, format_count, format_number
 if TYPE_CHECKING:
     from tether.rounds.history import History, RoundRecord
 
-MISSING_LOSS_RULES = {
+MISSING_LOSS_SENTENCES = {
     "wait": "calibration waits until enough losses of every round have arrived, and those still "
     "missing then count as the largest possible loss",
     "worst_case": "a loss that has not arrived counts as the largest possible loss",
@@ -90,7 +90,7 @@ def missing_losses_sentences(history: History) -> str:
     rows = sum(record.rows for record in history.rounds)
     pending_rounds = [record.number for record in history.rounds if record.pending]
     where = f" (in {list_rounds(pending_rounds[::-1])})" if pending_rounds else ""
-    rule = MISSING_LOSS_RULES.get(history.missing, "as stated")
+    rule = MISSING_LOSS_SENTENCES.get(history.missing, "as stated")
     return (
         f"Of {format_count(rows, 'action')}, {format_count(pending, 'loss is', 'losses are')} "
         f"pending{where}, and {format_count(withdrawn, 'row was', 'rows were')} withdrawn because "

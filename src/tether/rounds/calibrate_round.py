@@ -42,7 +42,7 @@ from tether.rounds.store.database import (
 )
 from tether.rounds.store.rows import Rows
 
-MIN_DRAWS, MAX_DRAWS = 1_000, 100_000
+MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
 DRAWS_PER_CONTEXT = 16
 """Draws of each policy in each distinct context."""
@@ -285,7 +285,7 @@ def _draw_proposals(
         policies = [registry.policy(number) for number in counts]
         logged_by = Mixture(policies, list(counts.values()))
     if isinstance(contexts, int):
-        drawn_in, count = 1, draws or int(np.clip(len(log), MIN_DRAWS, MAX_DRAWS))
+        drawn_in, count = 1, draws or int(np.clip(len(log), MIN_PROPOSALS, MAX_PROPOSALS))
     else:
         _, first = np.unique(labels(contexts), return_index=True)  # equal contexts share draws
         drawn_in, count = take(contexts, np.sort(first)), draws or DRAWS_PER_CONTEXT

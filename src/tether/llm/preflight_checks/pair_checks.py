@@ -20,7 +20,7 @@ from tether.policies.normalizer import clipped_normalizer
 
 STANDARD_ERRORS = 3.0
 """How many standard errors a mean ratio may be below 1 before the check warns."""
-MIN_EFFECTIVE_DRAWS = 10
+MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
 MAX_DIVERGENCE = 10.0
 """Nats of divergence above which clip accepts hardly any draw."""
@@ -91,7 +91,7 @@ def check_mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
         advice = (
             "a mean clearly above 1 is impossible: the scored distribution is not the sampled one"
         )
-    elif effective < MIN_EFFECTIVE_DRAWS or mean < 1 - STANDARD_ERRORS * error:
+    elif effective < MIN_TRUSTED_DRAWS or mean < 1 - STANDARD_ERRORS * error:
         status = "warn"
         advice = "few draws dominate the mean: the policies are far apart, or more draws are needed"
     else:
