@@ -238,7 +238,7 @@ def test_labels_and_shapes_that_do_not_match():
     proposals = tether.Proposals([0.0], [0.0], context=["1"])
     with pytest.raises(TypeError, match=r"context is int64 in the log and <U1 in the proposals"):
         tether.calibrate(log, proposals, alpha=0.2)
-    with pytest.raises(ValueError, match="loss is no table of numbers"):
+    with pytest.raises(ValueError, match="loss is not a table of numbers"):
         tether.Log([[1.0], [1.0, 2.0]], [0.0], [0.0])
     with pytest.raises(ValueError, match=r"loss has 1 masked value"):
         tether.Log(np.ma.masked_array([0.0, 1.0], [False, True]), [0.0, 0.0], [0.0, 0.0])

@@ -77,7 +77,6 @@ def calibrate(
     >>> log = Log(actions > 1.5, -actions**2 / 2, -(actions - 1)**2 / 2)
     >>> round(calibrate(log, alpha=0.2).beta, 2)
     2.96
-
     """
     chosen = find_family(family)
     constraints = _constraints(log, alpha, bound)

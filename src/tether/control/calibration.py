@@ -54,7 +54,6 @@ class Calibration:
     >>> found = tether.calibrate(tether.Log([0.0] * 50, [0.0] * 50, [0.0] * 50), alpha=0.1)
     >>> found.exists, found.promise < 0.2
     (True, True)
-
     """
 
     log_beta: float
@@ -207,7 +206,6 @@ class Calibration:
         ------
         ValueError
             If there is no such constraint, or `points` is less than 2.
-
         """
         if not isinstance(points, int) or points < 2:
             raise ValueError(f"points must be an integer of at least 2, got {points!r}")
@@ -234,7 +232,6 @@ class Calibration:
         -------
         matplotlib.figure.Figure
             The figure.
-
         """
         from tether.report.calibration_plot import plot_calibration
 
@@ -247,7 +244,6 @@ class Calibration:
         -------
         str
             Several lines for a terminal; what printing the calibration shows.
-
         """
         return write_summary(self)
 
@@ -259,7 +255,6 @@ class Calibration:
         dict of str to ndarray
             Columns `constraint`, `log_beta`, `beta` and `risk`, which any data-frame library takes:
             ``pandas.DataFrame(found.to_frame())``.
-
         """
         curves = {each.name: self.curve(each.name) for each in self.constraints}
         return {
@@ -276,7 +271,6 @@ class Calibration:
         -------
         dict
             What `save` writes and `from_dict` reads.
-
         """
         return calibration_record.to_content(self)
 
@@ -287,7 +281,6 @@ class Calibration:
         ----------
         path : str or pathlib.Path
             The file to write.
-
         """
         records.write(path, "calibration", self.to_dict())
 
@@ -309,7 +302,6 @@ class Calibration:
         ------
         ValueError
             If the file does not hold a complete calibration.
-
         """
         saved = records.read(path, "calibration")
         try:
@@ -335,7 +327,6 @@ class Calibration:
         ------
         TypeError, ValueError
             If `content` is not a mapping or lacks entries.
-
         """
         stated, derived = calibration_record.from_content(content)
         loaded = cls(**stated)

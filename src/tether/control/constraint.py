@@ -22,7 +22,6 @@ class Constraint:
     --------
     >>> Constraint("loss", alpha=0.1, bound=1.0).alpha
     0.1
-
     """
 
     name: str

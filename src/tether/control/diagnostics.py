@@ -56,7 +56,6 @@ class Curve:
         Log betas, in increasing order.
     risk : ndarray of float
         The calibrated risk at each of them.
-
     """
 
     log_beta: Floats

@@ -59,7 +59,6 @@ class Clip(_ClipKernel):
     --------
     >>> Clip().log_density(np.log([0.5]), np.log([0.9]), 0.0, np.log(0.8)).round(3)
     array([-0.47])
-
     """
 
     name: ClassVar[str] = "clip"
@@ -86,7 +85,6 @@ class Mix(Family):
     --------
     >>> Mix().optimized_share(np.log(3.0))
     0.75
-
     """
 
     name: ClassVar[str] = "mix"
@@ -151,7 +149,6 @@ class BudgetedClip(_ClipKernel):
     --------
     >>> BudgetedClip(4).name
     'budgeted_clip(4)'
-
     """
 
     max_draws: int = 16
@@ -190,7 +187,6 @@ class BudgetedClip(_ClipKernel):
         -------
         ndarray of float
             The log share in each context.
-
         """
         with np.errstate(divide="ignore"):
             rejected = np.log1p(-np.exp(self.log_acceptance(log_beta, log_psi)))

@@ -47,7 +47,6 @@ class Family(ABC):
     ...         return (1 - share) * log_safe + share * log_optimized
     >>> Geometric().log_density(np.log([0.5]), np.log([0.2]), 0.0, 0.0).round(3)
     array([-1.151])
-
     """
 
     smoothness: ClassVar[float | None] = None
@@ -77,7 +76,6 @@ class Family(ABC):
         -------
         ndarray of float
             The log of the unnormalized density.
-
         """
 
     def log_density(
@@ -98,7 +96,6 @@ class Family(ABC):
         -------
         ndarray of float
             The log-density at each action.
-
         """
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
@@ -118,7 +115,6 @@ class Family(ABC):
         -------
         ndarray of float
             The log acceptance rate in each context.
-
         """
         return np.full_like(log_psi, np.nan)
 
@@ -140,7 +136,6 @@ class Family(ABC):
         -------
         tuple of ndarray, or None
             Lower and upper bounds for each action; None leaves them to the smoothness.
-
         """
         return None
 
@@ -157,7 +152,6 @@ class Family(ABC):
         float or None
             A number from 0 to 1; None where the family has no sampler, and then it can be drawn
             from over finitely many actions only.
-
         """
         return None
 
@@ -178,7 +172,6 @@ class Family(ABC):
         -------
         ndarray of float
             The log acceptance probability of each proposal, at most zero.
-
         """
         raise NotImplementedError(f"family {self.name!r} has an optimized_share but no log_accept")
 

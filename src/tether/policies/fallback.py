@@ -33,7 +33,7 @@ def attempt(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any
     ]
     count = length(contexts)
     safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
-    return np.asarray(policy_calls.joined(legs)[np.arange(count) + count * safe])
+    return np.asarray(policy_calls.concatenate_actions(legs)[np.arange(count) + count * safe])
 
 
 def _leg(name: str, policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:

@@ -62,7 +62,7 @@ class Mixture:
             if len(place):
                 places.append(place)
                 pieces.append(policy_calls.draw(f"mixture's {k}", each, take(contexts, place), rng))
-        drawn = policy_calls.joined(pieces)
+        drawn = policy_calls.concatenate_actions(pieces)
         actions = np.empty_like(drawn)
         actions[np.concatenate(places)] = drawn
         return actions

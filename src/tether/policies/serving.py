@@ -83,7 +83,7 @@ def serve(policy: Any, contexts: Any, rng: np.random.Generator, *, safe: Any = N
         rows = waiting[fallen]
         pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
         waiting = np.delete(waiting, fallen)
-    drawn = policy_calls.joined([actions for _, actions, _ in pieces])
+    drawn = policy_calls.concatenate_actions([actions for _, actions, _ in pieces])
     places = np.concatenate([rows for rows, _, _ in pieces])
     actions, from_safe = np.empty_like(drawn), np.zeros(len(drawn), dtype=np.bool_)
     actions[places] = drawn

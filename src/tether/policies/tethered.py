@@ -250,7 +250,7 @@ class Tethered:
                 safe = np.broadcast_to(safe, (length(each), safe.shape[1]))
             safe, optimized = np.broadcast_arrays(safe, optimized)
             if self._pair.strict and self._log_beta > -np.inf:
-                policy_calls.reached(safe, optimized)
+                policy_calls.check_absolute_continuity(safe, optimized)
             yield slice(start, start + length(each)), safe, optimized
             start += length(each)
 
@@ -259,7 +259,7 @@ class Tethered:
             self.safe, self.optimized, contexts, actions
         )
         if self._pair.strict:
-            policy_calls.reached(log_safe, log_optimized)
+            policy_calls.check_absolute_continuity(log_safe, log_optimized)
         found = self.normalizer(contexts)
         width = np.where(np.isinf(found.standard_error), 0.0, found.standard_error)
         at, low, high = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Booleans, Floats
 from tether.risk.claim_losses import ClaimLoss
 from tether.risk.claims import Claims
@@ -61,7 +61,7 @@ def claim_steps(
         levels = _settled(levels, key, never)
         before[items] = levels[:, 0]
         step = np.diff(levels, axis=1)
-        faulty[items] = (step < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
+        faulty[items] = (step < -TIE_TOLERANCE * bound).any(axis=1)  # not by mere rounding
         if envelope and (step < 0).any():
             step = np.diff(np.maximum.accumulate(levels, axis=1), axis=1)
         if isinstance(where, slice):

@@ -133,7 +133,7 @@ def finite(name: str, values: Any) -> Floats:
 
 def binary(name: str, values: Any) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    validate.unmasked(name, values)
+    validate.reject_masked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return validate.frozen(array)
@@ -145,7 +145,7 @@ def binary(name: str, values: Any) -> Booleans:
 
 
 def _offsets(values: Any, claims: int) -> Integers:
-    validate.unmasked("offsets", values)
+    validate.reject_masked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.ties import at_most
+from tether._core.ties import within_limit
 from tether._core.types import Floats
 from tether.risk.groups import select_grouped
 from tether.risk.item_weights import ItemWeights
@@ -95,7 +95,7 @@ def ltt(
         """Even items without any loss have a p-value of (1 − alpha/bound)^n at least."""
         tests = 1 if procedure == "fixed_sequence" else len(sweep.thresholds)
         least = (1 - level / sweep.bound) ** sweep.items
-        if at_most(least, delta / tests):
+        if within_limit(least, delta / tests):
             return None
         shared = "delta" if tests == 1 else f"delta / {tests} thresholds"
         return (
@@ -144,12 +144,12 @@ def _walk(sweep: Sweep, alpha: float, delta: float, shuffle: Any) -> int:
     if shuffle is None and isinstance(sweep.total, float):
         # Hoeffding–Bentkus p-values rise with the sum: compare sums with the largest that passes.
         limit = largest_rejected_sum(int(sweep.total), alpha / sweep.bound, delta) * sweep.bound
-        failed = ~at_most(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
+        failed = ~within_limit(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
         return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
     first, width = 0, 64
     while first < len(sweep.thresholds):
         where = slice(first, min(first + width, len(sweep.thresholds)))
-        failed = ~at_most(_pvalues(sweep, alpha, delta, shuffle, where), delta)
+        failed = ~within_limit(_pvalues(sweep, alpha, delta, shuffle, where), delta)
         if failed.any():
             return first + int(np.argmax(failed)) - 1
         first, width = where.stop, min(2 * width, 1024)
@@ -160,9 +160,9 @@ def _family(pvalues: Floats, delta: float, procedure: str) -> Any:
     """Which thresholds are shown to be good, with at most a chance delta of any mistake."""
     count = len(pvalues)
     if procedure == "bonferroni":
-        return at_most(pvalues, delta / count)
+        return within_limit(pvalues, delta / count)
     order = np.argsort(pvalues, kind="stable")
-    passed = at_most(pvalues[order], delta / np.arange(count, 0, -1))
+    passed = within_limit(pvalues[order], delta / np.arange(count, 0, -1))
     reached = count if passed.all() else int(np.argmin(passed))
     shown = np.zeros(count, dtype=np.bool_)
     shown[order[:reached]] = True

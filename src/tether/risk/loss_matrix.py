@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import CELLS, Dense, given_thresholds
@@ -38,7 +38,7 @@ def chunks_of(losses: Any) -> Any:
 
 def as_chunk(chunk: Any) -> Any:
     """One chunk as a matrix of real numbers, without a copy where it is one already."""
-    validate.unmasked("losses", chunk)
+    validate.reject_masked("losses", chunk)
     try:
         chunk = np.asarray(chunk)
     except ValueError as error:
@@ -93,7 +93,7 @@ def matrix_sums(
     items = 0
     for block in blocks(chunks, bound):
         block = block[:, ::-1]
-        falls = (np.diff(block) < -TOLERANCE * bound).any(axis=1)  # not by mere rounding
+        falls = (np.diff(block) < -TIE_TOLERANCE * bound).any(axis=1)  # not by mere rounding
         faulty.extend(items + int(i) for i in np.flatnonzero(falls))
         share: Any = slice(None)
         if weights.values is not None:

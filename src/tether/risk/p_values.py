@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.ties import TOLERANCE, at_most
+from tether._core.ties import TIE_TOLERANCE, within_limit
 from tether._core.types import Floats
 
 
@@ -44,7 +44,7 @@ def hoeffding_bentkus(sums: Any, count: Any, alpha: float) -> Floats:
     sums, count = np.asarray(sums, dtype=np.float64), np.asarray(count, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(count > 0, sums / count, 1.0)  # nothing seen: nothing shown
-    whole = np.ceil(sums - TOLERANCE * np.maximum(sums, 1))  # 3.0000000001 is a rounded 3
+    whole = np.ceil(sums - TIE_TOLERANCE * np.maximum(sums, 1))  # 3.0000000001 is a rounded 3
     both = np.minimum(_hoeffding(mean, count, alpha), _bentkus(whole, count, alpha))
     return np.asarray(np.minimum(both, 1.0))
 
@@ -56,7 +56,7 @@ def largest_rejected_sum(count: int, alpha: float, level: float) -> float:
     """
 
     def passes(pvalue: Floats) -> bool:
-        return bool(at_most(pvalue, level))
+        return bool(within_limit(pvalue, level))
 
     # Bentkus only sees the sum rounded up to a whole number: halve between whole numbers.
     low, high = -1, count

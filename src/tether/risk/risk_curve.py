@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.ties import at_most
+from tether._core.ties import within_limit
 from tether._core.types import Floats
 from tether.risk.claim_steps import Pieces
 from tether.risk.claims import BLOCK, Claims
@@ -106,7 +106,7 @@ def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> np.ndarray
     """Whether the conservative risk is at most alpha, compared as sums, at a stretch of a sweep."""
     total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
     limit = alpha * (total + sweep.test_weight)
-    return np.asarray(at_most(sums[where] + sweep.test_weight * sweep.bound, limit))
+    return np.asarray(within_limit(sums[where] + sweep.test_weight * sweep.bound, limit))
 
 
 def before_first_violation(sweep: Sweep, sums: Floats, alpha: float) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.first_passage import first_past
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import BOUND, CELLS, Sweep, before_first_violation
@@ -32,7 +32,7 @@ def moves(sweep: Sweep, alpha: float) -> Floats | None:
     if sweep.dense is None or sweep.weighted or not isinstance(sweep.total, float):
         return None
     sums, bound = sweep.sums, sweep.bound
-    room = alpha * (sweep.total + 1) * (1 + TOLERANCE) - bound
+    room = alpha * (sweep.total + 1) * (1 + TIE_TOLERANCE) - bound
     start, stop = _first(sums > room - bound), _first(sums > room + bound)
     window = slice(start, min(stop + 1, len(sums)))
     if start == len(sums):

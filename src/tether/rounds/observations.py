@@ -81,7 +81,7 @@ def _check_known(connection: sql.Connection, numbers: NDArray[np.int64]) -> None
 
 
 def _ids(ids: Any) -> NDArray[np.int64]:
-    validate.unmasked("ids", ids)
+    validate.reject_masked("ids", ids)
     array = np.atleast_1d(np.asarray(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(f"ids must be the whole numbers that `act` returned, got {ids!r}")

@@ -110,7 +110,7 @@ class Chains:
 
     def _replace(self, which: NDArray[np.int64], new: Batch, where: NDArray[np.int64]) -> None:
         """Put some chains at some of the proposals; states that were given out stay as they are."""
-        both = policy_calls.joined([self.actions, new.actions[where]])
+        both = policy_calls.concatenate_actions([self.actions, new.actions[where]])
         latest = np.arange(self.count)
         latest[which] = self.count + np.arange(len(which))
         self.actions = both[latest]
@@ -163,7 +163,7 @@ def metropolis(
     steps = np.concatenate(moved, axis=1)
     from_safe = sum(int(np.count_nonzero(each.from_safe)) for each in parts)
     told = describe(steps, 1, unsettled / length(contexts))
-    return policy_calls.joined(pieces), _info(parts, from_safe, told)
+    return policy_calls.concatenate_actions(pieces), _info(parts, from_safe, told)
 
 
 def _thinned(
@@ -187,7 +187,7 @@ def _thinned(
         kept.append(chains.actions)
         from_safe.append(chains.from_safe)
     late = np.concatenate([late, chains.moved().reshape(-1, chains.count)])
-    actions = policy_calls.joined(kept)[:count]
+    actions = policy_calls.concatenate_actions(kept)[:count]
     safe = int(np.count_nonzero(np.concatenate(from_safe)[:count]))
     return actions, _info([chains], safe, describe(late, thinning, unsettled), count)
 

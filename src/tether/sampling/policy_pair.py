@@ -53,7 +53,7 @@ class Pair:
             drew_optimized=~from_safe,
         )
         if self.strict and weight < 1.0:
-            policy_calls.reached(log_safe, log_optimized)
+            policy_calls.check_absolute_continuity(log_safe, log_optimized)
         return Batch(actions, log_optimized - log_safe, from_safe)
 
     def draw(
@@ -65,7 +65,7 @@ class Pair:
         if not from_safe.any():
             return policy_calls.draw("optimized", self.optimized, contexts, rng)
         place = np.flatnonzero(from_safe), np.flatnonzero(~from_safe)
-        drawn = policy_calls.joined(
+        drawn = policy_calls.concatenate_actions(
             [
                 policy_calls.draw("safe", self.safe, take(contexts, place[0]), rng),
                 policy_calls.draw("optimized", self.optimized, take(contexts, place[1]), rng),

@@ -135,7 +135,7 @@ def _stream(
         if found < count and sum(tally.drawn) > cap * (found + 1):
             raise CapError(_gave_up(sum(tally.drawn), found, cap, f"{count} action(s)"))
         proposal = proposal.after(tally.drawn, tally.kept)
-    return policy_calls.joined(pieces), proposal
+    return policy_calls.concatenate_actions(pieces), proposal
 
 
 class _Rounds:
@@ -185,7 +185,7 @@ class _Rounds:
                     chunk, policy_calls.draw("safe", self.pair.safe, self._at(chunk), self.rng)
                 )
                 self.tally.calls += 1
-        drawn = policy_calls.joined(self.pieces)
+        drawn = policy_calls.concatenate_actions(self.pieces)
         actions = np.empty_like(drawn)
         actions[np.concatenate(self.places)] = drawn
         return actions

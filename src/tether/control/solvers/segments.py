@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Terms:
 def signed_losses(problem: Problem, constraint: Constraint) -> Floats:
     """Loss minus alpha of each row; negative ones grow by the tolerance, so that ties pass."""
     amounts = problem.log.loss[constraint.name] - constraint.alpha
-    amounts *= np.where(amounts < 0, 1 + TOLERANCE, 1.0)
+    amounts *= np.where(amounts < 0, 1 + TIE_TOLERANCE, 1.0)
     return amounts
 
 

@@ -66,7 +66,7 @@ class Preflight:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        words = (*records.WORDS, "status", "measured", "advice")
+        words = (*records.TEXT_ENTRIES, "status", "measured", "advice")
         saved = records.read(path, "preflight", words)
         saved.pop("passed")
         return cls(
