@@ -80,7 +80,7 @@ def test_tables_must_be_whole():
         tables(log_mix=[-1, -1, -1])
     with pytest.raises(ValueError, match="log_mix_all is given but log_mix is not"):
         tables(log_mix_all=np.log([[0.5, 0.5]] * 3))
-    with pytest.raises(ValueError, match="proposals are not needed beside log_safe_all"):
+    with pytest.raises(ValueError, match="proposals are not needed with log_safe_all"):
         tether.calibrate(tables(), tether.Proposals([0.0], [0.0]), alpha=0.5)
     never = np.log([[0.3, 0.7], [0.8, 0.2]])
     never = np.vstack((never, [-np.inf, 0.0]))

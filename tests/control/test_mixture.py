@@ -23,7 +23,7 @@ def test_mixture_is_the_weighted_average():
     ("columns", "counts", "message"),
     [
         (np.zeros((3, 2)), [1], r"counts has 1 rows but log_columns \(its columns\) has 2"),
-        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts from 0"),
+        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts of at least 0"),
         (np.zeros((3, 2)), [1, -1], r"counts\[1\] is -1.0"),
         ([np.zeros(3), np.zeros(2)], [1, 1], r"log_columns\[1\] has 2 rows"),
         (np.zeros((3, 2)), [1, np.inf], r"counts\[1\] is inf"),

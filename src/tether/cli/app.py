@@ -119,9 +119,9 @@ def plan(
 ) -> None:
     """Say how many rows are needed before a calibration can move."""
     made = tether.plan(
-        alpha,
-        bound,
-        safe_risk,
+        alpha=alpha,
+        safe_risk=safe_risk,
+        bound=bound,
         optimized_risk=optimized_risk,
         log_ratio_spread=spread,
         rows=rows,
