@@ -7,42 +7,9 @@ the fast code has something to be compared with.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 LONG = np.longdouble
-
-
-def problem(rng: np.random.Generator, rows: int, draws: int, *, spread=1.0, mix=False, ties=False):
-    """A random marginal problem as a dictionary of columns."""
-    made = {
-        "loss": rng.choice([0.0, 0.3, 1.0], size=rows, p=[0.7, 0.1, 0.2]),
-        "safe": rng.normal(size=rows) - 2,
-        "optimized": np.zeros(rows),
-        "draw_safe": rng.normal(size=draws) - 2,
-        "draw_optimized": np.zeros(draws),
-    }
-    made["optimized"] = made["safe"] + spread * rng.normal(size=rows)
-    made["draw_optimized"] = made["draw_safe"] + spread * rng.normal(size=draws) + 0.3 * spread
-    if ties:
-        made["optimized"] = made["safe"] + np.round(made["optimized"] - made["safe"])
-        made["draw_optimized"] = made["draw_safe"] + np.round(
-            made["draw_optimized"] - made["draw_safe"]
-        )
-    if mix:
-        made["mix"] = made["safe"] + rng.normal(size=rows)
-        made["draw_mix"] = made["draw_safe"] + rng.normal(size=draws)
-    else:
-        made["mix"], made["draw_mix"] = made["safe"], made["draw_safe"]
-    return made
-
-
-def gaussian(rng: np.random.Generator, rows: int, draws: int):
-    """The columns of N(0, 1) against N(1, 0.8), harmful past 1.5: the safe risk is 0.067."""
-    action, drawn = rng.normal(size=rows), 1 + 0.8 * rng.normal(size=draws)
-    made = {"loss": (action > 1.5).astype(float)}
-    for prefix, values in (("", action), ("draw_", drawn)):
-        made[f"{prefix}safe"] = made[f"{prefix}mix"] = -(values**2) / 2
-        made[f"{prefix}optimized"] = -(((values - 1) / 0.8) ** 2) / 2 - np.log(0.8)
-    return made
 
 
 def clip_weights(safe, optimized, mix, log_beta):
@@ -77,14 +44,53 @@ def risk(made, log_beta, bound=1.0, weights=clip_weights, test=None):
 
 
 def contextual_risk(loss, row_weights, normalizers, test, bound=1.0):
-    """The calibrated risk with one normalizer a row: weights and normalizers on a grid."""
+    """The calibrated risk with one normalizer per row: weights and normalizers on a grid."""
     rows = row_weights / normalizers
     return ((loss[:, None] * rows).sum(axis=0) + bound * test) / (rows.sum(axis=0) + test)
 
 
-def largest(risks, grid, alpha, tolerance=1e-12):
+def largest_passing(risks, grid, alpha, tolerance=1e-12):
     """The last grid point before the first failure; −inf if the first fails, +inf if none does."""
     failing = np.flatnonzero(risks > alpha * (1 + tolerance))
     if len(failing) == 0:
         return np.inf
     return grid[failing[0] - 1] if failing[0] else -np.inf
+
+
+WEIGHTS = {"clip": clip_weights, "mix": mix_weights}
+
+
+def assert_supremum(made, found, alpha, family, points=2000, test=None):
+    """Risk is at most alpha everywhere below beta and above alpha just past it."""
+    ratios = np.concatenate(
+        (made["optimized"] - made["safe"], made["draw_optimized"] - made["draw_safe"])
+    )
+    lo, hi = ratios.min() - 3, ratios.max() + 3
+    if family == "mix":
+        lo, hi = -hi - 40, 40 - lo
+    weights = WEIGHTS[family]
+    reached = min(found.log_beta, hi)
+    if found.exists:
+        below = np.linspace(min(lo, reached - 1), reached, points)
+        assert (risk(made, below, weights=weights, test=test) <= alpha * (1 + 1e-9)).all()
+    else:
+        assert risk(made, lo, weights=weights, test=test)[0] > alpha * (1 - 1e-9)
+    if np.isfinite(found.log_beta):
+        past = found.log_beta + np.linspace(1e-9, 1e-5, 30)
+        assert (risk(made, past, weights=weights, test=test) > alpha * (1 - 1e-13)).any()
+        assert found.risk == pytest.approx(alpha, rel=1e-7)
+
+
+def assert_supremum_in_contexts(found, risk, lo, hi, alpha):
+    """The same for a risk that is given as a function, up to the resolution of the search."""
+    grid = np.linspace(lo, hi, 4001)
+    risks = risk(grid)
+    below = risks[grid <= found.log_beta]
+    assert (below <= alpha * (1 + 2e-3)).all()
+    if not found.exists:
+        assert risks[0] > alpha * (1 - 1e-9)
+    elif np.isfinite(found.log_beta):
+        assert risk(np.array([found.log_beta + 1e-7]))[0] > alpha * (1 - 1e-9)
+        assert found.risk == pytest.approx(alpha, rel=1e-6)
+    else:
+        assert risks[-1] <= alpha * (1 + 1e-9)
