@@ -9,6 +9,7 @@ import numpy as np
 
 import tether
 from tests.control import direct_formulas
+from tests.control.direct_formulas import LONG
 from tether.control.problem import pose
 
 
@@ -61,14 +62,16 @@ def _log_probabilities(rng, contexts, actions, spread):
     return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
-def finite_world(rng, rows=25, actions=4, mixed=False):
-    """A log of a finite action set, its tables, and the calibrated risk by the definition."""
+def finite_world(rng, rows=25, actions=4, mixed=False, kernel=direct_formulas.clip_kernel):
+    """A log of a finite action set, its calibrated risk by the definition, and where to look.
+
+    The mixture is half of the safe policy. The risk takes a grid of log beta and, in place of the
+    empirical test weight, a function of the normalizers (contexts × grid) and the grid.
+    """
     safe, optimized = (_log_probabilities(rng, rows, actions, spread) for spread in (0.7, 1.5))
-    mix = (
-        np.logaddexp(safe, _log_probabilities(rng, rows, actions, 0.5)) - np.log(2)
-        if mixed
-        else safe
-    )
+    mix = safe
+    if mixed:
+        mix = np.logaddexp(safe, _log_probabilities(rng, rows, actions, 0.5)) - np.log(2)
     taken = rng.integers(actions, size=rows)
     loss = (rng.random(rows) < 0.15).astype(float)
     at = (np.arange(rows), taken)
@@ -80,21 +83,22 @@ def finite_world(rng, rows=25, actions=4, mixed=False):
         log_optimized_all=optimized,
         log_mix=mix[at] if mixed else None,
         log_mix_all=mix if mixed else None,
+        safe_share=0.5 if mixed else None,
     )
 
-    def risk(grid):
-        kernel = np.exp(
-            np.minimum(optimized[..., None], safe[..., None] + grid).astype(direct_formulas.LONG)
-        )
-        psi = kernel.sum(axis=1)
-        weight = kernel / psi[:, None] / np.exp(mix[..., None].astype(direct_formulas.LONG))
-        return direct_formulas.contextual_risk(loss, weight[at] * psi, psi, weight.max(axis=(0, 1)))
+    def risk(grid, test=None):
+        tables = (part[..., None].astype(LONG) for part in (safe, optimized))
+        kernels = np.exp(kernel(*tables, grid))
+        psi = kernels.sum(axis=1)
+        weight = kernels / psi[:, None] / np.exp(mix[..., None].astype(LONG))
+        heaviest = weight.max(axis=(0, 1)) if test is None else test(psi, grid)
+        return direct_formulas.contextual_risk(loss, weight[at] * psi, psi, heaviest)
 
     return log, risk, (optimized - safe).min() - 1, (optimized - safe).max() + 1
 
 
-def drawn_world(rng, rows=20, draws=6):
-    """A log with one context per row, draws from both policies, and the risk by the definition."""
+def drawn_world(rng, rows=20, draws=6, kernel=direct_formulas.clip_kernel):
+    """A log with one context per row, proposals, and the same as for `finite_world`."""
     shift = rng.normal(size=rows)
     action, label = rng.normal(size=rows), np.repeat(np.arange(rows), draws)
     source = rng.choice(["safe", "optimized"], size=len(label))
@@ -108,17 +112,21 @@ def drawn_world(rng, rows=20, draws=6):
         safe[order], optimized[order], context=label[order], source=source[order]
     )
 
-    def risk(grid):
-        rows_m = direct_formulas.clip_weights(log.log_safe, log.log_optimized, log.log_safe, grid)
-        psi, top = [], []
+    def risk(grid, test=None):
+        logged = (log.log_safe, log.log_optimized, log.log_safe)
+        row_weights = direct_formulas.weights(kernel, *logged, grid)
+        draw_weights = direct_formulas.weights(kernel, safe, optimized, safe, grid)
+        psi, heaviest = [], []
         for context in range(rows):
             inside = label == context
             from_safe = (source[inside] == "safe").sum()
-            ratio = np.exp((optimized - safe)[inside].astype(direct_formulas.LONG))[:, None]
-            clipped = np.minimum(ratio, np.exp(grid.astype(direct_formulas.LONG)))
-            psi.append((clipped / (from_safe + (inside.sum() - from_safe) * ratio)).sum(axis=0))
-            top.append((clipped / psi[-1]).max(axis=0))
-        return direct_formulas.contextual_risk(loss, rows_m, np.array(psi), np.max(top, axis=0))
+            ratio = np.exp((optimized - safe)[inside].astype(LONG))[:, None]
+            mass = from_safe + (inside.sum() - from_safe) * ratio
+            psi.append((draw_weights[inside] / mass).sum(axis=0))
+            heaviest.append((draw_weights[inside] / psi[-1]).max(axis=0))
+        psi = np.array(psi)
+        heaviest = np.max(heaviest, axis=0) if test is None else test(psi, grid)
+        return direct_formulas.contextual_risk(loss, row_weights, psi, heaviest)
 
     ratios = np.append(optimized - safe, log.log_optimized - log.log_safe)
     return log, proposals, risk, ratios.min() - 1, ratios.max() + 1

@@ -10,11 +10,15 @@ from tests.control.example_logs import calibrated
 
 def test_diagnostics_by_hand():
     found, made = calibrated()
-    weight = direct_formulas.clip_weights(
-        made["safe"], made["optimized"], made["safe"], found.log_beta
+    weight = direct_formulas.weights(
+        direct_formulas.clip_kernel, made["safe"], made["optimized"], made["safe"], found.log_beta
     )
-    last = direct_formulas.clip_weights(
-        made["draw_safe"], made["draw_optimized"], made["draw_safe"], found.log_beta
+    last = direct_formulas.weights(
+        direct_formulas.clip_kernel,
+        made["draw_safe"],
+        made["draw_optimized"],
+        made["draw_safe"],
+        found.log_beta,
     ).max()
     assert found.effective_sample_size == pytest.approx(
         float(weight.sum() ** 2 / (weight**2).sum())
@@ -30,8 +34,8 @@ def test_diagnostics_by_hand():
 
 def test_relative_weights_by_hand():
     found, made = calibrated()
-    weight = direct_formulas.clip_weights(
-        made["safe"], made["optimized"], made["safe"], found.log_beta
+    weight = direct_formulas.weights(
+        direct_formulas.clip_kernel, made["safe"], made["optimized"], made["safe"], found.log_beta
     )
     weight = np.sort((weight / weight.mean()).astype(float).ravel())
     place = np.linspace(0, 1, 101) * (len(weight) - 1)  # between which two rows a quantile lies

@@ -98,7 +98,9 @@ def test_first_crossing_not_the_last():
     passes = risks <= alpha
     assert np.diff(passes.astype(int)).tolist().count(1) >= 1  # it does come back
     found = tether.calibrate(*log_and_proposals(made, True), alpha=alpha)
-    assert found.log_beta == pytest.approx(direct_formulas.largest_passing(risks, grid, alpha), abs=0.01)
+    assert found.log_beta == pytest.approx(
+        direct_formulas.largest_passing(risks, grid, alpha), abs=0.01
+    )
 
 
 def test_rows_the_optimized_policy_never_takes_weigh_nothing():
