@@ -89,11 +89,11 @@ def test_several_constraints_allow_what_the_strictest_does(made, family):
 
 
 def test_ties_with_alpha_pass():
-    """(10·0.12 + 1)/11 is 0.2, though floats make it 0.20000000000000004."""
-    log = tether.Log(np.full(10, 0.12), np.zeros(10), np.zeros(10))
+    """(10·0.23 + 1)/11 is 0.3, though floats make it 0.30000000000000004."""
+    log = tether.Log(np.full(10, 0.23), np.zeros(10), np.zeros(10))
     proposals = tether.Proposals(np.zeros(3), np.zeros(3))
-    assert tether.calibrate(log, proposals, alpha=0.2).beta == np.inf
-    assert not tether.calibrate(log, proposals, alpha=0.1999999).exists
+    assert tether.calibrate(log, proposals, alpha=0.3).beta == np.inf
+    assert not tether.calibrate(log, proposals, alpha=0.2999999).exists
 
 
 def test_gaussian_world_finds_the_population_beta():

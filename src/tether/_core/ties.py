@@ -1,7 +1,7 @@
 """The comparison of a risk with its limit, in which ties pass.
 
-Risks are compared with alpha as sums, never as quotients, and a tie passes: (10·0.12 + 1)/11 is
-0.20000000000000004 in floating point and would fail an alpha of 0.2, which it meets.
+Risks are compared with alpha as sums, never as quotients, and a tie passes: (10·0.23 + 1)/11 is
+0.30000000000000004 in floating point and would fail an alpha of 0.3, which it meets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIE_TOLERANCE = 1e-10
 def within_limit(sums: Any, limit: Any) -> Any:
     """Whether sums of non-negative terms are at most a non-negative limit, up to rounding.
 
-    >>> within_limit((10 * 0.12 + 1), 0.2 * 11)
-    True
+    >>> 10 * 0.23 + 1 <= 0.3 * 11, within_limit(10 * 0.23 + 1, 0.3 * 11)
+    (False, True)
     """
     return sums <= limit * (1 + TIE_TOLERANCE)

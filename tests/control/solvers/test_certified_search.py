@@ -35,7 +35,51 @@ def test_search_finds_the_first_crossing(heights, seed):
     assert found == pytest.approx(exact, abs=1e-6)
 
 
-def test_search_gives_up_with_what_it_has_vouched_for(monkeypatch):
-    monkeypatch.setattr("tether.control.solvers.certified_search.MAX_INTERVALS", 50)
-    found = first_crossing(lambda left, right: -0.001 + (right - left), [0.0, 10.0])
-    assert 0 < found < 10
+@pytest.mark.parametrize("limit", [20, 50, 300])
+def test_a_search_that_stops_early_returns_the_end_of_what_is_certified(limit, monkeypatch):
+    monkeypatch.setattr("tether.control.solvers.certified_search.MAX_INTERVALS", limit)
+    certified, examined = [], []
+
+    def bound(left, right):
+        """A function that is −0.001 throughout, and a bound that certifies short intervals only."""
+        value = -0.001 + (right - left)
+        examined.append((left, right))
+        if value <= 0:
+            certified.append((left, right))
+        return value
+
+    found = first_crossing(bound, [0.0, 10.0])
+    assert len(examined) > limit
+    ends = [0.0, *(right for _, right in certified)]
+    assert [left for left, _ in certified] == ends[:-1]  # without a gap from the first point on
+    assert found == ends[-1] > 0
+
+
+@pytest.mark.parametrize("limit", [2, 5, 9, 14])
+def test_a_search_that_stops_early_returns_a_point_that_passes(limit, monkeypatch):
+    monkeypatch.setattr("tether.control.solvers.certified_search.MAX_INTERVALS", limit)
+    found = first_crossing(lambda left, right: right - 3.7 + (right - left), [0.0, 10.0])
+    assert 0 <= found < 3.7
+
+
+def test_a_bound_of_exactly_zero_passes_at_once():
+    examined = []
+
+    def bound(left, right):
+        examined.append((left, right))
+        return 0.0
+
+    assert first_crossing(bound, [0.0, 1e6]) is None
+    assert examined == [(0.0, 1e6)]
+
+
+def test_a_crossing_at_the_start_and_at_a_jump():
+    assert first_crossing(lambda left, right: right, [0.0, 1.0]) == pytest.approx(0.0, abs=1e-9)
+
+    def jump(left, right):
+        """−inf below 0.3 and +inf above."""
+        return np.inf if right > 0.3 else -np.inf
+
+    found = first_crossing(jump, [0.0, 1.0])
+    assert found == pytest.approx(0.3, abs=1e-9)
+    assert found <= 0.3

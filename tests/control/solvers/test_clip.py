@@ -164,3 +164,36 @@ def test_risks_at_many_betas_are_the_risk_at_each(mixed, spread):
         problem, constraint = found._problem, found.constraints[0]
         expected = [problem.risk(constraint, point) for point in grid]
         assert problem.solver.risks(problem, constraint, grid) == pytest.approx(expected, abs=1e-8)
+
+
+def test_bins_wider_than_the_range_of_floats_certify_nothing_by_underflow(monkeypatch):
+    """A bin of width 1000: at its right edge e^−1000 is zero, and both parts of h with it."""
+    monkeypatch.setattr(clip, "BINS", 4)
+    monkeypatch.setattr(clip, "MAX_SORTED", 4)
+    ratio = np.array([0.0, 0.0, 1100.0, 1200.0, 4000.0])
+    amount = np.array([-1e-9, -1e-9, -2.0, 1.0, -1e-9])
+    terms = Terms(ratio, amount, np.empty(0), np.empty(0))
+    found = clip.first_crossing(terms)
+    # Between the ratios 1100 and 1200 the condition reads 1 − 1e-9 ≤ 2·e^(1100 − t).
+    expected = 1100 + np.log(2 / (1 - 1e-9))
+    monkeypatch.setattr(clip, "MAX_SORTED", 100)
+    assert clip.first_crossing(terms) == pytest.approx(expected)
+    assert found == pytest.approx(expected)
+
+
+def test_a_negative_part_that_underflows_to_zero_certifies_no_bin():
+    terms = Terms(np.array([0.0, 1.0]), np.array([-1.0, 0.5]), np.empty(0), np.empty(0))
+    bins = clip._Bins(terms, 0.0, 1e7, clip.Carry())  # all but the first bin hold zeros
+    assert (bins.clipped[:, 2:] == 0).all()
+    assert (bins.unclipped[:, 2:] == 0).all()
+    assert bins.doubtful[1:].all()
+
+
+def test_bins_are_certified_where_the_negative_part_is_larger():
+    rng = np.random.default_rng(0)
+    ratio = rng.normal(size=1000)
+    amount = np.where(rng.random(1000) < 0.1, 1.0, -1.0)
+    bins = clip._Bins(
+        Terms(ratio, amount, np.empty(0), np.empty(0)), ratio.min(), ratio.max(), clip.Carry()
+    )
+    assert bins.doubtful.mean() < 0.01
