@@ -20,21 +20,46 @@ def public_names(package):
     """The exported functions and classes of a package, and the classes' own public members."""
     module = importlib.import_module(package)
     for name in module.__all__:
-        found = getattr(module, name)
-        if inspect.ismodule(found) or not (inspect.isclass(found) or callable(found)):
+        exported = getattr(module, name)
+        if inspect.ismodule(exported) or not (inspect.isclass(exported) or callable(exported)):
             continue
         yield f"{package}.{name}"
-        if not inspect.isclass(found):
+        if inspect.isclass(exported):
+            yield from (f"{package}.{name}.{member}" for member in public_members(exported))
+
+
+def public_members(exported):
+    """The public methods and properties of a class; those that override a documented one are not.
+
+    What a method of a base class promises is documented there, once.
+    """
+    for member in sorted({name for base in exported.__mro__ for name in vars(base)}):
+        owners = [
+            base
+            for base in exported.__mro__
+            if member in vars(base) and base.__module__.startswith("tether.")
+        ]
+        if member.startswith("_") or not owners or not is_described(vars(owners[0])[member]):
             continue
-        for member in sorted({m for base in found.__mro__ for m in vars(base)}):
-            owner = next(base for base in found.__mro__ if member in vars(base))
-            if not owner.__module__.startswith("tether.") or member.startswith("_"):
-                continue
-            attribute = vars(owner)[member]
-            described = isinstance(attribute, property | classmethod | staticmethod)
-            described |= inspect.isfunction(attribute) or hasattr(attribute, "attrname")
-            if described:
-                yield f"{package}.{name}.{member}"
+        if any(is_documented(base, member) for base in owners[1:]):
+            continue
+        yield member
+
+
+def is_described(attribute):
+    """Whether an attribute is a method or a property."""
+    return (
+        isinstance(attribute, property | classmethod | staticmethod)
+        or inspect.isfunction(attribute)
+        or hasattr(attribute, "attrname")  # a cached property
+    )
+
+
+def is_documented(base, member):
+    """Whether a base class, if it is public, describes a member that derived classes override."""
+    attribute = vars(base)[member]
+    is_public = not base.__name__.startswith("_")
+    return is_public and is_described(attribute) and bool(inspect.getdoc(attribute))
 
 
 def faults(name):
@@ -53,6 +78,11 @@ def test_every_public_name_of_a_room_is_documented(room):
     assert not found, "\n".join(found)
 
 
+def test_every_top_level_name_is_documented():
+    found = [fault for name in public_names("tether") for fault in faults(name)]
+    assert not found, "\n".join(found)
+
+
 def test_every_public_function_and_class_has_an_example():
     package = importlib.import_module("tether")
     names = [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]
@@ -62,3 +92,43 @@ def test_every_public_function_and_class_has_an_example():
         if any(code == "EX01" for code, _ in validate(f"tether.{name}")["errors"])
     ]
     assert not lacking
+
+
+class _Base:
+    def hidden(self):
+        """Say nothing about the return value."""
+        return 1
+
+
+class Base(_Base):
+    def shown(self, number):
+        """Return a number.
+
+        Parameters
+        ----------
+        number : int
+            The number.
+        """
+
+    def silent(self):
+        pass
+
+
+class Derived(Base):
+    def hidden(self):
+        """Override a method of a private base class."""
+        return 1
+
+    def shown(self, number):
+        """Override a documented method."""
+
+    def silent(self):
+        """Override a method without a docstring."""
+
+
+@pytest.mark.parametrize("made", [_Base, Base, Derived])
+def test_a_member_that_overrides_a_documented_one_need_not_repeat_it(made, monkeypatch):
+    for base in (_Base, Base, Derived):
+        monkeypatch.setattr(base, "__module__", "tether.somewhere")
+    expected = {"_Base": ["hidden"], "Base": ["hidden", "shown", "silent"]}
+    assert list(public_members(made)) == expected.get(made.__name__, ["hidden", "silent"])

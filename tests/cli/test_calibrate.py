@@ -8,14 +8,14 @@ import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
-from tests.control import oracle
+from tests.control.example_logs import gaussian_columns
 
 COLUMNS = {"safe": "log_safe", "optimized": "log_optimized"}
 
 
 @pytest.fixture
 def files(tmp_path):
-    made = oracle.gaussian(np.random.default_rng(0), 800, 300)
+    made = gaussian_columns(np.random.default_rng(0), 800, 300)
     log = pd.DataFrame({"loss": made["loss"], **{to: made[of] for of, to in COLUMNS.items()}})
     draws = pd.DataFrame({to: made[f"draw_{of}"] for of, to in COLUMNS.items()})
     log.assign(delay=np.linspace(0, 0.4, 800)).to_parquet(tmp_path / "log.parquet")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
+from tests.control.example_logs import finite_world
 from tether.control.families import find_family
 from tether.control.test_weight import log_largest_ratio
 
@@ -127,3 +128,17 @@ def test_names_and_errors():
         tether.BudgetedClip(0)
     with pytest.raises(TypeError, match=r"max_draws must be an integer, got 2\.5"):
         tether.BudgetedClip(2.5)
+    with pytest.raises(TypeError, match=r"not a class: write Clip\(\)"):
+        find_family(tether.Clip)
+
+
+def test_budgeted_clip_is_between_clip_and_safe():
+    rng = np.random.default_rng(16)
+    for _ in range(10):
+        log, *_ = finite_world(rng, rows=80)
+        betas = [
+            tether.calibrate(log, alpha=0.25, family=family).log_beta
+            for family in (tether.BudgetedClip(1), tether.BudgetedClip(3), "clip")
+        ]
+        found = tether.calibrate(log, alpha=0.25, family=tether.BudgetedClip(10_000))
+        assert found.log_beta == pytest.approx(betas[-1], abs=0.05) or found.log_beta == betas[-1]

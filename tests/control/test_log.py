@@ -1,4 +1,4 @@
-"""What may come in: logs, proposals and frames, and what is said of everything else."""
+"""Logs: what they accept, from arrays and from frames of every kind."""
 
 import numpy as np
 import pandas as pd
@@ -68,7 +68,7 @@ def tables(**changes):
     return tether.Log(**{**made, **changes})
 
 
-def test_tables_must_be_whole():
+def test_tables_must_be_complete():
     assert tables().contextual
     with pytest.raises(ValueError, match=r"log_safe_all\[1\] has probabilities that sum to 0.95"):
         tables(log_safe_all=np.log([[0.5, 0.5], [0.9, 0.05], [0.2, 0.8]]))
@@ -80,7 +80,7 @@ def test_tables_must_be_whole():
         tables(log_mix=[-1, -1, -1])
     with pytest.raises(ValueError, match="log_mix_all is given but log_mix is not"):
         tables(log_mix_all=np.log([[0.5, 0.5]] * 3))
-    with pytest.raises(ValueError, match="proposals are not needed beside log_safe_all"):
+    with pytest.raises(ValueError, match="proposals are not needed with log_safe_all"):
         tether.calibrate(tables(), tether.Proposals([0.0], [0.0]), alpha=0.5)
     never = np.log([[0.3, 0.7], [0.8, 0.2]])
     never = np.vstack((never, [-np.inf, 0.0]))
@@ -88,105 +88,27 @@ def test_tables_must_be_whole():
     assert tether.calibrate(logged, alpha=0.5).rows == 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source": "both"}, r"source must be one of 'safe', 'optimized', got 'both'"),
-        ({"source": ["safe", "both"]}, r"source\[1\] is both: expected 'safe' or 'optimized'"),
-        ({"source": ["safe"]}, r"source has 1 rows"),
-        ({"log_optimized": [0.0, -np.inf]}, r"log_optimized\[1\] is -inf.*optimized policy drew"),
-        (
-            {"log_safe": [0.0, -np.inf], "source": "safe"},
-            r"log_safe\[1\] is -inf.*safe policy drew",
-        ),
-        ({"log_safe": [np.nan, 0.0]}, r"log_safe\[0\] is nan"),
-        ({"log_mix": [0.0]}, r"log_mix has 1 rows"),
-        ({"log_optimized": [0.0]}, r"log_optimized has 1 rows"),
-    ],
-)
-def test_bad_proposals(changes, message):
-    with pytest.raises(ValueError, match=message):
-        tether.Proposals(**{"log_safe": [0.0, -1.0], "log_optimized": [-1.0, 0.0], **changes})
-
-
-@pytest.mark.parametrize(
-    ("how", "error", "message"),
-    [
-        ({"alpha": 0.0}, ValueError, r"alpha must be above 0 and below 1, got 0.0"),
-        ({"alpha": 1.0}, ValueError, r"alpha must be above 0 and below 1, got 1.0"),
-        ({"alpha": np.nan}, ValueError, r"alpha must be above 0 and below 1, got nan"),
-        ({"alpha": "0.1"}, TypeError, r"alpha must be a number, got '0.1'"),
-        ({"alpha": True}, TypeError, r"alpha must be a number, got True"),
-        ({"alpha": 0.1, "bound": -1}, ValueError, r"bound must be above 0"),
-        ({"alpha": 0.1, "bound": 0.7}, ValueError, r"loss\[1\] is 1.0: expected .* bound = 0.7"),
-        ({"alpha": {"harm": 0.1}}, ValueError, r"alpha has the losses \['harm'\] but the log"),
-        ({"alpha": 0.1, "test_weight": "max"}, ValueError, r"test_weight must be one of"),
-        ({"alpha": 0.1, "test_weight": -1.0}, ValueError, r"test_weight must be above 0"),
-        ({"alpha": 0.1, "family": "mix"}, ValueError, r"'empirical' of family 'mix' needs prop"),
-        ({"alpha": 0.1, "family": "budgeted_clip"}, ValueError, r"needs proposals"),
-        (
-            {"alpha": 0.1, "family": "mix", "test_weight": "analytic"},
-            ValueError,
-            r"'analytic' does not exist for family 'mix'",
-        ),
-    ],
-)
-def test_bad_calibrations(how, error, message):
-    with pytest.raises(error, match=message):
-        tether.calibrate(log(), **how)
-
-
-def test_log_and_proposals_must_fit():
-    proposals = tether.Proposals([0.0], [0.0])
-    with pytest.raises(TypeError, match=r"log must be a tether.Log, got dict"):
-        tether.calibrate({}, proposals, alpha=0.1)
-    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got list"):
-        tether.calibrate(log(), [1.0], alpha=0.1)
-    with pytest.raises(ValueError, match="the log has log_mix but the proposals has none"):
-        tether.calibrate(log(log_mix=[-1, -1, -1]), proposals, alpha=0.1)
-    mixed = tether.Proposals([0.0], [0.0], log_mix=[0.0])
-    with pytest.raises(ValueError, match="the proposals has log_mix but the log has none"):
-        tether.calibrate(log(), mixed, alpha=0.1)
-    with pytest.raises(ValueError, match="needs safe_share in the log"):
-        tether.calibrate(log(log_mix=[-1, -1, -1]), mixed, alpha=0.1, test_weight="analytic")
-    shared = log(log_mix=[-1, -1, -1], safe_share=0.25)
-    assert tether.calibrate(shared, mixed, alpha=0.6, test_weight="analytic").rows == 3
-    outside = tether.Proposals([0.0, -np.inf], [0.0, -1.0])
-    with pytest.raises(ValueError, match="draw 1 has log_safe −inf"):
-        tether.calibrate(log(), outside, alpha=0.1, family="mix")
-    assert tether.calibrate(log(), outside, alpha=0.1).rows == 3
-
-
 def test_integers_booleans_and_lists_are_numbers():
     same = [
         tether.Log(loss, [-1, -2, -3], [-2, -2, -2])
         for loss in ([0, 1, 0], [False, True, False], np.array([0.0, 1.0, 0.0], dtype=np.float32))
     ]
-    betas = {tether.calibrate(each, alpha=0.7).log_beta for each in same}
+    betas = {tether.calibrate(made, alpha=0.7).log_beta for made in same}
     assert len(betas) == 1
 
 
-def test_all_losses_equal():
-    ones, zeros = np.ones(20), np.zeros(20)
-    proposals = tether.Proposals([0.0], [0.0])
-    assert tether.calibrate(tether.Log(zeros, zeros, zeros), proposals, alpha=0.1).beta == np.inf
-    found = tether.calibrate(tether.Log(ones, zeros, zeros), proposals, alpha=0.1)
-    assert (found.beta, found.exists) == (0.0, False)
-    assert found.risk == pytest.approx(1.0)
-
-
-def test_tables_do_not_change_under_their_owner():
+def test_logs_are_read_only_and_print_what_they_hold():
     with pytest.raises(ValueError, match="read-only"):
         log().log_safe[0] = 1.0
     assert repr(log()) == "Log(3 rows, losses ['loss'])"
     assert "2 actions" in repr(tables())
     assert "contexts" in repr(log(context=[1, 2, 3]))
     assert "mixture" in repr(log(log_mix=[-1, -1, -1]))
-    shown = repr(tether.Proposals([0.0], [0.0], context=["a"]))
-    assert shown == "Proposals(0 safe and 1 optimized draws, with contexts)"
 
 
 COLUMNS = {**GOOD, "context": ["a", "b", "a"], "log_mix": [-1.0, -1.0, -1.0]}
+
+
 MAKERS = {
     "dict": dict,
     "pandas": pd.DataFrame,
@@ -210,13 +132,6 @@ def test_frames_of_every_kind(maker):
     assert list(several.loss) == ["cost", "delay"]
     with pytest.raises(ValueError, match=r"log_safe: there is no column 'log_safe'.*'cost'"):
         tether.Log.from_frame(renamed, loss="cost")
-    drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0]})
-    assert not tether.Proposals.from_frame(drawn).from_safe.any()
-    assert tether.Proposals.from_frame(drawn, source="safe").from_safe.all()
-    both = MAKERS[maker](
-        {"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "source": ["safe", "optimized"]}
-    )
-    assert tether.Proposals.from_frame(both).from_safe.tolist() == [True, False]
 
 
 def test_frames_with_tables_and_gaps():
@@ -238,3 +153,12 @@ def test_frames_with_tables_and_gaps():
         tether.Log.from_frame([1, 2, 3])
     with pytest.raises(ValueError, match="context: there is no column 'patient'"):
         tether.Log.from_frame(GOOD, context="patient")
+
+
+def test_ragged_masked_and_unnamed_losses():
+    with pytest.raises(ValueError, match="loss is not a table of numbers"):
+        tether.Log([[1.0], [1.0, 2.0]], [0.0], [0.0])
+    with pytest.raises(ValueError, match=r"loss has 1 masked value"):
+        tether.Log(np.ma.masked_array([0.0, 1.0], [False, True]), [0.0, 0.0], [0.0, 0.0])
+    with pytest.raises(TypeError, match="loss must be named by strings, got the name 1"):
+        tether.Log({1: [0.0]}, [0.0], [0.0])

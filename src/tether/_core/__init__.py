@@ -1,1 +1,1 @@
-"""What every room uses: input validation, contexts, calls of policies, records, frames, ties."""
+"""What every room uses: validation of input, contexts, calls to policies, records, frames, ties."""

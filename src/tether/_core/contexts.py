@@ -1,7 +1,7 @@
-"""Contexts: one row for each action to take, or just their number where there are none.
+"""Contexts: one row for each action to take, or the number of actions where there are no contexts.
 
-Everywhere in the library `contexts` is an array, list or frame with one row a context, or a whole
-number n: n actions of a policy that answers nothing in particular.
+Throughout the library `contexts` is an array, list or frame with one row per context, or an integer
+n: n actions of a policy that does not depend on a context.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 
 
 def as_contexts(contexts: Any, actions: Any = None) -> Any:
-    """Contexts that can be counted and indexed; None is read as the number of `actions`."""
+    """Contexts that can be counted and indexed; None stands for the number of `actions`."""
     if actions is not None and np.ndim(actions) == 0:
-        raise TypeError(f"actions must have one row for each context, got {actions}")
+        raise TypeError(f"actions must have one row per context, got {actions}")
     if contexts is None and actions is not None:
         contexts = len(actions)
     if isinstance(contexts, (bool, np.bool_)) or contexts is None:
-        raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
+        raise TypeError(
+            f"contexts must be an array with one row per context, or an integer, got {contexts}"
+        )
     if isinstance(contexts, (int, np.integer)):
         if actions is not None and contexts != len(actions):
             raise ValueError(f"actions has {len(actions)} rows but contexts is {contexts}")
         if contexts < 1:
-            raise ValueError(f"contexts must be at least 1 when it is a number, got {contexts}")
+            raise ValueError(f"contexts must be at least 1 when it is an integer, got {contexts}")
         return int(contexts)
     if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
         try:
@@ -34,7 +36,9 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
         except ValueError as error:
             raise ValueError(f"contexts must have rows of the same length: {error}") from error
     if len(getattr(contexts, "shape", ())) == 0:
-        raise TypeError(f"contexts must be an array with one row each, or a number, got {contexts}")
+        raise TypeError(
+            f"contexts must be an array with one row per context, or an integer, got {contexts}"
+        )
     if length(contexts) == 0:
         raise ValueError("contexts is empty; at least one row is needed")
     if actions is not None and length(contexts) != len(actions):
@@ -43,12 +47,12 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
 
 
 def length(contexts: Any) -> int:
-    """How many actions the contexts ask for."""
+    """The number of contexts, or of actions where there are none."""
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
 
 
 def take(contexts: Any, index: NDArray[np.int64]) -> Any:
-    """Some of the contexts, in the order of `index`, repeats allowed."""
+    """The contexts at `index`, in that order; repeats are allowed."""
     if isinstance(contexts, int):
         return len(index)
     return contexts.iloc[index] if hasattr(contexts, "iloc") else contexts[index]
@@ -62,15 +66,16 @@ def part(contexts: Any, start: int, stop: int) -> Any:
 
 
 def parts(contexts: Any, size: int) -> list[Any]:
-    """All the contexts, so many at a time."""
+    """The contexts cut into consecutive parts of `size` rows; the last may be shorter."""
     return [part(contexts, start, start + size) for start in range(0, length(contexts), size)]
 
 
 def labels(contexts: Any) -> NDArray[np.int64]:
-    """A number for each context that depends on its content alone: equal rows have the same one.
+    """An integer for each context that depends on its content alone: equal rows get equal labels.
 
-    Order and company do not matter, so contexts can be recognized in another table. Numbers of any
-    width are alike, but whole numbers and floats are not; -0.0 is 0.0 and all NaN are one.
+    Neither the order nor the other rows matter, so contexts can be recognized in another table. The
+    width of a number does not matter, but an integer differs from a float; −0.0 equals 0.0, and all
+    NaN are equal.
     """
     cells = [_cells(column) for column in _columns(contexts)]
     rows = cells[0] if len(cells) == 1 else map(b"".join, zip(*cells, strict=True))
@@ -79,41 +84,41 @@ def labels(contexts: Any) -> NDArray[np.int64]:
 
 
 def _columns(contexts: Any) -> list[NDArray[Any]]:
-    """The contents of checked contexts as arrays with one row per context."""
+    """The columns of checked contexts as arrays with one row per context."""
     if hasattr(contexts, "iloc"):
         if len(contexts.shape) == 1:
             return [contexts.to_numpy()]
         return [contexts.iloc[:, k].to_numpy() for k in range(contexts.shape[1])]
     if hasattr(contexts, "get_columns"):  # polars
         return [column.to_numpy() for column in contexts.get_columns()]
-    if hasattr(contexts, "tocsr"):  # SciPy's sparse arrays
+    if hasattr(contexts, "tocsr"):  # a SciPy sparse array
         table = contexts.tocsr(copy=True)
         table.sum_duplicates()
         table.eliminate_zeros()
         if table.dtype.kind not in "biuf":
-            raise TypeError(f"contexts must hold real numbers where sparse, got {table.dtype}")
-        place, (sort, number) = table.indices.astype(np.int64), _numbers(table.data)
-        filled = np.empty(table.shape[0], dtype=object)
+            raise TypeError(f"sparse contexts must hold real numbers, got {table.dtype}")
+        position, (kind, entry) = table.indices.astype(np.int64), _numbers(table.data)
+        digests = np.empty(table.shape[0], dtype=object)
         for row, (start, stop) in enumerate(zip(table.indptr, table.indptr[1:], strict=False)):
-            raw = sort + place[start:stop].tobytes() + number[start:stop].tobytes()
-            filled[row] = blake2b(raw, digest_size=16).digest()
-        return [filled]
+            raw = kind + position[start:stop].tobytes() + entry[start:stop].tobytes()
+            digests[row] = blake2b(raw, digest_size=16).digest()
+        return [digests]
     return [np.asarray(contexts)]
 
 
 def _cells(column: NDArray[Any]) -> list[bytes]:
-    """Bytes that tell the rows of an array apart, of the same length or with their length first."""
+    """Bytes for each row of an array: all of the same length, or preceded by their length."""
     if column.dtype.kind in "biufmM":
-        sort, column = _numbers(column)
+        kind, column = _numbers(column)
         raw = np.ascontiguousarray(column).tobytes()
         width = len(raw) // len(column)
-        return [sort + raw[row * width : (row + 1) * width] for row in range(len(column))]
+        return [kind + raw[row * width : (row + 1) * width] for row in range(len(column))]
     texts = [_text(value).encode("utf-8", "surrogatepass") for value in column.tolist()]
     return [b"t%d:" % len(text) + text for text in texts]
 
 
 def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
-    """Numbers at full width, with one zero and one NaN, and a letter for their sort."""
+    """A letter for integers or floats, and the numbers at full width with one zero and one NaN."""
     if column.dtype.kind != "f":
         return b"i", column.astype(np.int64)
     column = column.astype(np.float64) + 0.0
@@ -122,7 +127,7 @@ def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
 
 
 def _text(value: Any) -> str:
-    """What tells one value of an array of objects from another; nothing is ever left out of it."""
+    """Text that is equal for equal objects and different for different ones."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (str, bytes, int, float)):
@@ -133,5 +138,5 @@ def _text(value: Any) -> str:
         return f"array{value.shape}{_text(value.tolist())}"
     try:
         return pickle.dumps(value, protocol=4).hex()
-    except Exception:  # some objects cannot be written down: they are equal to themselves only
+    except Exception:  # an object that cannot be pickled equals only itself
         return object.__repr__(value)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 
 
-def first_past(values: Floats, level: Floats, start: NDArray[np.int64]) -> NDArray[np.int64]:
+def first_past(values: Floats, level: Floats, start: Integers) -> Integers:
     """For each level, the first index from `start` on whose value exceeds it; the length if none.
 
-    A tree of maxima over blocks of doubling size: each query climbs until a block holds a value
-    above its level and then descends to the first one, all queries side by side.
+    Uses a tree of maxima over blocks of doubling size: a query climbs until a block holds a value
+    above its level, then descends to the first such value; all queries run side by side.
 
     >>> first_past(np.array([1.0, 5.0, 2.0, 7.0]), np.array([4.0, 6.0, 9.0]), np.array([2, 0, 0]))
     array([3, 3, 4])
@@ -26,7 +25,7 @@ def first_past(values: Floats, level: Floats, start: NDArray[np.int64]) -> NDArr
     node = start.astype(np.int64)
     height = np.full(len(level), -1)
     for level_up, maxima in enumerate(tree):
-        # A block that ends its pair is looked at here; one that begins it, with its pair above.
+        # The second block of a pair is examined here; the first one together with it, a level up.
         odd = (height < 0) & (node < len(maxima)) & ((node & 1 == 1) | (level_up == depth))
         hit = odd.copy()
         hit[odd] = maxima[node[odd]] > level[odd]

@@ -1,7 +1,6 @@
-"""Columns out of any frame: pandas, polars, Arrow, a dictionary of arrays, a structured array.
+"""Columns of any frame: pandas, polars, Arrow, a dictionary of arrays, a structured array.
 
-All of them answer `frame[name]` with something numpy can read, so one path serves them all and no
-frame library is ever imported here.
+All of them return something that numpy can read for `frame[name]`, so no frame library is imported.
 """
 
 from __future__ import annotations
@@ -12,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.types import Frame
 
-def names(frame: Any) -> list[str]:
+
+def names(frame: Frame) -> list[str]:
     """The column names of a frame."""
     for attribute in ("column_names", "columns"):
-        found = getattr(frame, attribute, None)
-        if found is not None:
-            return [str(name) for name in found]
+        listed = getattr(frame, attribute, None)
+        if listed is not None:
+            return [str(name) for name in listed]
     dtype = getattr(frame, "dtype", None)
     if dtype is not None and dtype.names:
         return list(dtype.names)
@@ -27,8 +28,8 @@ def names(frame: Any) -> list[str]:
     raise TypeError(f"frame must have named columns, got {type(frame).__name__}")
 
 
-def column(frame: Any, argument: str, name: str) -> NDArray[Any]:
-    """One column; `argument` is what the caller's user called it, for the error."""
+def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
+    """One column as an array; errors call it by the name of the user's `argument`."""
     known = names(frame)
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
@@ -38,21 +39,21 @@ def column(frame: Any, argument: str, name: str) -> NDArray[Any]:
         return np.asarray(frame[name])
     except TypeError as error:
         raise TypeError(
-            f"frame of type {type(frame).__name__} has no columns to read yet; collect it first"
+            f"frame of type {type(frame).__name__} has no readable columns; collect it first"
         ) from error
 
 
-def optional(frame: Any, argument: str, name: str | None) -> NDArray[Any] | None:
-    """A column that was named, else the one that has the argument's own name, else nothing."""
+def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | None:
+    """The named column, else the column with the argument's own name, else None."""
     if name is not None:
         return column(frame, argument, name)
     return column(frame, argument, argument) if argument in names(frame) else None
 
 
-def table(frame: Any, argument: str, chosen: Sequence[str] | None) -> NDArray[Any] | None:
-    """Several columns side by side: those named, else all that are called `argument_…`."""
-    if chosen is None:
-        chosen = [name for name in names(frame) if name.startswith(f"{argument}_")]
-    if not chosen:
+def table(frame: Frame, argument: str, columns: Sequence[str] | None) -> NDArray[Any] | None:
+    """Several columns side by side: the named ones, else all called `argument_…`, else None."""
+    if columns is None:
+        columns = [name for name in names(frame) if name.startswith(f"{argument}_")]
+    if not columns:
         return None
-    return np.column_stack([column(frame, argument, name) for name in chosen])
+    return np.column_stack([column(frame, argument, name) for name in columns])

@@ -1,7 +1,6 @@
-"""Asking a policy: every action and score that a policy returns comes in through here.
+"""Calls to policies: the actions and log-probabilities that a policy returns are checked here.
 
-A policy is somebody else's code. What it returns is checked once, and an error says which of the
-two policies returned it.
+A policy may be the user's own code. Errors, its own included, say which policy they come from.
 """
 
 from __future__ import annotations
@@ -15,26 +14,22 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.contexts import length
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
 
-SLACK = 1e-3
-"""How far a table's probabilities may be from summing to one before it is refused."""
-
-
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-    """One action for each context."""
+    """One action per context, drawn by a policy."""
     generator(rng)
-    what = f"the {name} policy's sample"
-    with _blamed(f"{what} failed on {length(contexts)} context(s)"):
+    method = f"the {name} policy's sample"
+    with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
         actions = np.asarray(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
-            f"{what} returned shape {actions.shape} for {length(contexts)} "
-            f"context(s); expected one action for each"
+            f"{method} returned shape {actions.shape} for {length(contexts)} "
+            f"context(s); expected one action per context"
         )
     return actions
 
@@ -45,13 +40,13 @@ def score(
     contexts: Any,
     actions: NDArray[Any],
     *,
-    drew: bool | NDArray[np.bool_] = False,
+    drew: bool | Booleans = False,
 ) -> Floats:
-    """The log-probability of each action, finite where the policy itself `drew` them."""
-    what = f"the {name} policy's log_prob"
-    with _blamed(f"{what} failed on actions of shape {actions.shape}"):
+    """The log-probability of each action; it must be finite where the policy itself `drew` it."""
+    method = f"the {name} policy's log_prob"
+    with _naming_the_policy(f"{method} failed on actions of shape {actions.shape}"):
         answer = policy.log_prob(contexts, actions)
-    return _scores(what, answer, actions, drew)
+    return _checked_scores(method, answer, actions, drew)
 
 
 def score_both(
@@ -60,66 +55,66 @@ def score_both(
     contexts: Any,
     actions: NDArray[Any],
     *,
-    drew_safe: bool | NDArray[np.bool_] = False,
-    drew_optimized: bool | NDArray[np.bool_] = False,
+    drew_safe: bool | Booleans = False,
+    drew_optimized: bool | Booleans = False,
 ) -> tuple[Floats, Floats]:
-    """Scores under both policies; at once where they share what it costs to score.
+    """Log-probabilities under both policies, in one call where the policies share their weights.
 
     Such a policy has `shares_weights(other)` and `log_prob_both(other, contexts, actions)`.
     """
-    shares = getattr(safe, "shares_weights", None)
-    if shares is None or not shares(optimized):
+    shares_weights = getattr(safe, "shares_weights", None)
+    if shares_weights is None or not shares_weights(optimized):
         return (
             score("safe", safe, contexts, actions, drew=drew_safe),
             score("optimized", optimized, contexts, actions, drew=drew_optimized),
         )
-    what = "both policies' log_prob"
-    with _blamed(f"{what} failed on actions of shape {actions.shape}"):
+    with _naming_the_policy(f"both policies' log_prob failed on actions of shape {actions.shape}"):
         answers = safe.log_prob_both(optimized, contexts, actions)  # type: ignore[attr-defined]
     return (
-        _scores("the safe policy's log_prob", answers[0], actions, drew_safe),
-        _scores("the optimized policy's log_prob", answers[1], actions, drew_optimized),
+        _checked_scores("the safe policy's log_prob", answers[0], actions, drew_safe),
+        _checked_scores("the optimized policy's log_prob", answers[1], actions, drew_optimized),
     )
 
 
-def _scores(
-    what: str, answer: Any, actions: NDArray[Any], drew: bool | NDArray[np.bool_]
+def _checked_scores(
+    method: str, answer: Any, actions: NDArray[Any], drew: bool | Booleans
 ) -> Floats:
-    scores = validate.log_probabilities(what, answer, zero=True)
-    validate.same_length(what, scores, "its actions", len(actions))
+    scores = validate.log_probabilities(method, answer, zero=True)
+    validate.same_length(method, scores, "its actions", len(actions))
     if np.any(drew) and scores.min() == -np.inf:
-        wrong = np.isneginf(scores) & drew
-        if wrong.any():
-            validate.reject(what, scores, wrong, "a finite one, as the policy drew this")
+        impossible = np.isneginf(scores) & drew
+        if impossible.any():
+            accepted = "a finite log-probability, as the policy drew this action"
+            validate.reject(method, scores, impossible, accepted)
     return scores
 
 
 def table(name: str, policy: Any, contexts: Any) -> Floats:
-    """The log-probability of every action in each context, or one row where all are alike."""
-    what = f"the {name} policy's log_prob_all"
-    with _blamed(f"{what} failed on {length(contexts)} context(s)"):
+    """The log-probability of every action in each context, or one row if all contexts are alike."""
+    method = f"the {name} policy's log_prob_all"
+    with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
         answer, actions = policy.log_prob_all(contexts), len(policy.actions)
-    scores = validate.log_probabilities(what, answer, ndim=2, zero=True)
+    scores = validate.log_probabilities(method, answer, ndim=2, zero=True)
     if scores.shape[1] != actions or len(scores) not in (1, length(contexts)):
         raise ValueError(
-            f"{what} has shape {scores.shape}, expected "
-            f"{(length(contexts), actions)}: a row a context, a column an action"
+            f"{method} has shape {scores.shape}, expected "
+            f"{(length(contexts), actions)}: one row per context, one column per action"
         )
-    if not _ours(policy):
+    if not _is_normalized(policy):
         with np.errstate(over="ignore"):
             total = np.exp(scores).sum(axis=1)
-        wrong = ~(np.abs(total - 1) <= SLACK)
-        if wrong.any():
-            row = int(np.argmax(wrong))
+        off = ~(np.abs(total - 1) <= validate.TABLE_SUM_TOLERANCE)
+        if off.any():
+            row = int(np.argmax(off))
             raise ValueError(
-                f"{what} has probabilities that sum to {total[row]:.6g} in row {row}, not to 1 "
-                f"({int(wrong.sum())} such row(s) in {len(total)})"
+                f"{method} has probabilities that sum to {total[row]:.6g} in row {row}, not to 1 "
+                f"({int(off.sum())} such row(s) in {len(total)})"
             )
     return scores
 
 
 def generator(rng: Any) -> None:
-    """Randomness is a generator that is passed in, and nothing else."""
+    """Refuse anything but a numpy generator: seeds and the global state are not accepted."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got "
@@ -127,12 +122,12 @@ def generator(rng: Any) -> None:
         )
 
 
-def _ours(policy: Any) -> bool:
-    """Whether tables are normalized where they are made: not twice, for a million contexts."""
+def _is_normalized(policy: Any) -> bool:
+    """Whether the policy normalizes its tables itself, as the package's own do: no second check."""
     return type(policy).__module__.startswith("tether.policies.")
 
 
-_WRONG = (
+_ERRORS_ABOUT_INPUT = (
     ValueError,
     TypeError,
     LookupError,
@@ -143,41 +138,41 @@ _WRONG = (
     NotImplementedError,
     RecursionError,
 )
-"""What code raises about what it was given; a lost connection or a lack of memory is not of these.
-"""
+"""What code raises when its input is wrong, unlike a lost connection or a lack of memory."""
 
 
 @contextmanager
-def _blamed(what: str) -> Iterator[None]:
-    """Whatever a policy raises is passed on with its name before it.
+def _naming_the_policy(failure: str) -> Iterator[None]:
+    """Raise the errors of a policy again, with a message that starts with `failure`.
 
-    As a ValueError where it cannot do what it was asked, as a RuntimeError where it is gone.
+    They become a ValueError if the input is wrong, and a RuntimeError if the policy is unavailable.
     """
     try:
         yield
     except Exception as error:
-        known = isinstance(error, (ValueError, RuntimeError))
-        kind = ValueError if isinstance(error, _WRONG) else RuntimeError
-        raise kind(f"{what}: {error if known else repr(error)}") from error
+        self_explaining = isinstance(error, (ValueError, RuntimeError))
+        error_type = ValueError if isinstance(error, _ERRORS_ABOUT_INPUT) else RuntimeError
+        raise error_type(f"{failure}: {error if self_explaining else repr(error)}") from error
 
 
-def reached(log_safe: Floats, log_optimized: Floats) -> None:
-    """Refuse an optimized policy that acts where the safe policy never does."""
+def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
+    """Refuse an optimized policy that takes actions which the safe policy never takes."""
     if log_safe.min() > -np.inf:
         return
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
     if outside.any():
-        where = tuple(int(index) for index in np.argwhere(outside)[0])
+        index = tuple(int(position) for position in np.argwhere(outside)[0])
         raise ValueError(
             f"the safe policy cannot do what the optimized policy does: its log_prob is -inf at "
-            f"{where if len(where) > 1 else where[0]} ({int(outside.sum())} of {outside.size}). "
-            f"No log of the safe policy says what such actions cost; keep the optimized policy "
-            f"to what the safe one can do, or clip with outside='never'"
+            f"{index if len(index) > 1 else index[0]} ({int(outside.sum())} of {outside.size}). "
+            f"A log of the safe policy does not show what such actions cost; "
+            f"restrict the optimized policy to the safe one's actions, or use family 'clip' with "
+            f"outside='never'"
         )
 
 
-def joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """Actions of both policies in one array, or an error that shows how they differ."""
+def concatenate_actions(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """Actions of both policies in one array; an error shows how their shapes differ."""
     shapes = {piece.shape[1:] for piece in pieces}
     if len(shapes) > 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Results that keep: a frozen record becomes a dictionary, a JSON file, and a record again."""
+"""Saved results: a record becomes a dictionary, a JSON file, and a record again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-WORDS = ("name", "family", "warnings")
-"""Entries that hold words, and stay words even if the word is "inf"."""
+TEXT_ENTRIES = ("name", "family", "warnings")
+"""Entries that hold text, which stays text even if it reads "inf"."""
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON values; the infinities and NaN, which JSON lacks, become strings."""
+    """Convert to plain JSON values; infinities and NaN, which JSON lacks, become strings."""
     if isinstance(value, dict):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -28,15 +28,17 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(value: Any, words: tuple[str, ...] = WORDS) -> Any:
-    """Undo `encode`, but for entries that hold `words`; an entry with entries is a record."""
+def decode(value: Any, text_entries: tuple[str, ...] = TEXT_ENTRIES) -> Any:
+    """Undo `encode`; the values of `text_entries` are left alone unless they are dictionaries."""
     if isinstance(value, dict):
         return {
-            key: item if key in words and not isinstance(item, dict) else decode(item, words)
+            key: item
+            if key in text_entries and not isinstance(item, dict)
+            else decode(item, text_entries)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [decode(item, words) for item in value]
+        return [decode(item, text_entries) for item in value]
     if value in ("inf", "-inf", "nan"):
         return float(value)
     return value
@@ -48,7 +50,9 @@ def write(path: str | Path, kind: str, content: dict[str, Any]) -> None:
     Path(path).write_text(text + "\n", encoding="utf-8")
 
 
-def read(path: str | Path, kind: str, words: tuple[str, ...] = WORDS) -> dict[str, Any]:
+def read(
+    path: str | Path, kind: str, text_entries: tuple[str, ...] = TEXT_ENTRIES
+) -> dict[str, Any]:
     """Read a record that `write` wrote, and refuse any other file."""
     text = Path(path).read_text(encoding="utf-8")
     try:
@@ -58,5 +62,5 @@ def read(path: str | Path, kind: str, words: tuple[str, ...] = WORDS) -> dict[st
     found = content.pop("kind", None) if isinstance(content, dict) else None
     if not isinstance(content, dict) or found != kind:
         raise ValueError(f"{path} holds {found!r}, expected a saved {kind!r}")
-    decoded: dict[str, Any] = decode(content, words)
+    decoded: dict[str, Any] = decode(content, text_entries)
     return decoded

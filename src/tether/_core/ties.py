@@ -1,21 +1,21 @@
-"""The one comparison on which every guarantee hangs.
+"""The comparison of a risk with its limit, in which ties pass.
 
-Risk is compared with alpha as sums, never as quotients, and a tie is a pass: (10·0.12 + 1)/11 is
-0.20000000000000004 in floating point and would fail an alpha of 0.2 that it meets. `TOLERANCE` is
-the relative slack of the comparison, far above rounding and far below anything a user can notice.
+Risks are compared with alpha as sums, never as quotients, and a tie passes: (10·0.23 + 1)/11 is
+0.30000000000000004 in floating point and would fail an alpha of 0.3, which it meets.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-TOLERANCE = 1e-10
+TIE_TOLERANCE = 1e-10
+"""The relative tolerance: far above rounding error, far below any difference that matters."""
 
 
-def at_most(sums: Any, limit: Any) -> Any:
-    """Whether sums of non-negative terms stay within a non-negative limit, ties included.
+def within_limit(sums: Any, limit: Any) -> Any:
+    """Whether sums of non-negative terms are at most a non-negative limit, up to rounding.
 
-    >>> at_most((10 * 0.12 + 1), 0.2 * 11)
-    True
+    >>> 10 * 0.23 + 1 <= 0.3 * 11, within_limit(10 * 0.23 + 1, 0.3 * 11)
+    (False, True)
     """
-    return sums <= limit * (1 + TOLERANCE)
+    return sums <= limit * (1 + TIE_TOLERANCE)

@@ -1,7 +1,7 @@
-"""One door for input: every array and number a user passes comes in through here.
+"""Validation of the arrays and numbers that a user passes.
 
-Each function either returns clean values or raises an error that names the argument, shows what
-was passed and says what would have been accepted.
+Each function returns clean values, or raises an error that names the argument, shows what was
+passed and says what is accepted.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats
+
+TABLE_SUM_TOLERANCE = 1e-3
+"""How far the probabilities of a finite action set may be from summing to one."""
 
 
 def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
-    unmasked(name, values)
+    reject_masked(name, values)
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{name} is no table of numbers: {error}") from error
+        raise ValueError(f"{name} is not a table of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
-        shown = next(iter(array.flat), None)
+        first = next(iter(array.flat), None)
         raise TypeError(
             f"{name} must hold real numbers, got an array of dtype {array.dtype} "
-            f"(first value {shown!r})"
+            f"(first value {first!r})"
         )
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
@@ -35,17 +38,16 @@ def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     return frozen(array.astype(np.float64, copy=False))
 
 
-def unmasked(name: str, values: Any) -> None:
-    """Refuse masked values, which `numpy.asarray` would read through the mask."""
+def reject_masked(name: str, values: Any) -> None:
+    """Refuse masked values: `numpy.asarray` would ignore the mask."""
     if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
         raise ValueError(f"{name} has {int(np.ma.getmaskarray(values).sum())} masked value(s)")
 
 
 def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = False) -> Floats:
-    """Log-probabilities or log-densities: no NaN, no +inf, and −inf only where `zero` allows it."""
+    """Log-probabilities or log-densities: no NaN, no +inf, and −inf only if `zero` is true."""
     array = floats(name, values, ndim=ndim)
-    top = array.max()
-    if not top < np.inf:  # NaN fails this too
+    if not array.max() < np.inf:  # NaN fails this too
         reject(name, array, ~(array < np.inf), "a log-probability below +inf")
     if not zero and array.min() == -np.inf:
         reject(name, array, np.isneginf(array), "a finite log-probability")
@@ -53,7 +55,7 @@ def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = Fal
 
 
 def losses(name: str, values: Any) -> Floats:
-    """Losses: finite and not negative."""
+    """Losses: finite and at least zero."""
     array = floats(name, values)
     if not (array.min() >= 0 and array.max() < np.inf):
         reject(name, array, ~((array >= 0) & (array < np.inf)), "a finite loss of at least 0")
@@ -61,16 +63,16 @@ def losses(name: str, values: Any) -> Floats:
 
 
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
-    """One label a row (a context, a group): integers, booleans or strings."""
-    unmasked(name, values)
+    """One label per row (a context, a group): integers, booleans or strings."""
+    reject_masked(name, values)
     array = np.asarray(values)
     if array.dtype == object and all(isinstance(value, str) for value in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iubUS":
-        shown = next(iter(array.flat), None)
+        first = next(iter(array.flat), None)
         raise TypeError(
-            f"{name} must hold one integer or string a row, got dtype {array.dtype} "
-            f"(first value {shown!r})"
+            f"{name} must hold one integer or string per row, got dtype {array.dtype} "
+            f"(first value {first!r})"
         )
     if array.ndim != 1:
         raise ValueError(f"{name} must have 1 dimension, got shape {array.shape}")
@@ -79,20 +81,20 @@ def labels(name: str, values: Any, length: int) -> NDArray[Any]:
 
 
 def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None:
-    """Two columns that belong to the same rows have the same length."""
+    """Refuse a column whose length differs from that of another column of the same table."""
     if len(array) != length:
         raise ValueError(f"{name} has {len(array)} rows but {other} has {length}")
 
 
 def real(name: str, value: Any) -> float:
-    """One real number, which may be infinite or none (NaN)."""
+    """One real number, which may be infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {value!r}")
     return float(value)
 
 
 def number(name: str, value: Any, *, above: float, below: float) -> float:
-    """One real number strictly between two others."""
+    """One real number strictly between `above` and `below`."""
     real(name, value)
     if not above < value < below:
         raise ValueError(f"{name} must be above {above:g} and below {below:g}, got {value!r}")
@@ -112,31 +114,31 @@ def integer(name: str, value: Any, minimum: int) -> int:
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """A numpy generator, and nothing that merely seeds one."""
+    """A numpy generator; a seed is not accepted."""
     if not isinstance(value, np.random.Generator):
         raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
     return value
 
 
 def choice(name: str, value: Any, accepted: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """One of a few words."""
+    """One of a few strings."""
     if not isinstance(value, str) or value not in accepted:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
     return str(value)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view, without a copy: nothing changes an array through it."""
+    """A read-only view of an array, without a copy."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def reject(name: str, array: NDArray[Any], bad: NDArray[np.bool_], accepted: str) -> None:
-    """Raise for the first offending value of an array, and say where it stands."""
-    where = tuple(int(index) for index in np.argwhere(bad)[0])
-    place = where[0] if len(where) == 1 else where
+def reject(name: str, array: NDArray[Any], bad: Booleans, accepted: str) -> None:
+    """Raise an error that shows the first bad value of an array and its position."""
+    index = tuple(int(position) for position in np.argwhere(bad)[0])
+    shown = index[0] if len(index) == 1 else index
     raise ValueError(
-        f"{name}[{place}] is {array[where]}: expected {accepted} "
+        f"{name}[{shown}] is {array[index]}: expected {accepted} "
         f"({int(bad.sum())} such value(s) in {array.size})"
     )

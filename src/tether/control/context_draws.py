@@ -1,13 +1,15 @@
-"""Draws in each context, and the normalizer that they give.
+"""Draws in each context, and the normalizing constants that they give.
 
-The normalizer of a family in context x is the integral of its kernel over actions. Over a finite
-action set it is a sum. Otherwise it is estimated from draws: with n₀ draws from the safe policy and
-n₁ from the optimized one, each draw counts kernel / (n₀·safe + n₁·optimized), which is unbiased and
-never explodes where one of the two policies is rare.
+The normalizing constant (normalizer) of a family in context x is the integral of its kernel over
+actions. Over a finite action set it is a sum. Otherwise it is estimated from draws: with n₀ draws
+from the safe policy and n₁ from the optimized one, each draw contributes
+kernel / (n₀·safe + n₁·optimized), which is unbiased and stays bounded where one of the two
+densities is small.
 
-For clip, ψ(β, x) sums min(free, β·capped) over the draws of a context. While beta stays in a
-window, a draw whose ratio lies outside it is capped throughout or not at all, so only the draws
-inside are examined again. Draws whose numbers leave the range of floats are summed from logs.
+For clip, ψ(β, x) sums min(unclipped, β·clipped) over the draws of a context, where `unclipped` is
+optimized/mass and `clipped` is safe/mass. While beta stays in a window of ratios, a draw whose
+ratio lies outside the window is clipped throughout or not at all, so only the draws inside are
+examined again. Draws that leave the range of floats are summed from their logs.
 """
 
 from __future__ import annotations
@@ -23,21 +25,24 @@ from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
-SAFE_LOG_SUM = 700.0
-"""Sums with a log within this of zero lost nothing to the range of floating point."""
-CLEAR_EXCESS = 6.0
-"""How many standard errors past one make a normalizer impossible rather than unlucky."""
+MAX_LOG_SUM = 700.0
+"""Sums whose log is within this of zero did not overflow or underflow."""
+MAX_STANDARD_ERRORS = 6.0
+"""A normalizer more than this many standard errors above one is an error, not chance."""
 MAX_PLAIN_LOG = 200.0
 """Logs within this of zero can be multiplied and summed as plain numbers."""
 DRAWS_PER_WINDOW = 1 << 15
 """About how many draws one window of the clip normalizer holds."""
+WINDOW_SAMPLE = 4096
+"""About how many ratios are sorted to place the windows."""
 
 
 @dataclass(frozen=True)
 class ContextDraws:
-    """Actions grouped by context: draw j counts kernel_j / e^log_mass_j towards its normalizer.
+    """Draws grouped by context: draw j adds kernel_j / e^log_mass_j to its normalizer.
 
-    `start` says where each context begins; `row` says which context each row of the log is in.
+    Context k starts at draw `start[k]`, and row i of the log is in context `row[i]`. `both` says
+    whether every context has draws from both policies, or all its actions.
     """
 
     log_safe: Floats
@@ -47,24 +52,23 @@ class ContextDraws:
     start: Integers
     row: Integers
     both: bool = True
-    """Whether every context has draws from both policies, or all its actions."""
 
     @property
     def lost(self) -> Booleans:
-        """Draws that the safe policy can take and the mixture cannot."""
+        """Draws that the safe policy can make and the mixture cannot."""
         return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
 
     @classmethod
     def of_tables(
         cls, log_safe_all: Floats, log_optimized_all: Floats, log_mix_all: Floats | None = None
     ) -> ContextDraws:
-        """Every action of a finite set, in a context a row: normalizers are sums, not estimates."""
+        """All actions of a finite set, one context per row: normalizers are sums, not estimates."""
         rows, actions = log_safe_all.shape
         safe = log_safe_all.ravel()
         return cls(
             safe,
             log_optimized_all.ravel(),
-            _nowhere_zero(safe if log_mix_all is None else log_mix_all.ravel(), safe),
+            _positive_mixture(safe if log_mix_all is None else log_mix_all.ravel(), safe),
             np.zeros(rows * actions),
             start=np.arange(0, rows * actions, actions),
             row=np.arange(rows),
@@ -72,22 +76,22 @@ class ContextDraws:
 
     @cached_property
     def size(self) -> Integers:
-        """How many draws each context has."""
+        """The number of draws in each context."""
         return np.diff(self.start, append=len(self.log_safe))
 
     def spread(self, per_context: Floats) -> Floats:
-        """One value a context, repeated for each of its draws."""
+        """One value per context, repeated for each of its draws."""
         return per_context if len(per_context) == 1 else np.repeat(per_context, self.size)
 
     def log_psi(self, family: Family, log_beta: float) -> Floats:
-        """The log-normalizer of each context."""
+        """Log of the normalizer of each context."""
         if family.normalized or np.isinf(log_beta):
             return np.zeros(len(self.start))
         kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
         return _log_sums(kernel - self.log_mass, self.start, self.size)
 
     def log_weight(self, family: Family, log_beta: float, log_psi: Floats) -> Floats:
-        """Log of tethered over mixture density at each draw; −inf where it cannot be drawn."""
+        """Log of tethered over mixture density at each draw; −inf where the former is zero."""
         density = family.log_density(
             self.log_safe, self.log_optimized, log_beta, self.spread(log_psi)
         )
@@ -95,20 +99,20 @@ class ContextDraws:
 
 
 def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
-    """The draws a calibration uses: the tables, else the proposals, else the log's own rows.
+    """The draws that a calibration uses: the tables, else the proposals, else the log's own rows.
 
-    Raises where a context of the log has no draws, and where the log has contexts that the
-    proposals do not, so that a contextual log is never treated as a marginal one.
+    An error if a context of the log has no draws, or if only one of log and proposals has contexts:
+    a log with contexts is never treated as one without.
     """
     if log.log_safe_all is not None and log.log_optimized_all is not None:
         if proposals is not None:
-            raise ValueError("proposals are not needed beside log_safe_all: the tables are exact")
+            raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
         return ContextDraws.of_tables(log.log_safe_all, log.log_optimized_all, log.log_mix_all)
     if proposals is not None:
         return _from_proposals(log, proposals)
     if log.context is not None:
         raise ValueError(
-            "the log has contexts, so proposals are needed: some draws in each context "
+            "the log has contexts, so proposals are needed: draws in each context "
             "(or log_safe_all and log_optimized_all for a finite action set)"
         )
     mix = log.log_safe if log.log_mix is None else log.log_mix
@@ -123,6 +127,7 @@ def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
 
 
 def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
+    """The proposals sorted by context, with the context of each row of the log."""
     if (log.context is None) != (proposals.context is None):
         present, lacking = ("log", "proposals")
         if log.context is None:
@@ -136,16 +141,16 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
         if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
             raise TypeError(
                 f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
-                f"proposals: labels must be of one kind to be matched"
+                f"proposals: labels must have the same type to be matched"
             )
         known, place = np.unique(proposals.context, return_inverse=True)
         row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
-        lost = known[row] != log.context
-        if lost.any():
-            first = log.context[np.argmax(lost)]
+        absent = known[row] != log.context
+        if absent.any():
+            first = log.context[np.argmax(absent)]
             raise ValueError(
                 f"proposals has no draw in context {first!s} of the log "
-                f"({len(np.unique(log.context[lost]))} such context(s))"
+                f"({len(np.unique(log.context[absent]))} such context(s))"
             )
         order = np.argsort(place, kind="stable")
         start = np.searchsorted(place[order], np.arange(len(known)))
@@ -158,17 +163,17 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
         and np.logical_or.reduceat(~from_safe, start).all()
     )
     return ContextDraws(
-        safe, optimized, _nowhere_zero(mix, safe), mass, start=start, row=row, both=both
+        safe, optimized, _positive_mixture(mix, safe), mass, start=start, row=row, both=both
     )
 
 
 def _log_mass(safe: Floats, optimized: Floats, from_safe: Booleans, start: Integers) -> Floats:
     """Log of n₀·safe + n₁·optimized at each draw, with the counts of the draw's own context."""
 
-    def log_count(drew: Booleans) -> Floats:
+    def log_count(chosen: Booleans) -> Floats:
         with np.errstate(divide="ignore"):
-            counts = np.log(np.add.reduceat(drew, start, dtype=np.int64))
-        return counts if len(start) == 1 else np.repeat(counts, np.diff(start, append=len(drew)))
+            counts = np.log(np.add.reduceat(chosen, start, dtype=np.int64))
+        return counts if len(start) == 1 else np.repeat(counts, np.diff(start, append=len(chosen)))
 
     if not from_safe.any():
         return optimized + log_count(~from_safe)
@@ -177,26 +182,27 @@ def _log_mass(safe: Floats, optimized: Floats, from_safe: Booleans, start: Integ
     return np.logaddexp(safe + log_count(from_safe), optimized + log_count(~from_safe))
 
 
-def _nowhere_zero(log_mix: Floats, log_safe: Floats) -> Floats:
-    """The mixture; any number where neither it nor the safe policy, and so no tether, can act."""
+def _positive_mixture(log_mix: Floats, log_safe: Floats) -> Floats:
+    """The mixture, with any number where it and the safe policy, hence every weight, are zero."""
     if log_mix.min() > -np.inf:
         return log_mix
     return np.where(np.isneginf(log_mix) & np.isneginf(log_safe), 0.0, log_mix)
 
 
 def _log_sums(values: Floats, start: Integers, size: Integers) -> Floats:
-    """Log of the sum of exponentials in each group; exact whatever the range of the values."""
+    """Log of the sum of exponentials in each group, without overflow or underflow."""
     with np.errstate(divide="ignore", over="ignore"):
         sums = np.log(np.add.reduceat(np.exp(values), start))
-    if (np.abs(sums) < SAFE_LOG_SUM).all():
+    if (np.abs(sums) < MAX_LOG_SUM).all():
         return np.asarray(sums)
-    top = np.maximum.reduceat(values, start)
-    refuse_empty(top)
-    return np.asarray(top + np.log(np.add.reduceat(np.exp(values - np.repeat(top, size)), start)))
+    largest = np.maximum.reduceat(values, start)
+    refuse_empty(largest)
+    scaled = np.exp(values - np.repeat(largest, size))
+    return np.asarray(largest + np.log(np.add.reduceat(scaled, start)))
 
 
 def refuse_empty(log_psi: Floats) -> None:
-    """A context whose draws are all impossible for one of the policies has no normalizer."""
+    """Refuse a context in which no draw is possible under both policies: its normalizer is zero."""
     empty = np.isneginf(log_psi)
     if empty.any():
         raise ValueError(
@@ -206,18 +212,18 @@ def refuse_empty(log_psi: Floats) -> None:
 
 
 def check_normalizer(draws: ContextDraws) -> None:
-    """Refuse draws that cannot come from the policies whose log-probabilities they carry.
+    """Refuse draws that do not come from the policies whose log-probabilities they carry.
 
-    The integral of the optimized density over what the safe policy can do is at most one. An
-    estimate far past one means that another distribution was scored than the one sampled.
+    The integral of the optimized density over the actions of the safe policy is at most one. An
+    estimate clearly above one means that the distribution scored is not the one sampled from.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = np.exp(draws.log_optimized - draws.log_mass)
-        parts *= draws.spread(draws.size.astype(np.float64))
-        mean, deviation = float(parts.mean()), float(parts.std())
-    # A few draws may agree by chance: their own deviation is not trusted below one.
-    error = max(deviation, 1.0) / np.sqrt(len(parts))
-    if np.isinf(mean) or mean > 1 + CLEAR_EXCESS * error:
+        terms = np.exp(draws.log_optimized - draws.log_mass)
+        terms *= draws.spread(draws.size.astype(np.float64))
+        mean, deviation = float(terms.mean()), float(terms.std())
+    # A few draws may agree by chance, so a standard deviation below one is not trusted.
+    error = max(deviation, 1.0) / np.sqrt(len(terms))
+    if np.isinf(mean) or mean > 1 + MAX_STANDARD_ERRORS * error:
         raise ValueError(
             f"the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the "
             f"proposals were not drawn from the policies whose log-probabilities they carry"
@@ -226,46 +232,47 @@ def check_normalizer(draws: ContextDraws) -> None:
 
 @dataclass(frozen=True)
 class _Window:
-    """ψ while log beta stays in [lo, hi]: free + β·capped + what lies inside."""
+    """ψ while log beta stays in [lo, hi]: the sums outside the window, and the draws inside it."""
 
     lo: float
     hi: float
-    free: Floats
-    capped: Floats
-    inside_free: Floats
-    inside_capped: Floats
+    unclipped: Floats
+    clipped: Floats
+    inside_unclipped: Floats
+    inside_clipped: Floats
     inside_context: Integers
 
     def psi(self, beta: float) -> Floats:
         """The normalizer of every context at one beta."""
-        inside = np.minimum(self.inside_free, self.inside_capped * beta)
-        sums = np.bincount(self.inside_context, inside, len(self.free))
-        return np.asarray(self.free + self.capped * beta + sums)
+        inside = np.minimum(self.inside_unclipped, self.inside_clipped * beta)
+        sums = np.bincount(self.inside_context, inside, len(self.unclipped))
+        return np.asarray(self.unclipped + self.clipped * beta + sums)
 
 
 class ClipNormalizer:
-    """ψ(β, x) of every context, by windows; the window last used is kept, for the next beta."""
+    """ψ(β, x) of every context, by windows; the last window is kept for the next beta."""
 
     def __init__(self, draws: ContextDraws) -> None:
         self.draws = draws
-        free, capped = draws.log_optimized - draws.log_mass, draws.log_safe - draws.log_mass
-        self.plain = not (_far(free) or _far(capped))
+        log_unclipped = draws.log_optimized - draws.log_mass
+        log_clipped = draws.log_safe - draws.log_mass
+        self.plain = _fits_floats(log_unclipped) and _fits_floats(log_clipped)
         if not self.plain:
             return
-        self.free, self.capped = np.exp(free), np.exp(capped)
+        self.unclipped, self.clipped = np.exp(log_unclipped), np.exp(log_clipped)
         with np.errstate(invalid="ignore"):
             ratio = draws.log_optimized - draws.log_safe
-        # Where neither policy acts both sides are zero, and either will do.
+        # Where both densities are zero, so are both amounts, and either ratio will do.
         self.ratio = np.where(np.isnan(ratio), -np.inf, ratio)
         self.context = np.repeat(np.arange(len(draws.start)), draws.size)
-        sample = np.sort(self.ratio[:: max(1, len(ratio) // 4096)])
+        sample = np.sort(self.ratio[:: max(1, len(ratio) // WINDOW_SAMPLE)])
         cuts = np.linspace(0, len(sample) - 1, 2 + len(ratio) // DRAWS_PER_WINDOW)[1:-1]
         inner = sample[cuts.astype(int)]
         self.edge = np.concatenate(([-np.inf], inner[np.isfinite(inner)], [np.inf]))
         self.window: _Window | None = None
 
     def log_psi(self, log_beta: float) -> Floats:
-        """The log-normalizer of every context."""
+        """Log of the normalizer of every context."""
         if not self.plain or abs(log_beta) > MAX_PLAIN_LOG:
             return self.draws.log_psi(Clip(), log_beta)
         if self.window is None or not self.window.lo <= log_beta <= self.window.hi:
@@ -277,6 +284,7 @@ class ClipNormalizer:
         return np.asarray(log_psi)
 
     def _open(self, log_beta: float) -> _Window:
+        """The window that holds a log beta."""
         k = int(np.searchsorted(self.edge, log_beta, side="right")) - 1
         lo, hi = float(self.edge[k]), float(self.edge[k + 1])
         below, above = self.ratio < lo, self.ratio >= hi
@@ -284,20 +292,20 @@ class ClipNormalizer:
         return _Window(
             lo,
             hi,
-            self._sums(self.free, below),
-            self._sums(self.capped, above),
-            self.free[inside],
-            self.capped[inside],
-            self.context[inside],
+            unclipped=self._sums(self.unclipped, below),
+            clipped=self._sums(self.clipped, above),
+            inside_unclipped=self.unclipped[inside],
+            inside_clipped=self.clipped[inside],
+            inside_context=self.context[inside],
         )
 
     def _sums(self, amounts: Floats, chosen: Booleans) -> Floats:
-        """Sums of the chosen draws in each context."""
+        """Sums over the chosen draws of each context."""
         sums = np.bincount(self.context[chosen], amounts[chosen], len(self.draws.start))
         return np.asarray(sums, dtype=np.float64)
 
 
-def _far(values: Floats) -> bool:
-    """Whether any value but −inf, which is zero, is far from zero."""
-    bottom = values.min(initial=0.0, where=values > -np.inf)
-    return bool(values.max(initial=0.0) > MAX_PLAIN_LOG or bottom < -MAX_PLAIN_LOG)
+def _fits_floats(logs: Floats) -> bool:
+    """Whether the exponentials of all logs, −inf apart, can be multiplied and summed as floats."""
+    lowest = logs.min(initial=0.0, where=logs > -np.inf)
+    return not (logs.max(initial=0.0) > MAX_PLAIN_LOG or lowest < -MAX_PLAIN_LOG)

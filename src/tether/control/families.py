@@ -209,8 +209,25 @@ class BudgetedClip(_ClipKernel):
 
 
 def find_family(family: str | Family) -> Family:
-    """Return the family that a user named, or the object that the user brought.
+    """Return the family with a name, or check and return a family object.
 
+    Parameters
+    ----------
+    family : str or Family
+        "clip", "mix", "budgeted_clip", "budgeted_clip(N)", or an object derived from `Family`.
+
+    Returns
+    -------
+    Family
+        The family.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no family of that name, or the object is not a family with a name.
+
+    Examples
+    --------
     >>> find_family("clip"), find_family("budgeted_clip(4)")
     (Clip(), BudgetedClip(max_draws=4))
     """

@@ -121,7 +121,7 @@ class Family(ABC):
     def log_ratio_bounds(
         self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
     ) -> tuple[Floats, Floats] | None:
-        """Bounds on log tethered/safe density while log beta moves from left to right.
+        """Lower and upper bounds on log tethered/safe density while log beta is in an interval.
 
         Parameters
         ----------

@@ -6,38 +6,70 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Frame, Losses
 
-TABLE_SLACK = 1e-3
-"""How far the probabilities of a finite action set may be from summing to one."""
+SHARE_TOLERANCE = 1e-6
+"""How far, in logs, a mixture may be below the safe policy's share of it."""
+SAME_ACTION_TOLERANCE = 1e-4
+"""How far the scores of a row may be from those of its action in the tables."""
 
 
 class Log:
-    """One row an action: its loss, and its log-probability under the safe and optimized policies.
+    """One row per action: its loss, and its log-probability under both policies.
 
-    `context` labels what each action answered; a log with contexts is always calibrated with a
-    normalizer for each of them. `log_mix` is the log-density of the policies that really produced
-    the rows (`mixture_log_density`); without it the safe policy produced them all. For a finite
-    action set, `log_safe_all` and `log_optimized_all` (rows × actions) make every normalizer exact.
+    A log with contexts or tables is always calibrated with one normalizing constant per context.
+    The arrays are not copied unless they must be converted, and cannot be changed through the log.
 
-    `log_mix_all` goes with the tables when `log_mix` is given; `safe_share` is the share of rows
-    that the safe policy produced, which the analytic test weight needs when `log_mix` is given.
+    Parameters
+    ----------
+    loss : array_like or mapping of str to array_like
+        The loss of each action, finite and at least 0; several losses by name.
+    log_safe : array_like
+        The log-probability or log-density of each action under the safe policy; finite.
+    log_optimized : array_like
+        The same under the optimized policy; −inf where it never takes the action.
+    context : array_like, optional
+        The context of each action: an integer or a string per row.
+    log_mix : array_like, optional
+        The log-density of the mixture of policies that produced the rows, see
+        `mixture_log_density`. By default the safe policy produced them all.
+    log_safe_all, log_optimized_all : array_like, optional
+        For a finite action set, the log-probabilities of every action (rows × actions), with which
+        normalizing constants are exact.
+    log_mix_all : array_like, optional
+        The mixture at every action; required with the tables if `log_mix` is given.
+    safe_share : float, optional
+        The share of rows that the safe policy produced. The analytic test weight needs it if
+        `log_mix` is given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, length or values, or the arguments contradict each other.
+
+    Examples
+    --------
+    >>> log = Log(loss=[0, 1, 0], log_safe=[-1.0, -2.0, -1.5], log_optimized=[-1.1, -0.3, -2.0])
+    >>> len(log), log.contextual
+    (3, False)
+    >>> Log({"harm": [0, 1], "delay": [3.0, 0.5]}, [-1, -2], [-2, -1], context=["a", "b"])
+    Log(2 rows, losses ['harm', 'delay'], contexts)
     """
 
     def __init__(
         self,
-        loss: Any,
-        log_safe: Any,
-        log_optimized: Any,
+        loss: Losses,
+        log_safe: ArrayLike,
+        log_optimized: ArrayLike,
         *,
-        context: Any = None,
-        log_mix: Any = None,
-        log_safe_all: Any = None,
-        log_optimized_all: Any = None,
-        log_mix_all: Any = None,
+        context: ArrayLike | None = None,
+        log_mix: ArrayLike | None = None,
+        log_safe_all: ArrayLike | None = None,
+        log_optimized_all: ArrayLike | None = None,
+        log_mix_all: ArrayLike | None = None,
         safe_share: float | None = None,
     ) -> None:
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
@@ -52,16 +84,16 @@ class Log:
         if log_mix is not None:
             self.log_mix = validate.log_probabilities("log_mix", log_mix)
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
-        self.safe_share = self._share(safe_share)
-        self.log_safe_all = _actions("log_safe_all", log_safe_all, rows)
-        self.log_optimized_all = _actions("log_optimized_all", log_optimized_all, rows)
-        self.log_mix_all = _actions("log_mix_all", log_mix_all, rows)
+        self.safe_share = self._checked_share(safe_share)
+        self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
+        self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
+        self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
         self._check_tables()
 
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: Frame,
         *,
         loss: str | Sequence[str] = "loss",
         log_safe: str = "log_safe",
@@ -73,16 +105,50 @@ class Log:
         log_mix_all: Sequence[str] | None = None,
         safe_share: float | None = None,
     ) -> Self:
-        """A log from a pandas, polars or Arrow table, or a dictionary of arrays, by column names.
+        """Build a log from the columns of a frame, by name.
 
-        Columns called `context` and `log_mix`, and tables called `log_safe_all_…`, are used when
-        they are there even if they are not named: a context can never be forgotten in silence.
+        Columns called `context` and `log_mix`, and tables called `log_safe_all_…`, are used if they
+        exist, even if they are not named here: a context cannot be left out by mistake.
+
+        Parameters
+        ----------
+        frame : frame
+            A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        loss : str or sequence of str, default "loss"
+            The column of losses, or several of them.
+        log_safe, log_optimized : str
+            The columns of log-probabilities.
+        context, log_mix : str, optional
+            The columns of contexts and of the mixture.
+        log_safe_all, log_optimized_all, log_mix_all : sequence of str, optional
+            The columns of each table, one per action; by default all whose names start with the
+            name of the argument and an underscore.
+        safe_share : float, optional
+            The share of rows that the safe policy produced.
+
+        Returns
+        -------
+        Log
+            The log.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the frame has no such column, or the columns do not make a log.
+
+        Examples
+        --------
+        >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
+        >>> Log.from_frame(columns, loss="cost")
+        Log(2 rows, losses ['loss'])
         """
-        chosen: Any = frames.column(frame, "loss", loss) if isinstance(loss, str) else None
-        if chosen is None:
-            chosen = {name: frames.column(frame, "loss", name) for name in loss}
+        losses: Losses
+        if isinstance(loss, str):
+            losses = frames.column(frame, "loss", loss)
+        else:
+            losses = {name: frames.column(frame, "loss", name) for name in loss}
         return cls(
-            chosen,
+            losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
             context=frames.optional(frame, "context", context),
@@ -95,7 +161,7 @@ class Log:
 
     @property
     def contextual(self) -> bool:
-        """Whether actions answer contexts, so that the normalizer is one of each context."""
+        """Whether the log has contexts or tables, and so one normalizing constant per context."""
         return self.context is not None or self.log_safe_all is not None
 
     def __len__(self) -> int:
@@ -111,7 +177,7 @@ class Log:
             parts.append("a mixture of policies")
         return f"Log({', '.join(parts)})"
 
-    def _share(self, safe_share: float | None) -> float | None:
+    def _checked_share(self, safe_share: float | None) -> float | None:
         if self.log_mix is None:
             if safe_share is not None and safe_share != 1:
                 raise ValueError(
@@ -123,13 +189,13 @@ class Log:
             return None
         share = safe_share if safe_share == 1 else None
         share = share or validate.number("safe_share", safe_share, above=0, below=1)
-        short = self.log_mix < self.log_safe + np.log(share) - 1e-6
+        short = self.log_mix < self.log_safe + np.log(share) - SHARE_TOLERANCE
         if short.any():
             row = int(np.argmax(short))
             raise ValueError(
                 f"log_mix[{row}] is {self.log_mix[row]:g}, below log_safe + log(safe_share) = "
                 f"{self.log_safe[row] + np.log(share):g}: a mixture with that share of the safe "
-                f"policy cannot be so small"
+                f"policy is at least this large"
             )
         return share
 
@@ -139,7 +205,7 @@ class Log:
             raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
         if self.log_safe_all is None or self.log_optimized_all is None:
             if self.log_mix_all is not None:
-                raise ValueError("log_mix_all needs log_safe_all and log_optimized_all beside it")
+                raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
             return
         if (self.log_mix_all is None) != (self.log_mix is None):
             present, lacking = ("log_mix", "log_mix_all")
@@ -147,7 +213,7 @@ class Log:
                 present, lacking = lacking, present
             raise ValueError(
                 f"{present} is given but {lacking} is not: with tables the mixture must be known "
-                f"at every action, not only at those that were taken"
+                f"at every action, not only at the actions taken"
             )
         tables = {"log_safe_all": self.log_safe_all, "log_optimized_all": self.log_optimized_all}
         if self.log_mix_all is not None:
@@ -158,28 +224,27 @@ class Log:
                     f"{name} has shape {table.shape} but log_safe_all {self.log_safe_all.shape}"
                 )
             total = np.exp(table).sum(axis=1)
-            off = np.abs(total - 1) > TABLE_SLACK
+            off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
             if off.any():
                 row = int(np.argmax(off))
                 raise ValueError(
                     f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; "
                     f"it must list every action"
                 )
-        taken = np.isclose(self.log_safe_all, self.log_safe[:, None], rtol=1e-4, atol=1e-4)
-        same = self.log_optimized_all == self.log_optimized[:, None]  # −inf equals −inf
-        same |= np.isclose(self.log_optimized_all, self.log_optimized[:, None], 1e-4, 1e-4)
+        matches = _close(self.log_safe_all, self.log_safe)
+        matches &= _close(self.log_optimized_all, self.log_optimized)
         if self.log_mix is not None and self.log_mix_all is not None:
-            same &= np.isclose(self.log_mix_all, self.log_mix[:, None], 1e-4, 1e-4)
-        lost = ~(taken & same).any(axis=1)
-        if lost.any():
-            row = int(np.argmax(lost))
+            matches &= _close(self.log_mix_all, self.log_mix)
+        absent = ~matches.any(axis=1)
+        if absent.any():
+            row = int(np.argmax(absent))
             raise ValueError(
                 f"row {row} took an action with log_safe {self.log_safe[row]:g} and log_optimized "
                 f"{self.log_optimized[row]:g}: no action of its tables has these and its log_mix"
             )
 
 
-def _losses(loss: Any, rows: int) -> dict[str, Floats]:
+def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
     named = loss if isinstance(loss, Mapping) else {"loss": loss}
     if not named:
         raise ValueError("loss is an empty mapping; at least one loss is needed")
@@ -193,7 +258,13 @@ def _losses(loss: Any, rows: int) -> dict[str, Floats]:
     return checked
 
 
-def _actions(name: str, table: Any, rows: int) -> Floats | None:
+def _close(table: Floats, column: Floats) -> Booleans:
+    """Where the entries of a table are those of its rows; −inf equals −inf."""
+    tolerance = SAME_ACTION_TOLERANCE
+    return np.isclose(table, column[:, None], rtol=tolerance, atol=tolerance)
+
+
+def _action_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:
     if table is None:
         return None
     checked = validate.log_probabilities(name, table, ndim=2, zero=True)

@@ -27,7 +27,7 @@ from tether.control.context_draws import (
 )
 from tether.control.families import Clip, Mix
 from tether.control.family import Family
-from tether.control.log import Log
+from tether.control.log import SHARE_TOLERANCE, Log
 from tether.control.proposals import Proposals
 from tether.control.solvers import clip, mix, search
 from tether.control.solvers.segments import fits_one_scale
@@ -37,8 +37,6 @@ KEPT_NORMALIZERS = 64
 """How many betas' normalizers are kept while a search goes back and forth."""
 SEARCH_MARGIN = 30.0
 """How far past the ratios a family that does not saturate is followed, in log beta."""
-SHARE_TOLERANCE = 1e-6
-"""How far, in logs, a mixture may be below the safe policy's share of it."""
 
 
 class Solver(Protocol):

@@ -1,34 +1,59 @@
-"""Proposals: fresh draws whose losses nobody knows, scored under both policies."""
+"""Proposals: fresh draws of the policies, with log-probabilities but without losses."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats, Frame
 
 SOURCES = ("safe", "optimized")
 
 
 class Proposals:
-    """Draws that tell how heavy a test point can be and what each normalizer is.
+    """Draws from which the test weight and the normalizing constants are estimated.
 
-    `source` says which policy drew them: "safe", "optimized", or one of these a row. With contexts,
-    every context of the log needs draws here; a few from each policy estimate its normalizer far
-    better than many from one. `log_mix` scores the draws under the mixture that produced the log.
+    With contexts, every context of the log needs draws. A few draws from each policy estimate its
+    normalizing constant far better than many from one policy.
+
+    Parameters
+    ----------
+    log_safe : array_like
+        The log-probability of each draw under the safe policy; −inf where it never takes the
+        action.
+    log_optimized : array_like
+        The same under the optimized policy.
+    context : array_like, optional
+        The context of each draw: an integer or a string per row, labeled as in the log.
+    log_mix : array_like, optional
+        The log-density of each draw under the mixture that produced the log; required if the log
+        has it.
+    source : str or array_like, default "optimized"
+        The policy that made the draws, "safe" or "optimized"; one for all draws or one per row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, length or values, or a policy made a draw whose
+        log-probability under it is −inf.
+
+    Examples
+    --------
+    >>> Proposals([-1.0, -2.0, -0.5], [-0.4, -1.0, -2.0], source=["optimized", "optimized", "safe"])
+    Proposals(1 safe and 2 optimized draws)
     """
 
     def __init__(
         self,
-        log_safe: Any,
-        log_optimized: Any,
+        log_safe: ArrayLike,
+        log_optimized: ArrayLike,
         *,
-        context: Any = None,
-        log_mix: Any = None,
-        source: Any = "optimized",
+        context: ArrayLike | None = None,
+        log_mix: ArrayLike | None = None,
+        source: str | ArrayLike = "optimized",
     ) -> None:
         self.log_safe = validate.log_probabilities("log_safe", log_safe, zero=True)
         rows = len(self.log_safe)
@@ -44,8 +69,8 @@ class Proposals:
                 and values.min() == -np.inf
                 and (impossible := drew & np.isneginf(values)).any()
             ):
-                what = f"a finite log-probability, since the {policy} policy drew this row"
-                validate.reject(f"log_{policy}", values, impossible, what)
+                accepted = f"a finite log-probability, since the {policy} policy drew this row"
+                validate.reject(f"log_{policy}", values, impossible, accepted)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -57,7 +82,7 @@ class Proposals:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: Frame,
         *,
         log_safe: str = "log_safe",
         log_optimized: str = "log_optimized",
@@ -65,37 +90,65 @@ class Proposals:
         log_mix: str | None = None,
         source: str | None = None,
     ) -> Self:
-        """Proposals from any frame, by column names (`Log.from_frame` says which frames).
+        """Build proposals from the columns of a frame, by name.
 
-        `source` is a policy's name, or a column of them; a column called `source` is used when it
-        is there, and without one the draws count as the optimized policy's.
+        Columns called `context`, `log_mix` and `source` are used if they exist, even if they are
+        not named here.
+
+        Parameters
+        ----------
+        frame : frame
+            A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        log_safe, log_optimized : str
+            The columns of log-probabilities.
+        context, log_mix : str, optional
+            The columns of contexts and of the mixture.
+        source : str, optional
+            The column of policies that made the draws, or "safe" or "optimized" for all draws; the
+            optimized policy by default.
+
+        Returns
+        -------
+        Proposals
+            The proposals.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the frame has no such column, or the columns do not make proposals.
+
+        Examples
+        --------
+        >>> columns = {"log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
+        >>> Proposals.from_frame(columns, source="safe")
+        Proposals(2 safe and 0 optimized draws)
         """
-        if source in SOURCES and source not in frames.names(frame):
-            drawn: Any = source
-        else:
-            drawn = frames.optional(frame, "source", source)
+        drawn_by: str | NDArray[Any] | None = source
+        if source not in SOURCES or source in frames.names(frame):
+            drawn_by = frames.optional(frame, "source", source)
         return cls(
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
             context=frames.optional(frame, "context", context),
             log_mix=frames.optional(frame, "log_mix", log_mix),
-            source="optimized" if drawn is None else drawn,
+            source="optimized" if drawn_by is None else drawn_by,
         )
 
     def __len__(self) -> int:
         return len(self.log_safe)
 
     def __repr__(self) -> str:
-        drawn = int(self.from_safe.sum())
+        safe = int(self.from_safe.sum())
         contexts = "" if self.context is None else ", with contexts"
-        return f"Proposals({drawn} safe and {len(self) - drawn} optimized draws{contexts})"
+        return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"
 
 
-def _from_safe(source: Any, rows: int) -> NDArray[np.bool_]:
+def _from_safe(source: str | ArrayLike, rows: int) -> Booleans:
+    """Which draws the safe policy made."""
     if isinstance(source, str):
         return np.full(rows, validate.choice("source", source, SOURCES) == "safe")
-    named = validate.labels("source", source, rows)
-    unknown = ~np.isin(named, SOURCES)
+    names = validate.labels("source", source, rows)
+    unknown = ~np.isin(names, SOURCES)
     if unknown.any():
-        validate.reject("source", named, unknown, "'safe' or 'optimized'")
-    return np.asarray(named == "safe")
+        validate.reject("source", names, unknown, "'safe' or 'optimized'")
+    return np.asarray(names == "safe")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.control.context_draws import CLEAR_EXCESS
+from tether.control.context_draws import MAX_STANDARD_ERRORS
 from tether.control.problem import Problem
 from tether.control.promise import ASSUMPTIONS
 from tether.control.solvers import search
@@ -95,7 +95,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"rows"
         )
     mean, error = _mean_ratio(problem)
-    if mean > 1 + CLEAR_EXCESS * error:
+    if mean > 1 + MAX_STANDARD_ERRORS * error:
         yield (
             f"the optimized policy's probabilities, summed over the log, come to {mean:.3g} ± "
             f"{error:.2g} and should be at most 1: check that the log was scored under the policy "

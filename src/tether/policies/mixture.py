@@ -120,7 +120,7 @@ class Mixture:
                 pieces.append(
                     policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows), rng)
                 )
-        drawn = policy_calls.joined(pieces)
+        drawn = policy_calls.concatenate_actions(pieces)
         actions = np.empty_like(drawn)
         actions[np.concatenate(rows_drawn)] = drawn
         return actions

@@ -106,7 +106,7 @@ def estimated_normalizer(
     # One row per context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
     if pair.strict:
-        policy_calls.reached(safe, optimized)
+        policy_calls.check_absolute_continuity(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     start, every = np.arange(0, safe.size, 2 * draws), np.arange(rows)
     flat = ContextDraws(

@@ -139,7 +139,7 @@ def serve(
         rows = waiting[failed]
         pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
         waiting = np.delete(waiting, failed)
-    drawn = policy_calls.joined([actions for _, actions, _ in pieces])
+    drawn = policy_calls.concatenate_actions([actions for _, actions, _ in pieces])
     order = np.concatenate([rows for rows, _, _ in pieces])
     actions, from_safe = np.empty_like(drawn), np.zeros(len(drawn), dtype=np.bool_)
     actions[order] = drawn
@@ -178,7 +178,7 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
     ]
     count = length(contexts)
     from_safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
-    return np.asarray(policy_calls.joined(drawn)[np.arange(count) + count * from_safe])
+    return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
 
 
 def _draw_component(

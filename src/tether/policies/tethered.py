@@ -349,7 +349,7 @@ class Tethered:
                 safe = np.broadcast_to(safe, (length(piece), safe.shape[1]))
             safe, optimized = np.broadcast_arrays(safe, optimized)
             if self._pair.strict and self._log_beta > -np.inf:
-                policy_calls.reached(safe, optimized)
+                policy_calls.check_absolute_continuity(safe, optimized)
             yield slice(start, start + length(piece)), safe, optimized
             start += length(piece)
 
@@ -358,7 +358,7 @@ class Tethered:
             self.safe, self.optimized, contexts, actions
         )
         if self._pair.strict:
-            policy_calls.reached(log_safe, log_optimized)
+            policy_calls.check_absolute_continuity(log_safe, log_optimized)
         normalizer = self.normalizer(contexts)
         unknown = np.isinf(normalizer.standard_error)
         width = np.where(unknown, 0.0, normalizer.standard_error)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_losses import ClaimLoss
 from tether.risk.claims import Claims
@@ -62,7 +62,7 @@ def claim_steps(
         levels = _levels_at_candidates(levels, key, unreached)
         before[items] = levels[:, 0]
         step = np.diff(levels, axis=1)
-        nonmonotone[items] = (step < -TOLERANCE * bound).any(axis=1)  # by more than rounding
+        nonmonotone[items] = (step < -TIE_TOLERANCE * bound).any(axis=1)  # by more than rounding
         if envelope and (step < 0).any():
             step = np.diff(np.maximum.accumulate(levels, axis=1), axis=1)
         if isinstance(rows, slice):

@@ -218,7 +218,7 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    validate.unmasked(name, values)
+    validate.reject_masked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return validate.frozen(array)
@@ -230,7 +230,7 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
 
 
 def _checked_offsets(values: ArrayLike, n_claims: int) -> Integers:
-    validate.unmasked("offsets", values)
+    validate.reject_masked("offsets", values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
         raise ValueError(

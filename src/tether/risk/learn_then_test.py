@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.ties import at_most
+from tether._core.ties import within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.groups import select_by_group
 from tether.risk.item_weights import ItemWeights
@@ -145,7 +145,7 @@ def ltt(
         """Even items without any loss have a p-value of at least (1 − alpha/bound)^n."""
         tests = 1 if procedure == "fixed_sequence" else len(sweep.thresholds)
         smallest = (1 - level / sweep.bound) ** sweep.n_items
-        if at_most(smallest, error / tests):
+        if within_limit(smallest, error / tests):
             return None
         available = "1 − confidence" if tests == 1 else f"(1 − confidence) / {tests} thresholds"
         return (
@@ -198,12 +198,12 @@ def _walk(sweep: Sweep, alpha: float, error: float, shuffle: Integers | None) ->
         # Hoeffding–Bentkus p-values increase with the sum: compare with the largest that passes.
         n_items = int(sweep.total_weight)
         limit = largest_rejected_sum(n_items, alpha / sweep.bound, error) * sweep.bound
-        failed = ~at_most(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
+        failed = ~within_limit(sweep.sums, limit) if limit >= 0 else np.ones(1, dtype=np.bool_)
         return int(np.argmax(failed)) - 1 if failed.any() else len(failed) - 1
     first, width = 0, FIRST_BATCH
     while first < len(sweep.thresholds):
         where = slice(first, min(first + width, len(sweep.thresholds)))
-        failed = ~at_most(_p_values(sweep, alpha, error, shuffle, where), error)
+        failed = ~within_limit(_p_values(sweep, alpha, error, shuffle, where), error)
         if failed.any():
             return first + int(np.argmax(failed)) - 1
         first, width = where.stop, min(2 * width, LARGEST_BATCH)
@@ -214,9 +214,9 @@ def _passed_tests(p_values: Floats, error: float, procedure: str) -> Booleans:
     """Which thresholds pass, with a probability of at most `error` of any false one."""
     count = len(p_values)
     if procedure == "bonferroni":
-        return np.asarray(at_most(p_values, error / count))
+        return np.asarray(within_limit(p_values, error / count))
     order = np.argsort(p_values, kind="stable")
-    in_order = at_most(p_values[order], error / np.arange(count, 0, -1))
+    in_order = within_limit(p_values[order], error / np.arange(count, 0, -1))
     n_passed = count if in_order.all() else int(np.argmin(in_order))
     passed = np.zeros(count, dtype=np.bool_)
     passed[order[:n_passed]] = True

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats, Integers
 from tether.risk.item_weights import ItemWeights
 from tether.risk.risk_curve import CELLS_PER_BLOCK, LossReader, checked_thresholds
@@ -39,7 +39,7 @@ def chunks_of(losses: Any) -> Iterable[Any]:
 
 def as_chunk(chunk: Any) -> NDArray[Any]:
     """One chunk as a matrix of real numbers, without a copy where it already is one."""
-    validate.unmasked("losses", chunk)
+    validate.reject_masked("losses", chunk)
     try:
         chunk = np.asarray(chunk)
     except ValueError as error:
@@ -95,7 +95,7 @@ def matrix_sums(
     n_items = 0
     for block in checked_blocks(chunks, bound):
         block = block[:, ::-1]
-        falls = (np.diff(block) < -TOLERANCE * bound).any(axis=1)  # by more than rounding
+        falls = (np.diff(block) < -TIE_TOLERANCE * bound).any(axis=1)  # by more than rounding
         nonmonotone_items.extend(n_items + int(i) for i in np.flatnonzero(falls))
         block_weights = None
         if weights.values is not None:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.ties import TOLERANCE, at_most
+from tether._core.ties import TIE_TOLERANCE, within_limit
 from tether._core.types import Floats, Integers
 
 
@@ -45,7 +45,7 @@ def hoeffding_bentkus(sums: ArrayLike, count: ArrayLike, alpha: float) -> Floats
     sums, count = np.asarray(sums, dtype=np.float64), np.asarray(count, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(count > 0, sums / count, 1.0)  # no observations, no evidence
-    rounded_up = np.ceil(sums - TOLERANCE * np.maximum(sums, 1))  # 3.0000000001 is a rounded 3
+    rounded_up = np.ceil(sums - TIE_TOLERANCE * np.maximum(sums, 1))  # 3.0000000001 is a rounded 3
     both = np.minimum(_hoeffding(mean, count, alpha), _bentkus(rounded_up, count, alpha))
     return np.asarray(np.minimum(both, 1.0))
 
@@ -57,7 +57,7 @@ def largest_rejected_sum(count: int, alpha: float, level: float) -> float:
     """
 
     def rejected(p_value: Floats) -> bool:
-        return bool(at_most(p_value, level))
+        return bool(within_limit(p_value, level))
 
     # Bentkus's bound depends on the sum rounded up to an integer: bisect between integers.
     low, high = -1, count

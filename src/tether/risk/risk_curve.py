@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.ties import at_most
+from tether._core.ties import within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_steps import LossPieces
 from tether.risk.claims import CLAIMS_PER_BLOCK, Claims
@@ -167,7 +167,7 @@ def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> Booleans:
         sweep.total_weight if isinstance(sweep.total_weight, float) else sweep.total_weight[where]
     )
     limit = alpha * (total + sweep.test_weight)
-    return np.asarray(at_most(sums[where] + sweep.test_weight * sweep.bound, limit))
+    return np.asarray(within_limit(sums[where] + sweep.test_weight * sweep.bound, limit))
 
 
 def before_first_violation(sweep: Sweep, sums: Floats, alpha: float) -> int:

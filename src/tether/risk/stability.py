@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.first_passage import first_past
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.item_weights import ItemWeights
 from tether.risk.loss_inputs import LossInput, LossName
@@ -33,7 +33,7 @@ def threshold_moves(sweep: Sweep, alpha: float) -> Floats | None:
     if sweep.read_losses is None or sweep.weighted or not isinstance(sweep.total_weight, float):
         return None
     sums, bound = sweep.sums, sweep.bound
-    limit = alpha * (sweep.total_weight + 1) * (1 + TOLERANCE) - bound
+    limit = alpha * (sweep.total_weight + 1) * (1 + TIE_TOLERANCE) - bound
     start, stop = _first_true(sums > limit - bound), _first_true(sums > limit + bound)
     if start == len(sums):
         return np.zeros(sweep.n_items)

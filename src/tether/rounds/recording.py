@@ -146,7 +146,7 @@ def _check_known(connection: sql.Connection, numbers: Integers) -> None:
 
 
 def _checked_ids(ids: ArrayLike) -> Integers:
-    validate.unmasked("ids", ids)
+    validate.reject_masked("ids", ids)
     array = np.atleast_1d(np.asarray(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(f"ids must be integers returned by `act`, got {ids!r}")

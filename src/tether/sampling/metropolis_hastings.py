@@ -115,7 +115,7 @@ class Chains:
 
     def _replace_states(self, chains: Integers, draws: ScoredDraws, rows: Integers) -> None:
         """Move chains to rows of the draws; arrays of states returned before stay unchanged."""
-        candidates = policy_calls.joined([self.actions, draws.actions[rows]])
+        candidates = policy_calls.concatenate_actions([self.actions, draws.actions[rows]])
         latest = np.arange(self.count)
         latest[chains] = self.count + np.arange(len(chains))
         self.actions = candidates[latest]
@@ -205,7 +205,7 @@ def metropolis(
         groups.append(chains)
     from_safe = sum(int(np.count_nonzero(group.from_safe)) for group in groups)
     diagnostics = diagnose(np.concatenate(moved, axis=1), 1, unsettled / length(contexts))
-    return policy_calls.joined(pieces), _info(groups, from_safe, diagnostics)
+    return policy_calls.concatenate_actions(pieces), _info(groups, from_safe, diagnostics)
 
 
 def _sample_thinned(
@@ -230,7 +230,7 @@ def _sample_thinned(
         kept.append(chains.actions)
         from_safe.append(chains.from_safe)
     moved = np.concatenate([moved, chains.moved().reshape(-1, chains.count)])
-    actions = policy_calls.joined(kept)[:count]
+    actions = policy_calls.concatenate_actions(kept)[:count]
     safe = int(np.count_nonzero(np.concatenate(from_safe)[:count]))
     return actions, _info([chains], safe, diagnose(moved, thinning, unsettled), count)
 

@@ -104,7 +104,7 @@ class PolicyPair:
             drew_optimized=~from_safe,
         )
         if self.strict and safe_weight < 1.0:
-            policy_calls.reached(log_safe, log_optimized)
+            policy_calls.check_absolute_continuity(log_safe, log_optimized)
         return ScoredDraws(actions, log_optimized - log_safe, from_safe)
 
     def draw(
@@ -131,7 +131,7 @@ class PolicyPair:
         if not from_safe.any():
             return policy_calls.draw("optimized", self.optimized, contexts, rng)
         safe_rows, optimized_rows = np.flatnonzero(from_safe), np.flatnonzero(~from_safe)
-        drawn = policy_calls.joined(
+        drawn = policy_calls.concatenate_actions(
             [
                 policy_calls.draw("safe", self.safe, take(contexts, safe_rows), rng),
                 policy_calls.draw("optimized", self.optimized, take(contexts, optimized_rows), rng),

@@ -187,7 +187,7 @@ def _sample_without_contexts(
             message = _draw_limit_message(sum(counts.drawn), found, max_draws, f"{count} action(s)")
             raise DrawLimitError(message)
         envelope = envelope.adapted(counts.drawn, counts.accepted)
-    return policy_calls.joined(pieces), envelope
+    return policy_calls.concatenate_actions(pieces), envelope
 
 
 class _ContextSampler:
@@ -235,7 +235,7 @@ class _ContextSampler:
             raise DrawLimitError(message, missing)
         if len(missing):
             self._fall_back(missing)
-        drawn_actions = policy_calls.joined(self.pieces)
+        drawn_actions = policy_calls.concatenate_actions(self.pieces)
         actions = np.empty_like(drawn_actions)
         actions[np.concatenate(self.rows)] = drawn_actions
         return actions

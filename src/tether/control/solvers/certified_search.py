@@ -12,7 +12,7 @@ from itertools import pairwise
 MIN_INTERVAL = 1e-3
 """Narrower intervals of log beta are not split: F changes by less than 0.003 inside one."""
 MAX_INTERVALS = 20_000
-"""How many intervals are examined at before the search stops with what is certified."""
+"""The most intervals that are examined before the search stops with what is certified."""
 ROOT_TOLERANCE = 1e-12
 """How closely the crossing itself is located, in log beta."""
 
@@ -22,9 +22,9 @@ Between = Callable[[float, float], float]
 def first_crossing(between: Between, points: Sequence[float]) -> float | None:
     """The largest t with F ≤ 0 at every smaller one from the first point on; None if all pass.
 
-    F must not be positive at the first point. The points between the first and the last are where
-    the search starts; a true bound needs none of them. After `MAX_INTERVALS` intervals the search
-    returns the end of what is certified so far, which is less than what might have passed.
+    F must be at most zero at the first point. The points between the first and the last divide the
+    range at the start; a true bound needs none of them. After `MAX_INTERVALS` intervals the search
+    returns the end of what is certified so far, which may be less than the crossing.
     """
     pending = list(pairwise(points))[::-1]
     examined = 0
@@ -38,19 +38,21 @@ def first_crossing(between: Between, points: Sequence[float]) -> float | None:
         if right - left > MIN_INTERVAL:
             middle = (left + right) / 2
             pending += [(middle, right), (left, middle)]
-        elif (failed := between(right, right)) > 0:
-            return _locate(between, left, between(left, left), right, failed)
+        elif (at_right := between(right, right)) > 0:
+            return _locate_root(between, left, between(left, left), right, at_right)
     return None
 
 
-def _locate(between: Between, left: float, at_left: float, right: float, at_right: float) -> float:
+def _locate_root(
+    between: Between, left: float, at_left: float, right: float, at_right: float
+) -> float:
     """The root between a passing and a failing point, from the passing side (Illinois method)."""
-    if at_left > 0:  # the crossing stands at the very end of the interval before
+    if at_left > 0:  # the crossing is the end of the interval before
         return left
     while right - left > ROOT_TOLERANCE * max(1.0, abs(left)):
         finite = -float("inf") < at_left < at_right < float("inf")
         share = -at_left / (at_right - at_left) if finite else 0.5
-        # A step that keeps both ends moving: never closer to an end than a hundredth of the way.
+        # Stay at least a hundredth of the interval away from its ends, so that both keep moving.
         middle = left + (right - left) * min(max(share, 0.01), 0.99)
         if not left < middle < right:
             break

@@ -1,13 +1,13 @@
-"""The solver for clip without contexts: exact; bin, certify, and sort only what is left.
+"""The exact solver for clip without contexts: bin the ratios, certify bins, sort the others.
 
-β̂ is the supremum of all β such that h ≤ 0 (see `segments`) at every smaller one. Sorting every
-ratio would find it; so does this, with one pass. Ratios are binned and h is known exactly at the
-bins' edges. Inside a bin the positive and the negative part of h both fall with β, so the bin is
-certified when the positive part at its left edge stays below the negative part at its right edge
-(and likewise for β·h, whose parts both rise). Only bins that cannot be certified are opened.
+β̂ is the supremum of all β such that h ≤ 0 (see `segments`) at every smaller one. Sorting all
+ratios would find it; binning them needs only one pass. At the edges of the bins h is known exactly.
+Inside a bin the positive and the negative part of h both decrease with β, so the bin is certified
+if the positive part at its left edge is at most the negative part at its right edge (and likewise
+for β·h, whose parts both increase). Only bins that cannot be certified are opened.
 
-Leaving a row out takes one term off the condition, so the largest beta without it is the first
-passage of the same function over a level that belongs to the row: no calibration is repeated.
+Leaving out a row removes one term of the condition, so the largest beta without it is the first
+passage of the same function over a level that depends on the row: no calibration is repeated.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ import numpy as np
 
 from tether._core.first_passage import first_past
 from tether._core.types import Floats, Integers
-from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, kept
+from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, nonzero_terms
 
 if TYPE_CHECKING:
     from tether.control.constraint import Constraint
     from tether.control.problem import Problem
 
 BINS = 4096
+"""The number of bins of one interval."""
 TERMS_PER_PASS = 1 << 16
-"""How many terms are binned at once: few enough to stay in the cache."""
+"""How many terms are binned at once: few enough for the cache."""
 MAX_SORTED = 1 << 14
 """An interval with at most this many ratios is sorted rather than binned."""
 MAX_DEPTH = 3
-"""Bins within bins within bins are sorted whatever they hold: their ratios are nearly equal."""
+"""Bins nested this deep are sorted whatever their size: their ratios are nearly equal."""
 SELF_CANCELLATION = 1e-12
-"""What may be left of a row, relatively, when it is taken off a sum that contains it."""
+"""The relative rounding error that may remain when a row is subtracted from its own sum."""
 LOG_OFFSET = 1e6
 """Added to logs of sizes so that they stay positive and can carry a sign."""
 
@@ -55,17 +56,19 @@ def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
     """The calibrated risk at many betas, in increasing order (see `mix.risks`)."""
     if problem.test_weight.constant is not None:
         return np.array([problem.risk(constraint, point) for point in log_beta])
-    losses, rest = (
-        Segments.at(log_beta, kept(_terms(problem, replace(constraint, alpha=alpha)))).value
+    at_zero, at_bound = (
+        Segments.at(
+            log_beta, nonzero_terms(_terms(problem, replace(constraint, alpha=alpha)))
+        ).value
         for alpha in (0.0, constraint.bound)
     )
-    return np.asarray(constraint.bound * losses / (losses - rest))
+    return np.asarray(constraint.bound * at_zero / (at_zero - at_bound))
 
 
 def _terms(problem: Problem, constraint: Constraint) -> Terms:
-    """The terms of the condition; a constant test weight adds the normalizer's terms.
+    """The terms of the condition; a constant test weight adds the terms of the normalizer.
 
-    It bounds weights that have their normalizer ψ, which is Σ min(ρ, β)·safe/mass over the draws.
+    It bounds weights divided by their normalizer ψ, which is Σ min(ρ, β)·safe/mass over the draws.
     """
     terms = condition_terms(problem, constraint)
     constant = problem.test_weight.constant
@@ -73,8 +76,8 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
         return terms
     draws = problem.draws
     possible = draws.log_safe > -np.inf
-    top = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
-    amount = top * np.exp(draws.log_safe[possible] - draws.log_mass[possible])
+    test_amount = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    amount = test_amount * np.exp(draws.log_safe[possible] - draws.log_mass[possible])
     ratio = draws.log_optimized[possible] - draws.log_safe[possible]
     return Terms(
         np.append(terms.ratio, ratio), np.append(terms.amount, amount), np.empty(0), np.empty(0)
@@ -84,32 +87,33 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
 def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     """Log of the largest beta with h + extra ≤ 0 at every smaller one; −inf if there is none.
 
-    Ratios of −inf never carry weight and are left out; a top with a ratio of +inf is a constant.
+    Rows with a ratio of −inf weigh nothing and are left out; a top with a ratio of +inf is a
+    constant.
     """
-    terms = kept(terms)
+    terms = nonzero_terms(terms)
     highest = terms.top_amount.max(initial=0.0)
-    # A condition without a row below alpha has not passed.
+    # Without a row below alpha the condition does not pass.
     if not (terms.amount < 0).any() or terms.amount.sum() + highest + extra > 0:
         return -np.inf
-    endless = np.isposinf(terms.top_ratio)
-    constant = terms.top_amount[endless].max(initial=0.0)
-    if endless.any():
-        tops = (terms.top_ratio[~endless], terms.top_amount[~endless])
+    unbounded = np.isposinf(terms.top_ratio)
+    constant = terms.top_amount[unbounded].max(initial=0.0)
+    if unbounded.any():
+        tops = (terms.top_ratio[~unbounded], terms.top_amount[~unbounded])
         terms = Terms(terms.ratio, terms.amount, *tops)
     if len(terms) == 0:
         return np.inf
     lo = min(terms.ratio.min(initial=np.inf), terms.top_ratio.min(initial=np.inf))
     hi = max(terms.ratio.max(initial=-np.inf), terms.top_ratio.max(initial=-np.inf))
-    found = _scan(terms, lo, hi, Carry(above=extra, top_above=constant), depth=0)
-    if found is not None:
-        return found
-    fading = Carry(
+    crossing = _scan(terms, lo, hi, Carry(above=extra, top_above=constant), depth=0)
+    if crossing is not None:
+        return crossing
+    after_all_ratios = Carry(
         above=extra,
         below=float((terms.amount * np.exp(terms.ratio - hi)).sum()),
         top_above=constant,
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
-    return float(Segments.build(NO_TERMS, hi, hi, fading).roots(np.array([1]))[0])
+    return float(Segments.build(NO_TERMS, hi, hi, after_all_ratios).roots(np.array([1]))[0])
 
 
 def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float | None:
@@ -117,14 +121,15 @@ def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float
     if len(terms) <= MAX_SORTED or depth == MAX_DEPTH or hi <= lo:
         return _sorted_crossing(terms, lo, hi, carry)
     bins = _Bins(terms, lo, hi, carry)
-    for k, inside, outside in bins.doubtful():
-        found = _scan(inside, bins.edge[k], bins.edge[k + 1], outside, depth + 1)
-        if found is not None:
-            return found
+    for k, inside, outside in bins.uncertified():
+        crossing = _scan(inside, bins.edge[k], bins.edge[k + 1], outside, depth + 1)
+        if crossing is not None:
+            return crossing
     return float(bins.edge[bins.stop]) if bins.stop <= BINS else None
 
 
 def _sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float | None:
+    """The first crossing in [lo, hi], or None, by sorting the ratios."""
     segments = Segments.build(terms, lo, hi, carry)
     positive = np.flatnonzero(segments.value > 0)
     if len(positive) == 0:
@@ -135,37 +140,37 @@ def _sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float 
 
 
 class _Bins:
-    """h at the edges of equal bins of [lo, hi], and which of the bins stay in doubt."""
+    """h at the edges of equal bins of [lo, hi], and which bins are not certified."""
 
     def __init__(self, terms: Terms, lo: float, hi: float, carry: Carry) -> None:
         self.terms, self.carry = terms, carry
         self.lo, self.scale = lo, BINS / (hi - lo)
         self.edge = np.linspace(lo, hi, BINS + 1)
-        self.fade = float(np.exp(-(hi - lo) / BINS))
-        clipped, faded = self._row_sums()
-        # Row 0 holds the positive amounts and row 1 the negative ones; column k stands at edge k.
+        self.decay = float(np.exp(-(hi - lo) / BINS))
+        clipped, decayed = self._row_sums()
+        # Row 0 holds the positive amounts and row 1 the negative ones; column k is edge k.
         self.clipped = np.zeros((2, BINS + 1))
         self.clipped[:, :-1] = np.cumsum(clipped[:, ::-1], axis=1)[:, ::-1]
         below = (max(carry.below, 0.0), max(-carry.below, 0.0))
         self.unclipped = np.array(
-            [self._fading_sums(*pair) for pair in zip(below, faded, strict=True)]
+            [self._decaying_sums(*pair) for pair in zip(below, decayed, strict=True)]
         )
         self.top_above, self.top_below = self._tops()
         tops = np.maximum(self.top_above, self.top_below)
         positive = self.clipped[0] + self.unclipped[0] + max(carry.above, 0.0) + tops
         negative = self.clipped[1] + self.unclipped[1] + max(-carry.above, 0.0)
-        # Nothing is certified against a zero, which may be a number too small to be one.
-        falling, rising = negative[1:], negative[:-1] * self.fade
+        # A negative part of zero certifies nothing: it may have underflowed.
+        falling, rising = negative[1:], negative[:-1] * self.decay
         certain = (positive[:-1] <= falling) & (falling > 0)
         certain |= (positive[1:] <= rising) & (rising > 0)
         failing = np.flatnonzero(positive[1:] > negative[1:])
         self.stop = int(failing[0]) + 1 if len(failing) else BINS + 1
-        self.doubt = ~certain
-        self.doubt[self.stop :] = False
+        self.doubtful = ~certain
+        self.doubtful[self.stop :] = False
 
-    def doubtful(self) -> list[tuple[int, Terms, Carry]]:
-        """The bins to open, in order, each with its terms and what the others carry into it."""
-        which = np.flatnonzero(self.doubt)
+    def uncertified(self) -> list[tuple[int, Terms, Carry]]:
+        """The bins to open, in order, each with its terms and the contribution of the others."""
+        which = np.flatnonzero(self.doubtful)
         rows = self._gather(self.terms.ratio, self.terms.amount)
         tops = self._gather(self.terms.top_ratio, self.terms.top_amount)
         opened = []
@@ -184,8 +189,8 @@ class _Bins:
         return np.minimum(((ratio - self.lo) * self.scale).astype(np.int64), BINS - 1)
 
     def _row_sums(self) -> tuple[Floats, Floats]:
-        """Sums of |a| and |a|·e^(ratio − right edge) in each bin, positive and negative apart."""
-        clipped, faded = np.zeros(2 * BINS), np.zeros(2 * BINS)
+        """Sums of |a| and |a|·e^(ratio − right edge) in each bin, for each sign of a."""
+        clipped, decayed = np.zeros(2 * BINS), np.zeros(2 * BINS)
         for start in range(0, len(self.terms.ratio), TERMS_PER_PASS):
             ratio = self.terms.ratio[start : start + TERMS_PER_PASS]
             amount = self.terms.amount[start : start + TERMS_PER_PASS]
@@ -194,16 +199,17 @@ class _Bins:
             cell = place + BINS * (amount < 0)
             clipped += np.bincount(cell, weight, 2 * BINS)
             weight *= np.exp(ratio - self.edge[place + 1])
-            faded += np.bincount(cell, weight, 2 * BINS)
-        return clipped.reshape(2, BINS), faded.reshape(2, BINS)
+            decayed += np.bincount(cell, weight, 2 * BINS)
+        return clipped.reshape(2, BINS), decayed.reshape(2, BINS)
 
-    def _fading_sums(self, first: float, faded: Floats) -> list[float]:
+    def _decaying_sums(self, first: float, decayed: Floats) -> list[float]:
+        """Sums over the bins up to each edge, each decayed from its own bin to the edge."""
         return list(
-            accumulate(faded.tolist(), lambda sum_, new: sum_ * self.fade + new, initial=first)
+            accumulate(decayed.tolist(), lambda sum_, new: sum_ * self.decay + new, initial=first)
         )
 
     def _tops(self) -> tuple[Floats, Floats]:
-        """At each edge, the largest top of a ratio past it, and of one before it, faded."""
+        """At each edge, the largest top of a ratio above it, and the largest decayed one below."""
         past, before = np.zeros(BINS), np.zeros(BINS)
         for start in range(0, len(self.terms.top_ratio), TERMS_PER_PASS):
             ratio = self.terms.top_ratio[start : start + TERMS_PER_PASS]
@@ -214,14 +220,14 @@ class _Bins:
         past = np.maximum.accumulate(np.append(past, self.carry.top_above)[::-1])[::-1]
         steps = accumulate(
             before.tolist(),
-            lambda top, new: max(top * self.fade, new),
+            lambda top, new: max(top * self.decay, new),
             initial=self.carry.top_below,
         )
         return past, np.array(list(steps))
 
     def _gather(self, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Integers]:
-        """The terms of all doubtful bins, ordered by bin, and where each bin starts among them."""
-        kept = [
+        """The terms of the uncertified bins, ordered by bin, and where each bin starts."""
+        chunks = [
             (
                 ratio[start : start + TERMS_PER_PASS][hit],
                 amount[start : start + TERMS_PER_PASS][hit],
@@ -229,11 +235,11 @@ class _Bins:
             )
             for start in range(0, len(ratio), TERMS_PER_PASS)
             for place in (self._bin(ratio[start : start + TERMS_PER_PASS]),)
-            for hit in (self.doubt[place],)
+            for hit in (self.doubtful[place],)
         ]
-        if not kept:
+        if not chunks:
             return np.empty(0), np.empty(0), np.zeros(BINS + 1, dtype=np.int64)
-        ratios, amounts, places = (np.concatenate(column) for column in zip(*kept, strict=True))
+        ratios, amounts, places = (np.concatenate(column) for column in zip(*chunks, strict=True))
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(BINS + 1))
         return ratios[order], amounts[order], starts
@@ -245,7 +251,7 @@ def _slice(gathered: tuple[Floats, Floats, Integers], k: int) -> tuple[Floats, F
 
 
 def _first_passages(terms: Terms, rows: int) -> Floats:
-    """First passages for clip: over a_i by h while row i is clipped, over a_i·ρ_i by β·h after."""
+    """Where h passes a_i while row i is clipped, or β·h passes a_i·ρ_i after that."""
     ratio = terms.ratio[:rows]
     amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
     earliest = first_crossing(terms, extra=-float(amount.min(initial=0.0)))
@@ -254,26 +260,28 @@ def _first_passages(terms: Terms, rows: int) -> Floats:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)
     edge, value = segments.edge, segments.value
-    # In the band a row's own ratio is an edge: it is clipped up to there.
+    # In the band the ratio of a row is an edge: the row is clipped up to there.
     own = np.searchsorted(edge, ratio) - (ratio < edge[0])
-    # What is left when a row cancels itself is rounding, and must not count as a crossing.
+    # Where a row cancels itself only rounding is left, which must not count as a crossing.
     level = amount + SELF_CANCELLATION * np.abs(amount)
     piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
     clipped = piece <= own
     later = first_past(_signed_log(value, edge), _signed_log(level, ratio), np.maximum(own, 0))
     piece = np.where(clipped, piece, later)
-    found = np.where(piece == 0, earliest, latest)
+    log_beta = np.where(piece == 0, earliest, latest)
     inside = (piece > 0) & (piece < len(edge) + complete)
-    end, still = piece[inside], clipped[inside]
-    faded = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
-    roots = segments.roots(end, np.where(still, level[inside], 0.0), np.where(still, 0.0, faded))
-    # Rounding may hide a root that stands at the very end of its piece.
-    found[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
-    return found
+    end, still_clipped = piece[inside], clipped[inside]
+    decayed = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
+    roots = segments.roots(
+        end, np.where(still_clipped, level[inside], 0.0), np.where(still_clipped, 0.0, decayed)
+    )
+    # Rounding may hide a root at the very end of its piece.
+    log_beta[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
+    return log_beta
 
 
 def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]:
-    """H where leaving out one row can make it cross, and whether no ratio lies past that."""
+    """The part of h in which it may cross without some row, and whether no ratio lies above it."""
     finite = np.concatenate((terms.ratio, terms.top_ratio))
     finite = finite[np.isfinite(finite)]
     lowest, highest = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
@@ -281,29 +289,29 @@ def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]
     hi = min(max(latest, lo), highest)
 
     def split(ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        before, past = ratio < lo, ratio > hi
-        inside = ~(before | past)
+        below, above = ratio < lo, ratio > hi
+        inside = ~(below | above)
         return (
             ratio[inside],
             amount[inside],
-            amount[before] * np.exp(ratio[before] - lo),
-            amount[past],
+            amount[below] * np.exp(ratio[below] - lo),
+            amount[above],
         )
 
-    ratio, amount, faded, above = split(terms.ratio, terms.amount)
-    top_ratio, top_amount, top_faded, top_above = split(terms.top_ratio, terms.top_amount)
+    ratio, amount, decayed, constant = split(terms.ratio, terms.amount)
+    top_ratio, top_amount, top_decayed, top_constant = split(terms.top_ratio, terms.top_amount)
     carry = Carry(
-        float(above.sum()),
-        float(faded.sum()),
-        float(top_above.max(initial=0.0)),
-        float(top_faded.max(initial=0.0)),
+        above=float(constant.sum()),
+        below=float(decayed.sum()),
+        top_above=float(top_constant.max(initial=0.0)),
+        top_below=float(top_decayed.max(initial=0.0)),
     )
     segments = Segments.build(Terms(ratio, amount, top_ratio, top_amount), lo, hi, carry)
     return segments, bool(hi == highest)
 
 
 def _signed_log(amount: Floats, log_scale: Floats) -> Floats:
-    """A number that orders like amount·e^log_scale, for scales that have no float."""
+    """A number with the order of amount·e^log_scale, for scales outside the range of floats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.log(np.abs(amount)) + log_scale + LOG_OFFSET
         return np.where(amount == 0, 0.0, np.sign(amount) * size)

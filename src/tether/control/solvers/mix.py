@@ -1,11 +1,12 @@
-"""The solver for mix: exact, by a straight line plus the upper envelope of straight lines.
+"""The exact solver for mix: a straight line plus the upper envelope of straight lines.
 
-Times (1 + β), the condition of mix reads
+Multiplied by (1 + β), the condition of mix reads
 
     Σ_i a_i·(1 + β·ρ_i)  +  max_j u_j·(1 + β·ρ_j)  ≤  0
 
-with a_i and u_j as for clip. It is convex in β, so it holds on one interval from zero, and it fails
-first where the first of its lines does. Contexts change nothing: mix has no normalizer.
+with a_i and u_j as for clip. The left side is convex in β, so the condition holds on one interval
+that starts at zero, and fails first where the first of its lines does. Contexts do not matter,
+since mix has no normalizer.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
 
 
 def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
-    """The calibrated risk at many betas: the condition's left side is linear in alpha.
+    """The calibrated risk at many betas: the left side of the condition is linear in alpha.
 
-    Between an alpha of 0, where it is the sum of the losses, and of B, it falls by B times the sum
-    of the weights.
+    From alpha = 0, where it is the weighted sum of the losses, to alpha = B it decreases by B times
+    the sum of the weights.
     """
     if problem.test_weight.constant is not None:
         return np.array([problem.risk(constraint, point) for point in log_beta])
     shift = problem.span[1]
-    losses, rest = (
+    at_zero, at_bound = (
         Lines.build(_terms(problem, replace(constraint, alpha=alpha)), shift).value(log_beta)
         for alpha in (0.0, constraint.bound)
     )
-    return np.asarray(constraint.bound * losses / (losses - rest))
+    return np.asarray(constraint.bound * at_zero / (at_zero - at_bound))
 
 
 def _terms(problem: Problem, constraint: Constraint) -> Terms:
@@ -55,8 +56,8 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
     constant = problem.test_weight.constant
     if constant is None:
         return terms
-    top = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
-    return replace(terms, top_ratio=np.zeros(1), top_amount=np.array([top]))
+    test_amount = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    return replace(terms, top_ratio=np.zeros(1), top_amount=np.array([test_amount]))
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Lines:
 
     @classmethod
     def build(cls, terms: Terms, shift: float | None = None) -> Lines:
-        """Lines of the rows and of the tops, on one scale: the largest ratio that matters."""
+        """The lines of rows and tops, scaled by the largest ratio with a nonzero amount."""
         highest = max(
             terms.ratio.max(initial=-np.inf, where=terms.amount != 0),
             terms.top_ratio.max(initial=-np.inf, where=terms.top_amount != 0),
@@ -87,48 +88,51 @@ class Lines:
         )
 
     def first_crossing(self) -> float:
-        """Log of the largest beta that passes: Newton's method, exact on such functions."""
+        """Log of the largest beta that passes, by Newton's method, exact for convex polylines."""
         level, slope = float(self.level.sum()), float(self.slope.sum())
         if level >= 0 or level + self.top_level.max(initial=0.0) > 0:
             return -np.inf
-        reached = np.inf
+        smallest_root = np.inf
         active = int(np.argmax(self.top_slope))
         while True:
-            steep = slope + self.top_slope[active]
-            root = -(level + self.top_level[active]) / steep if steep > 0 else np.inf
-            if root >= reached:
+            total_slope = slope + self.top_slope[active]
+            root = -(level + self.top_level[active]) / total_slope if total_slope > 0 else np.inf
+            if root >= smallest_root:
                 break
-            reached = root
-            active = int(np.argmax(self.top_level + reached * self.top_slope))
-        return _log(reached) - self.shift
+            smallest_root = root
+            active = int(np.argmax(self.top_level + smallest_root * self.top_slope))
+        return _log(smallest_root) - self.shift
 
     def value(self, log_beta: Floats) -> Floats:
-        """The left side of the condition over the larger of 1 and γ, which keeps it a number."""
+        """The left side of the condition over max(1, γ), so that it does not overflow."""
         log_gamma = log_beta + self.shift
-        larger = np.maximum(log_gamma, 0.0)
-        still, moved = np.exp(-larger), np.exp(log_gamma - larger)
+        log_divisor = np.maximum(log_gamma, 0.0)
+        level_factors, slope_factors = np.exp(-log_divisor), np.exp(log_gamma - log_divisor)
         tops = [
-            (one * self.top_level + other * self.top_slope).max(initial=0.0)
-            for one, other in zip(still, moved, strict=True)
+            (level_factor * self.top_level + slope_factor * self.top_slope).max(initial=0.0)
+            for level_factor, slope_factor in zip(level_factors, slope_factors, strict=True)
         ]
-        return np.asarray(self.level.sum() * still + self.slope.sum() * moved + tops)
+        rows = self.level.sum() * level_factors + self.slope.sum() * slope_factors
+        return np.asarray(rows + tops)
 
     def without_each(self) -> Floats:
         """Log of the largest beta with each row left out in turn."""
         level, slope = _others(self.level), _others(self.slope)
-        missing = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
-        # No crossing lies before that of the worst line, or past that of the best.
+        none_passes = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
+        # No crossing lies before that of the highest line, or after that of the lowest.
         ends = (self._without(pick(level), pick(slope)) for pick in (np.max, np.min))
-        reached = np.full(len(level), np.inf)
+        smallest_root = np.full(len(level), np.inf)
         for top in self._active(*ends):
-            steep = slope + self.top_slope[top]
+            total_slope = slope + self.top_slope[top]
             with np.errstate(divide="ignore", invalid="ignore"):
-                root = -(level + self.top_level[top]) / steep
-            reached = np.minimum(reached, np.where(steep > 0, np.maximum(root, 0.0), np.inf))
+                root = -(level + self.top_level[top]) / total_slope
+            root = np.where(total_slope > 0, np.maximum(root, 0.0), np.inf)
+            smallest_root = np.minimum(smallest_root, root)
         with np.errstate(divide="ignore"):
-            return np.where(missing, -np.inf, np.log(reached) - self.shift)
+            return np.where(none_passes, -np.inf, np.log(smallest_root) - self.shift)
 
     def _without(self, level: float, slope: float) -> float:
+        """The crossing if the rows add up to one given line."""
         rows = (np.array([level]), np.array([slope]))
         return float(np.exp(Lines(*rows, self.top_level, self.top_slope, 0.0).first_crossing()))
 
@@ -136,29 +140,29 @@ class Lines:
         """The tops that are highest somewhere in [lo, hi]."""
         left = _highest(self.top_level, self.top_slope, lo)
         right = _highest(self.top_level, self.top_slope, hi)
-        found, open_ = {left, right}, [(left, right)]
-        while open_:
-            left, right = open_.pop()
+        active, pending = {left, right}, [(left, right)]
+        while pending:
+            left, right = pending.pop()
             rise = self.top_slope[right] - self.top_slope[left]
             if left == right or rise <= 0:
                 continue
             meet = (self.top_level[left] - self.top_level[right]) / rise
             middle = _highest(self.top_level, self.top_slope, meet)
-            if middle not in found:
-                found.add(middle)
-                open_ += [(left, middle), (middle, right)]
-        return found
+            if middle not in active:
+                active.add(middle)
+                pending += [(left, middle), (middle, right)]
+        return active
 
 
 def _others(values: Floats) -> Floats:
-    """The sum of all other values, never as a difference: one value may dwarf the rest."""
+    """The sum of all other values, not as a difference, which one large value would cancel."""
     before = np.concatenate(([0.0], np.cumsum(values)[:-1]))
     after = np.concatenate((np.cumsum(values[::-1])[:-1][::-1], [0.0]))
     return before + after
 
 
 def _highest(level: Floats, slope: Floats, at: float) -> int:
-    """The highest line at one point; at infinity the steepest."""
+    """The index of the highest line at one point; at infinity, of the steepest."""
     return int(np.argmax(slope if np.isinf(at) else level + at * slope))
 
 

@@ -1,13 +1,13 @@
-"""The condition of clip as a function of log beta, piece by piece.
+"""The condition of clip as a function of log beta, in pieces with a closed form.
 
-Divide g(β) of the condition without contexts by β and write t for log β. What is left is
+Divide the condition without contexts by β and write t for log β. The left side becomes
 
     h(t) = Σ_i a_i · min(ρ_i/β, 1)  +  max_j u_j · min(ρ_j/β, 1)
 
 with a_i = (l_i − α)·safe/mixture at row i and u_j = (B − α)·safe/mixture at candidate j of the test
 weight. Between two neighboring log ratios h is the larger of c + d·e^−t for two pairs (c, d): rows
 with a ratio above β contribute to c, rows below it to d. Each of the two is monotone, so h is
-positive somewhere in a piece exactly when it is positive at one of its ends, and its root has a
+positive somewhere in a piece exactly if it is positive at one of its ends, and the root has a
 closed form.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.ties import TOLERANCE
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tether.control.problem import Problem
 
 MAX_LOG_RANGE = 500.0
-"""The widest range of logs that is put on one linear scale: e^500 is still a float."""
+"""The widest range of logs that is put on one linear scale: e^500 is a finite float."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What h is made of: signed rows (ratio, amount) and non-negative tops, in log ratios.
+    """The terms of h: signed rows and non-negative tops, each with a log ratio and an amount.
 
     The tops are the candidates of the test weight, of which h takes the largest. Amounts are
-    divided by e^log_scale, so that none overflows.
+    divided by e^log_scale so that none overflows.
     """
 
     ratio: Floats
@@ -48,10 +48,10 @@ class Terms:
 
 
 def signed_losses(problem: Problem, constraint: Constraint) -> Floats:
-    """Loss minus alpha of each row; negative ones grow by the tolerance, so that ties pass."""
-    amounts = problem.log.loss[constraint.name] - constraint.alpha
-    amounts *= np.where(amounts < 0, 1 + TOLERANCE, 1.0)
-    return amounts
+    """Loss minus alpha of each row; negative values grow by the tolerance, so that ties pass."""
+    difference = problem.log.loss[constraint.name] - constraint.alpha
+    difference *= np.where(difference < 0, 1 + TIE_TOLERANCE, 1.0)
+    return difference
 
 
 def condition_terms(problem: Problem, constraint: Constraint) -> Terms:
@@ -60,22 +60,22 @@ def condition_terms(problem: Problem, constraint: Constraint) -> Terms:
     The rows are those of the log, in order. A constant test weight has no tops.
     """
     amount = signed_losses(problem, constraint)
-    worst = constraint.bound - constraint.alpha
+    test_amount = constraint.bound - constraint.alpha
     top_ratio, top_base = problem.candidates.log_ratio, problem.candidates.log_base
     if problem.log.log_mix is None:
-        # Every base is the same, so the candidate with the largest ratio weighs the most.
+        # All bases are equal, so the candidate with the largest ratio has the largest weight.
         if len(top_ratio):
             top_ratio, top_base = top_ratio.max(keepdims=True), top_base[:1]
-        return Terms(problem.log_ratio, amount, top_ratio, worst * np.exp(top_base))
+        return Terms(problem.log_ratio, amount, top_ratio, test_amount * np.exp(top_base))
     base = problem.log.log_safe - problem.log.log_mix
     log_scale = float(max(base.max(), top_base.max(initial=-np.inf)))
     amount *= np.exp(base - log_scale)
-    top_amount = worst * np.exp(top_base - log_scale)
+    top_amount = test_amount * np.exp(top_base - log_scale)
     return Terms(problem.log_ratio, amount, top_ratio, top_amount, log_scale)
 
 
 def fits_one_scale(problem: Problem) -> bool:
-    """Whether the amounts of `condition_terms` fit into one range of floats."""
+    """Whether the amounts of `condition_terms` fit on one scale of floats."""
     log, draws = problem.log, problem.draws
     fixed = problem.test_weight.constant is not None
     if log.log_mix is None and not fixed:
@@ -89,8 +89,8 @@ def fits_one_scale(problem: Problem) -> bool:
     return bool(highest - lowest < MAX_LOG_RANGE)
 
 
-def kept(terms: Terms) -> Terms:
-    """Only the terms that matter to clip at some beta."""
+def nonzero_terms(terms: Terms) -> Terms:
+    """The terms that contribute to h at some beta."""
     row = (terms.amount != 0) & (terms.ratio > -np.inf)
     top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
     if row.all() and top.all():
@@ -102,8 +102,8 @@ def kept(terms: Terms) -> Terms:
 class Carry:
     """What the terms outside an interval [lo, hi] contribute inside it.
 
-    `above` and `top_above` belong to ratios past hi and are constant; `below` and `top_below`
-    belong to ratios before lo, are stated at lo and fade as e^(lo − t).
+    `above` and `top_above` come from ratios above hi and are constant; `below` and `top_below` come
+    from ratios below lo, are stated at lo and decay as e^(lo − t).
     """
 
     above: float = 0.0
@@ -119,7 +119,7 @@ NO_CARRY = Carry()
 class Segments:
     """h on an interval: its edges, and the constants of the piece that starts at each edge.
 
-    At a point t past edge k, with s = e^(edge_k − t), h is the larger of
+    At a point t after edge k, with s = e^(edge_k − t), h is the larger of
     above + top_above + below·s and above + (below + top_below)·s.
     """
 
@@ -137,26 +137,28 @@ class Segments:
 
     @classmethod
     def at(cls, edge: Floats, terms: Terms, carry: Carry = NO_CARRY) -> Segments:
-        """The same at edges of one's own, in rising order; h is exact there, if not between."""
+        """The same at given edges, in increasing order; h is exact at them, but not between."""
         order = np.argsort(terms.ratio)
         ratio, amount = terms.ratio[order], terms.amount[order]
         order = np.argsort(terms.top_ratio)
         top_ratio, top_amount = terms.top_ratio[order], terms.top_amount[order]
         passed = np.searchsorted(ratio, edge, side="right")
         top_passed = np.searchsorted(top_ratio, edge, side="right")
-        still = np.cumsum(amount[::-1])[::-1]
-        highest = np.maximum.accumulate(top_amount[::-1])[::-1]
+        sum_above = np.cumsum(amount[::-1])[::-1]
+        top_above = np.maximum.accumulate(top_amount[::-1])[::-1]
         return cls(
             edge=edge,
-            above=carry.above + np.append(still, 0.0)[passed],
-            below=_faded(np.add, ratio, amount, edge, passed, carry.below),
-            top_above=np.maximum(np.append(highest, 0.0)[top_passed], carry.top_above),
-            top_below=_faded(np.maximum, top_ratio, top_amount, edge, top_passed, carry.top_below),
+            above=carry.above + np.append(sum_above, 0.0)[passed],
+            below=_decayed(np.add, ratio, amount, edge, passed, carry.below),
+            top_above=np.maximum(np.append(top_above, 0.0)[top_passed], carry.top_above),
+            top_below=_decayed(
+                np.maximum, top_ratio, top_amount, edge, top_passed, carry.top_below
+            ),
         )
 
     @property
     def value(self) -> Floats:
-        """H at the edges."""
+        """The function h at the edges."""
         return self.above + self.below + np.maximum(self.top_above, self.top_below)
 
     def roots(
@@ -165,10 +167,10 @@ class Segments:
         less_above: Floats | float = 0.0,
         less_below: Floats | float = 0.0,
     ) -> Floats:
-        """Where h first turns positive in the pieces that end at the given edges; +inf where never.
+        """Where h first becomes positive in the pieces that end at given edges; +inf if nowhere.
 
-        The piece past the last edge ends at the number of edges. `less_above` and `less_below`,
-        stated where the piece starts, are taken off the constants first: h without one row.
+        The piece after the last edge ends at the number of edges. `less_above` and `less_below`,
+        stated where the piece starts, are subtracted from the constants first: h without one row.
         """
         start = self.edge[end - 1]
         stop = np.append(self.edge, np.inf)[end]
@@ -180,7 +182,7 @@ class Segments:
         )
 
 
-def _faded(
+def _decayed(
     combine: np.ufunc,
     ratio: Floats,
     amount: Floats,
@@ -188,32 +190,32 @@ def _faded(
     passed: Integers,
     first: float,
 ) -> Floats:
-    """At each edge, amount·e^(ratio − edge) combined over the ratios it has passed.
+    """At each edge, amount·e^(ratio − edge) combined over the ratios up to it.
 
     `first` is what came before the first edge, stated there. Works through blocks of edges that
-    lie close enough together for e^distance to be a number.
+    are close enough together for e^distance to be a finite float.
     """
-    faded = np.empty(len(edge))
-    done, start, at, carried = 0, 0, edge[0], first
+    decayed = np.empty(len(edge))
+    done, start, carried_at, carried = 0, 0, edge[0], first
     while start < len(edge):
         stop = int(np.searchsorted(edge, edge[start] + MAX_LOG_RANGE, side="right"))
         reference = edge[stop - 1]
         new = slice(done, passed[stop - 1])
         terms = amount[new] * np.exp(np.minimum(ratio[new] - reference, 0.0))
-        run = combine.accumulate(np.append(carried * np.exp(at - reference), terms))
-        faded[start:stop] = run[passed[start:stop] - done] * np.exp(reference - edge[start:stop])
-        done, start, at, carried = passed[stop - 1], stop, reference, run[-1]
-    return faded
+        run = combine.accumulate(np.append(carried * np.exp(carried_at - reference), terms))
+        decayed[start:stop] = run[passed[start:stop] - done] * np.exp(reference - edge[start:stop])
+        done, start, carried_at, carried = passed[stop - 1], stop, reference, run[-1]
+    return decayed
 
 
-def _root(constant: Floats, fading: Floats, start: Floats, stop: Floats) -> Floats:
-    """First t in [start, stop] with constant + fading·e^(start − t) > 0; +inf where there is none.
+def _root(constant: Floats, decaying: Floats, start: Floats, stop: Floats) -> Floats:
+    """First t in [start, stop] with constant + decaying·e^(start − t) > 0; +inf if none.
 
-    The function is monotone: it is positive in the piece if it is so at one of its ends.
+    The function is monotone: it is positive in the piece if it is positive at one of its ends.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        rising = (fading < 0) & (constant > 0)
-        crossing = start + np.log(-fading / constant)
-    at_stop = constant + fading * np.exp(start - stop)
-    found = np.where(rising, np.clip(crossing, start, stop), start)
-    return np.where((at_stop > 0) | (constant + fading > 0), found, np.inf)
+        rising = (decaying < 0) & (constant > 0)
+        crossing = start + np.log(-decaying / constant)
+    at_stop = constant + decaying * np.exp(start - stop)
+    root = np.where(rising, np.clip(crossing, start, stop), start)
+    return np.where((at_stop > 0) | (constant + decaying > 0), root, np.inf)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from tether._core import records, validate
 
 STATUSES = ("pass", "warn", "fail")
-TEXT_FIELDS = (*records.WORDS, "status", "measured", "advice")
+TEXT_FIELDS = (*records.TEXT_ENTRIES, "status", "measured", "advice")
 """Entries of saved results that are text, even if the text reads like a number."""
 
 

@@ -11,7 +11,7 @@ import tether
 def test_rows_needed_is_the_first_size_that_can_pass():
     """With losses at the safe risk exactly, one row fewer fails and this many pass."""
     for alpha, bound, risk in ((0.1, 1.0, 0.05), (0.3, 2.0, 0.1), (0.05, 1.0, 0.0)):
-        made = tether.plan(alpha, bound, risk)
+        made = tether.plan(alpha=alpha, safe_risk=risk, bound=bound)
         proposals = tether.Proposals([0.0], [0.0])
 
         def passes(rows, alpha=alpha, bound=bound, risk=risk, proposals=proposals):
@@ -23,7 +23,7 @@ def test_rows_needed_is_the_first_size_that_can_pass():
 
 
 def test_rows_likely_pass_as_often_as_promised():
-    made = tether.plan(0.1, 1.0, 0.05, confidence=0.8)
+    made = tether.plan(alpha=0.1, safe_risk=0.05, confidence=0.8)
     rng = np.random.default_rng(0)
     harmful = rng.binomial(made.rows_likely, 0.05, size=20_000)
     often = (harmful * 0.9 - (made.rows_likely - harmful) * 0.1 + 0.9 <= 1e-9).mean()
@@ -35,7 +35,11 @@ def test_beta_is_what_the_model_gives_on_average(optimized_risk, spread):
     """Simulate the model: normal log ratios, shifted for harmful and for harmless actions."""
     alpha, safe_risk, rows = 0.12, 0.06, 4000
     made = tether.plan(
-        alpha, 1.0, safe_risk, optimized_risk=optimized_risk, log_ratio_spread=spread, rows=rows
+        alpha=alpha,
+        safe_risk=safe_risk,
+        optimized_risk=optimized_risk,
+        log_ratio_spread=spread,
+        rows=rows,
     )
     rng = np.random.default_rng(1)
     shift = np.log([(1 - optimized_risk) / (1 - safe_risk), optimized_risk / safe_risk])
@@ -52,43 +56,59 @@ def test_beta_is_what_the_model_gives_on_average(optimized_risk, spread):
 
 
 def test_normal_approximation_continues_the_exact_count():
-    exact = tether.plan(0.1, 1.0, 0.0976).rows_likely
+    exact = tether.plan(alpha=0.1, safe_risk=0.0976).rows_likely
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tether.control.planning.MANY", 0)
-        assert tether.plan(0.1, 1.0, 0.0976).rows_likely == pytest.approx(exact, rel=0.02)
+        patched.setattr("tether.control.planning.MAX_EXACT_ROWS", 0)
+        assert tether.plan(alpha=0.1, safe_risk=0.0976).rows_likely == pytest.approx(
+            exact, rel=0.02
+        )
 
 
 def test_harmless_policies_go_all_the_way():
-    assert tether.plan(0.1, 1.0, 0.0, rows=10_000).betas == ((10_000, math.inf),)
-    assert tether.plan(0.1, 1.0, 0.05, optimized_risk=0.0, rows=100_000).betas[0][1] == math.inf
+    assert tether.plan(alpha=0.1, safe_risk=0.0, rows=10_000).betas == ((10_000, math.inf),)
+    assert (
+        tether.plan(alpha=0.1, safe_risk=0.05, optimized_risk=0.0, rows=100_000).betas[0][1]
+        == math.inf
+    )
 
 
 def test_hopeless_and_very_long_plans():
-    never = tether.plan(0.1, 1.0, 0.1)
+    never = tether.plan(alpha=0.1, safe_risk=0.1)
     assert never.rows_needed == never.rows_likely == math.inf
     assert never.betas == ()
-    assert "no number of rows helps" in str(never)
-    long = tether.plan(0.1, 1.0, 0.09995)
+    assert "no number of rows is enough" in str(never)
+    long = tether.plan(alpha=0.1, safe_risk=0.09995)
     assert long.rows_needed == 18_000
     assert 50_000_000 < long.rows_likely < 100_000_000
-    assert "69 rows pass with probability 0.9" in str(tether.plan(0.1, 1.0, 0.05))
-    assert tether.plan(0.1, 1.0, 0.05).to_dict()["rows_needed"] == 18
-    assert tether.plan(0.1, 1.0, 0.05, rows=5).betas == ((5, 0.0),)
+    assert "69 rows pass with probability 0.9" in str(tether.plan(alpha=0.1, safe_risk=0.05))
+    assert tether.plan(alpha=0.1, safe_risk=0.05).to_dict()["rows_needed"] == 18
+    assert tether.plan(alpha=0.1, safe_risk=0.05, rows=5).betas == ((5, 0.0),)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "more", "message"),
+    ("changes", "message"),
     [
-        ((0.0, 1.0, 0.1), {}, "alpha must be above 0"),
-        ((0.1, 0.0, 0.1), {}, "bound must be above 0"),
-        ((0.1, 1.0, -0.1), {}, "safe_risk must be above 0 and below 1, got -0.1"),
-        ((0.1, 1.0, 1.2), {}, "safe_risk must be above 0 and below 1, got 1.2"),
-        ((0.1, 1.0, 0.05), {"optimized_risk": 3}, "optimized_risk must be above 0"),
-        ((0.1, 1.0, 0.05), {"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
-        ((0.1, 1.0, 0.05), {"confidence": 1.0}, "confidence must be above 0 and below 1"),
-        ((0.1, 1.0, 0.05), {"rows": 0}, "rows must be a whole number of at least 1, got 0"),
+        ({"alpha": 0.0}, "alpha must be above 0"),
+        ({"bound": 0.0}, "bound must be above 0"),
+        ({"safe_risk": -0.1}, "safe_risk must be above 0 and below 1, got -0.1"),
+        ({"safe_risk": 1.2}, "safe_risk must be above 0 and below 1, got 1.2"),
+        ({"optimized_risk": 3}, "optimized_risk must be above 0"),
+        ({"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
+        ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
+        ({"rows": 0}, "rows must be an integer of at least 1, got 0"),
     ],
 )
-def test_bad_plans(arguments, more, message):
+def test_bad_plans(changes, message):
     with pytest.raises(ValueError, match=message):
-        tether.plan(*arguments, **more)
+        tether.plan(**{"alpha": 0.1, "safe_risk": 0.05, **changes})
+
+
+def test_a_plan_takes_its_numbers_by_name_only():
+    with pytest.raises(TypeError, match="positional"):
+        tether.plan(0.1, 0.05)
+
+
+def test_the_summary_is_what_printing_shows():
+    made = tether.plan(alpha=0.1, safe_risk=0.05)
+    assert made.summary() == str(made)
+    assert made.bound == 1.0

@@ -1,6 +1,4 @@
-"""Mixtures of past policies, and how well they stand in for the exact weights."""
-
-from itertools import permutations
+"""Mixtures of past policies, and how close they come to the exact weights."""
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ def test_mixture_is_the_weighted_average():
     ("columns", "counts", "message"),
     [
         (np.zeros((3, 2)), [1], r"counts has 1 rows but log_columns \(its columns\) has 2"),
-        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts from 0"),
+        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts of at least 0"),
         (np.zeros((3, 2)), [1, -1], r"counts\[1\] is -1.0"),
         ([np.zeros(3), np.zeros(2)], [1, 1], r"log_columns\[1\] has 2 rows"),
         (np.zeros((3, 2)), [1, np.inf], r"counts\[1\] is inf"),
@@ -34,24 +32,6 @@ def test_mixture_is_the_weighted_average():
 def test_bad_mixtures(columns, counts, message):
     with pytest.raises(ValueError, match=message):
         tether.control.mixture_log_density(columns, counts)
-
-
-def by_hand(table):
-    """The definition: a sum over all orders of the points."""
-    points = len(table)
-    weights = np.zeros(points)
-    for order in permutations(range(points)):
-        weights[order[-1]] += np.exp(sum(table[k, order[k]] for k in range(points)))
-    return weights / weights.sum()
-
-
-def test_permutation_weights_by_hand():
-    rng = np.random.default_rng(1)
-    for points in (1, 2, 4, 6):
-        table = rng.normal(size=(points, points)) - 3
-        assert tether.control.permutation_weights(table) == pytest.approx(by_hand(table))
-    shifted = tether.control.permutation_weights(table - 5000)
-    assert shifted == pytest.approx(by_hand(table))
 
 
 def test_one_past_policy_is_exact():
@@ -85,12 +65,3 @@ def test_mixture_is_close_for_several_rounds():
     assert gaps[2] < 0.02
     assert gaps[3] < 0.08
     assert gaps == sorted(gaps)
-
-
-def test_bad_permutations():
-    with pytest.raises(ValueError, match=r"must be square, got shape \(2, 3\)"):
-        tether.control.permutation_weights(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="has 20 points; at most 16"):
-        tether.control.permutation_weights(np.zeros((20, 20)))
-    with pytest.raises(ValueError, match="every order of the points probability zero"):
-        tether.control.permutation_weights(np.array([[-np.inf, -np.inf], [0.0, 0.0]]))

@@ -98,5 +98,5 @@ def test_labels_of_sparse_rows_are_of_their_entries():
     parts_of = scipy.sparse.csr_array(([2, 1, 0], [3, 1, 2], [0, 3]), shape=(1, 4))
     twice = scipy.sparse.coo_array(([1, 1, 1], ([0, 0, 0], [3, 1, 3])), shape=(1, 4))
     assert labels(parts_of)[0] == labels(twice)[0] == every[0]
-    with pytest.raises(TypeError, match="real numbers where sparse, got complex128"):
+    with pytest.raises(TypeError, match="sparse contexts must hold real numbers, got complex128"):
         labels(whole.astype(complex))

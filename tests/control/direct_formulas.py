@@ -1,0 +1,105 @@
+"""The definitions, computed directly: slow, in extended precision, sharing no code with tether.
+
+Everything here follows the formulas as they are written, one beta at a time or on a grid, so that
+the fast code has something to be compared with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+LONG = np.longdouble
+
+
+def clip_kernel(safe, optimized, log_beta):
+    """Log of min(optimized, β·safe)."""
+    return np.minimum(optimized, safe + log_beta)
+
+
+def mix_kernel(safe, optimized, log_beta):
+    """Log of (safe + β·optimized)/(1 + β)."""
+    return np.logaddexp(safe, log_beta + optimized) - np.logaddexp(0, log_beta)
+
+
+def geometric_kernel(safe, optimized, log_beta):
+    """Log of safe^(1−s)·optimized^s with s = β/(1 + β)."""
+    share = 1 / (1 + np.exp(-log_beta))
+    return (1 - share) * safe + share * optimized
+
+
+def weights(kernel, safe, optimized, mix, log_beta):
+    """kernel/mix for each row (axis 0) and beta (axis 1), without a normalizer."""
+    safe, optimized, mix = (
+        np.asarray(part, dtype=LONG)[:, None] for part in (safe, optimized, mix)
+    )
+    return np.exp(kernel(safe, optimized, np.asarray(log_beta, dtype=LONG)) - mix)
+
+
+def risk(made, log_beta, bound=1.0, kernel=clip_kernel, test=None):
+    """The calibrated risk on a grid of log beta, without contexts: the normalizer cancels.
+
+    `test`, a function of the rows' weights and the grid, replaces the largest weight of a draw.
+    """
+    grid = np.atleast_1d(log_beta)
+    rows = weights(kernel, made["safe"], made["optimized"], made["mix"], grid)
+    if test is None:
+        drawn = [made[name] for name in ("draw_safe", "draw_optimized", "draw_mix")]
+        last = weights(kernel, *drawn, grid).max(axis=0)
+    else:
+        last = test(rows, grid)
+    loss = np.asarray(made["loss"], dtype=LONG)[:, None]
+    return ((loss * rows).sum(axis=0) + bound * last) / (rows.sum(axis=0) + last)
+
+
+def contextual_risk(loss, row_weights, normalizers, test, bound=1.0):
+    """The calibrated risk with one normalizer per row: weights and normalizers on a grid."""
+    rows = row_weights / normalizers
+    return ((loss[:, None] * rows).sum(axis=0) + bound * test) / (rows.sum(axis=0) + test)
+
+
+def largest_passing(risks, grid, alpha, tolerance=1e-12):
+    """The last grid point before the first failure; −inf if the first fails, +inf if none does."""
+    failing = np.flatnonzero(risks > alpha * (1 + tolerance))
+    if len(failing) == 0:
+        return np.inf
+    return grid[failing[0] - 1] if failing[0] else -np.inf
+
+
+KERNELS = {"clip": clip_kernel, "mix": mix_kernel, "geometric": geometric_kernel}
+
+
+def assert_supremum(made, found, alpha, family, points=2000, test=None):
+    """Risk is at most alpha everywhere below beta and above alpha just past it."""
+    ratios = np.concatenate(
+        (made["optimized"] - made["safe"], made["draw_optimized"] - made["draw_safe"])
+    )
+    lo, hi = ratios.min() - 3, ratios.max() + 3
+    if family != "clip":
+        lo, hi = -hi - 40, 40 - lo
+    kernel = KERNELS[family]
+    reached = min(found.log_beta, hi)
+    if found.exists:
+        below = np.linspace(min(lo, reached - 1), reached, points)
+        assert (risk(made, below, kernel=kernel, test=test) <= alpha * (1 + 1e-9)).all()
+    else:
+        assert risk(made, lo, kernel=kernel, test=test)[0] > alpha * (1 - 1e-9)
+    if np.isfinite(found.log_beta):
+        past = found.log_beta + np.linspace(1e-9, 1e-5, 30)
+        assert (risk(made, past, kernel=kernel, test=test) > alpha * (1 - 1e-13)).any()
+        assert found.risk == pytest.approx(alpha, rel=1e-7)
+
+
+def assert_supremum_in_contexts(found, risk, lo, hi, alpha):
+    """The same for a risk that is given as a function, up to the resolution of the search."""
+    grid = np.linspace(lo, hi, 4001)
+    risks = risk(grid)
+    below = risks[grid <= found.log_beta]
+    assert (below <= alpha * (1 + 2e-3)).all()
+    if not found.exists:
+        assert risks[0] > alpha * (1 - 1e-9)
+    elif np.isfinite(found.log_beta):
+        assert risk(np.array([found.log_beta + 1e-7]))[0] > alpha * (1 - 1e-9)
+        assert found.risk == pytest.approx(alpha, rel=1e-6)
+    else:
+        assert risks[-1] <= alpha * (1 + 1e-9)

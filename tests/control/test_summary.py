@@ -1,0 +1,84 @@
+"""A calibration in words: its summary, its statement and its warnings."""
+
+import numpy as np
+import pytest
+
+import tether
+from tests.control.example_logs import calibrated, gaussian_columns, log_and_proposals
+
+
+def test_summary_of_each_outcome():
+    finite, _ = calibrated()
+    assert str(finite).startswith("beta = 0.6") or "beta = 0." in str(finite)
+    assert "promise" in str(finite)
+    assert "assumed" in str(finite)
+    whole, _ = calibrated(alpha=0.9)
+    assert "beta = inf: the optimized policy passes as it is" in str(whole)
+    none, _ = calibrated(alpha=0.01)
+    assert "beta = 0: serve the safe policy only" in str(none)
+    assert "no beta passes" in str(none)
+    assert "expected loss ≤" not in str(none)
+    assert none.promise == none.bound == 1.0
+    assert none.risk > 0.01
+
+
+def test_several_constraints_in_words():
+    made = gaussian_columns(np.random.default_rng(6), 500, 200)
+    log = tether.Log(
+        {"harm": made["loss"], "delay": 5 * made["loss"]}, made["safe"], made["optimized"]
+    )
+    found = tether.calibrate(
+        log, alpha={"harm": 0.2, "delay": 0.5}, bound={"harm": 1.0, "delay": 5.0}
+    )
+    assert found.binding.name == "delay"
+    assert (found.alpha, found.bound) == (0.5, 5.0)
+    assert found.risk == found.risks["delay"] == pytest.approx(0.5)
+    assert found.promises["harm"] < found.promises["delay"] == found.promise
+    assert "risk of delay" in str(found)
+    assert found.curve("harm").risk == pytest.approx(found.curve().risk / 5, rel=1e-6)
+
+
+def test_warnings_say_what_is_wrong():
+    made = gaussian_columns(np.random.default_rng(5), 300, 300)
+    log, proposals = log_and_proposals(made, False)
+    alone = tether.calibrate(log, alpha=0.15)
+    assert alone.test_weight == "analytic"
+    assert any("without proposals" in warning for warning in alone.warnings)
+    assert alone.beta <= tether.calibrate(log, proposals, alpha=0.15).beta
+
+    few = tether.Proposals(made["draw_safe"][:1], made["draw_optimized"][:1] - 3)
+    short = tether.calibrate(log, few, alpha=0.15)
+    assert any("weigh more than the test point" in warning for warning in short.warnings)
+    assert short.rows_beyond_draws > 0
+
+    small = tether.Log(np.zeros(20), made["safe"][:20], made["optimized"][:20])
+    thin = tether.calibrate(small, proposals, alpha=0.15)
+    assert any("rests on few rows" in warning for warning in thin.warnings)
+
+    wrong = tether.Log(made["loss"], made["safe"], made["optimized"] + 1.0)
+    moved = tether.calibrate(wrong, alpha=0.15)
+    assert any("should be at most 1" in warning for warning in moved.warnings)
+
+
+def test_a_fixed_test_weight_that_the_log_disproves_is_warned_of():
+    rng = np.random.default_rng(6)
+    action = rng.normal(size=500)
+    log = tether.Log(action > 1.5, -(action**2) / 2, -((action - 1) ** 2) / 2)
+    found = tether.calibrate(log, alpha=0.2, test_weight=1e-6)
+    assert any("weigh more than the test point" in warning for warning in found.warnings)
+
+
+def test_one_sided_draws_in_contexts_are_warned_of():
+    n = 40
+    log = tether.Log(np.zeros(n), np.zeros(n), np.zeros(n), context=np.arange(n))
+    proposals = tether.Proposals(np.zeros(n), np.zeros(n), context=np.arange(n))
+    found = tether.calibrate(log, proposals, alpha=0.2)
+    assert any("one policy only" in warning for warning in found.warnings)
+
+
+def test_proposals_that_the_safe_policy_never_takes_are_warned_of():
+    proposals = tether.Proposals(np.append(np.full(99, -np.inf), 0.0), np.zeros(100))
+    log = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50))
+    found = tether.calibrate(log, proposals, alpha=0.2)
+    assert found.beta == np.inf
+    assert any("99.0% of the proposals" in warning for warning in found.warnings)
