@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import tether
-from tests.control.example_logs import gaussian_columns, leave_one_out, log_and_proposals
+from tests.control import direct_formulas
+from tests.control.example_logs import (
+    calibrated,
+    finite_world,
+    gaussian_columns,
+    leave_one_out,
+    log_and_proposals,
+)
 from tether.control.promise import instability
 
 
@@ -45,3 +52,21 @@ def test_infinite_betas_and_betas_of_zero_compare():
     endless = (-np.inf, np.inf)
     assert instability(np.inf, np.array([np.inf, 0.0]), share, 1.0, endless) == np.inf
     assert instability(np.inf, np.array([np.inf, 0.0]), np.array([1.0, 0.0]), 1.0, endless) == 0
+
+
+def test_curve_is_the_risk():
+    found, made = calibrated()
+    curve = found.curve(points=100)
+    assert len(curve.beta) <= 101
+    assert np.all(np.diff(curve.log_beta) > 0)
+    assert curve.risk == pytest.approx(direct_formulas.risk(made, curve.log_beta).astype(float))
+    assert found.log_beta in curve.log_beta
+    with pytest.raises(ValueError, match=r"constraint must be one of \['loss'\], got 'harm'"):
+        found.curve("harm")
+
+
+def test_budgeted_family_uses_its_measured_smoothness():
+    log, *_ = finite_world(np.random.default_rng(36), rows=150)
+    found = tether.calibrate(log, alpha=0.25, family="budgeted_clip(3)")
+    assert found.smoothness > 1
+    assert found.alpha <= found.promise <= found.bound

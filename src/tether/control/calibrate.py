@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -133,3 +134,21 @@ def _constraints(
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
         constraints.append(Constraint(name, tolerated, worst))
     return tuple(constraints)
+
+
+def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
+    """The family and the log beta of what a user calls beta: a number or a calibration."""
+    if isinstance(beta, Calibration):
+        chosen = find_family(beta.family if family is None else family)
+        if chosen.name != beta.family:
+            raise ValueError(
+                f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
+            )
+        return chosen, beta.log_beta
+    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
+        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
+    if not beta >= 0:
+        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
+    # math.log takes integers past the largest float too, and refuses zero.
+    log_beta = math.log(beta) if beta else -math.inf
+    return find_family("clip" if family is None else family), log_beta

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,14 +12,20 @@ import numpy as np
 
 from tether._core import records
 from tether._core.types import Floats
-from tether.control import calibration_record, diagnostics
+from tether._core.validate import frozen
 from tether.control.constraint import Constraint
-from tether.control.diagnostics import Curve, risk_curve
-from tether.control.families import find_family
-from tether.control.family import Family
 from tether.control.problem import Problem
-from tether.control.promise import instability, promised_loss
-from tether.control.summary import find_warnings, write_statement, write_summary
+from tether.control.promise import (
+    ASSUMPTIONS,
+    Curve,
+    find_warnings,
+    instability,
+    measured_smoothness,
+    promised_loss,
+    risk_curve,
+    rows_beyond_draws,
+)
+from tether.control.summary import write_statement, write_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +124,7 @@ class Calibration:
     def smoothness(self) -> float:
         """K of the family, measured on this log where the family does not state it."""
         known = self._problem.family.smoothness
-        return diagnostics.measured_smoothness(self._problem) if known is None else known
+        return measured_smoothness(self._problem) if known is None else known
 
     @property
     def promise(self) -> float:
@@ -176,7 +181,7 @@ class Calibration:
     @cached_property
     def rows_beyond_draws(self) -> int:
         """How many rows have a larger ratio than every draw: the draws do not cover them."""
-        return diagnostics.rows_beyond_draws(self._problem)
+        return rows_beyond_draws(self._problem)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -275,7 +280,16 @@ class Calibration:
         dict
             What `save` writes and `from_dict` reads.
         """
-        return calibration_record.to_content(self)
+        content = {name: getattr(self, name) for name in (*_STATED, *_DERIVED, *_SHOWN)}
+        content["constraints"] = [asdict(constraint) for constraint in self.constraints]
+        content["log_beta_by_constraint"] = dict(self.log_beta_by_constraint)
+        content["assumptions"] = ASSUMPTIONS
+        curves = {each.name: self.curve(each.name) for each in self.constraints}
+        content["curves"] = {
+            name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
+            for name, curve in curves.items()
+        }
+        return content
 
     def save(self, path: str | Path) -> None:
         """Write everything as JSON.
@@ -331,9 +345,23 @@ class Calibration:
         TypeError, ValueError
             If `content` is not a mapping or lacks entries.
         """
-        stated, derived = calibration_record.from_content(content)
+        if not isinstance(content, Mapping):
+            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
+        needed = (*_STATED, *_DERIVED, "constraints", "curves")
+        lacking = [name for name in needed if name not in content]
+        if lacking:
+            raise ValueError(f"this is not a complete calibration: it lacks {', '.join(lacking)}")
+        saved = records.decode(dict(content))
+        stated = {name: saved[name] for name in _STATED}
+        stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
         loaded = cls(**stated)
-        loaded.__dict__.update(derived)
+        loaded.__dict__.update({name: saved[name] for name in _DERIVED})
+        for name in ("warnings", "relative_weights"):
+            loaded.__dict__[name] = tuple(saved[name])
+        loaded.__dict__["_curves"] = {
+            name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
+            for name, curve in saved["curves"].items()
+        }
         return loaded
 
     def __str__(self) -> str:
@@ -351,19 +379,11 @@ class Calibration:
         return self._problem.shares(self.effective_log_beta)
 
 
-def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
-    """The family and the log beta of what a user calls beta: a number or a calibration."""
-    if isinstance(beta, Calibration):
-        chosen = find_family(beta.family if family is None else family)
-        if chosen.name != beta.family:
-            raise ValueError(
-                f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
-            )
-        return chosen, beta.log_beta
-    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
-        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
-    if not beta >= 0:
-        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
-    # math.log takes integers past the largest float too, and refuses zero.
-    log_beta = math.log(beta) if beta else -math.inf
-    return find_family("clip" if family is None else family), log_beta
+_STATED = ("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual")
+_DERIVED = (
+    *("risks", "stability", "smoothness", "effective_sample_size", "max_weight"),
+    *("relative_weights", "acceptance", "rows_beyond_draws", "warnings"),
+)
+"""Saved entries that need the log to be computed."""
+_SHOWN = ("beta", "exists", "alpha", "bound", "risk", "promise", "promises")
+"""Saved entries that follow from the others, for readers of the file."""

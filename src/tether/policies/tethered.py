@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, parts
 from tether._core.types import Actions, Contexts, Floats
-from tether.control.calibration import Calibration, family_and_beta
+from tether.control.calibrate import family_and_beta
+from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECORD_KIND = "tether selection"
-TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
+SELECTION_TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
 """The name of the pool of small groups."""
@@ -278,7 +278,7 @@ class Selection:
         names = [item.name for item in fields(cls)]
         if missing := [name for name in names if name not in content]:
             raise ValueError(f"content is not a complete selection: {', '.join(missing)} missing")
-        decoded = records.decode({name: content[name] for name in names}, TEXT_ENTRIES)
+        decoded = records.decode({name: content[name] for name in names}, SELECTION_TEXT_ENTRIES)
         if decoded["stability_detail"] is not None:
             decoded["stability_detail"] = Stability(**decoded["stability_detail"])
         decoded["by_loss"] = tuple(cls.from_dict(part) for part in decoded["by_loss"])
@@ -318,7 +318,7 @@ class Selection:
         ValueError
             If the file does not hold a complete selection.
         """
-        saved = records.read(path, RECORD_KIND, TEXT_ENTRIES)
+        saved = records.read(path, RECORD_KIND, SELECTION_TEXT_ENTRIES)
         try:
             return cls.from_dict(saved)
         except ValueError as error:
