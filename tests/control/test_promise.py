@@ -5,7 +5,8 @@ import pytest
 
 import tether
 from tests.control.example_logs import gaussian_columns, leave_one_out, log_and_proposals
-from tether.control.promise import instability
+from tether.control.constraint import Constraint
+from tether.control.promise import instability, promised_loss
 
 
 def test_promise_follows_from_stability():
@@ -45,3 +46,12 @@ def test_infinite_betas_and_betas_of_zero_compare():
     endless = (-np.inf, np.inf)
     assert instability(np.inf, np.array([np.inf, 0.0]), share, 1.0, endless) == np.inf
     assert instability(np.inf, np.array([np.inf, 0.0]), np.array([1.0, 0.0]), 1.0, endless) == 0
+
+
+def test_the_promised_loss():
+    """α + max(α, B − α)·ε, at most B, and B where no beta exists."""
+    low, high = Constraint("loss", 0.1, 1.0), Constraint("loss", 1.5, 2.0)
+    assert promised_loss(low, 0.2, exists=True) == pytest.approx(0.1 + 0.9 * 0.2)
+    assert promised_loss(high, 0.2, exists=True) == pytest.approx(1.5 + 1.5 * 0.2)
+    assert promised_loss(high, 9.0, exists=True) == 2.0
+    assert promised_loss(low, 0.0, exists=False) == 1.0
