@@ -5,6 +5,8 @@ import pytest
 
 import tether
 from tests.control.example_logs import drawn_world
+from tether.control import context_draws
+from tether.control.context_draws import ClipNormalizer
 from tether.control.problem import pose
 
 
@@ -96,3 +98,17 @@ def test_contexts_of_another_type_are_not_matched():
     proposals = tether.Proposals([0.0], [0.0], context=["1"])
     with pytest.raises(TypeError, match=r"context is int64 in the log and <U1 in the proposals"):
         tether.calibrate(log, proposals, alpha=0.2)
+
+
+def test_windows_give_the_normalizer_at_every_beta(monkeypatch):
+    """Few draws per window, betas at their edges and in any order, against sums of logs."""
+    monkeypatch.setattr(context_draws, "DRAWS_PER_WINDOW", 16)
+    rng = np.random.default_rng(22)
+    log, proposals, *_ = drawn_world(rng, rows=30)
+    draws = pose(log, proposals, tether.Clip(), "empirical").draws
+    normalizer = ClipNormalizer(draws)
+    assert len(normalizer.edge) > 5
+    betas = np.concatenate((normalizer.edge[1:-1], rng.normal(size=30) * 2, [-300.0, 300.0]))
+    for log_beta in rng.permutation(betas):
+        expected = draws.log_psi(tether.Clip(), log_beta)
+        assert normalizer.log_psi(log_beta) == pytest.approx(expected, abs=1e-9)

@@ -153,6 +153,7 @@ def test_the_diagnostics_of_a_family_without_a_sampler_rate():
     assert np.isnan(found.acceptance)
     assert "acceptance" not in str(found)
     assert "geometric" in str(found)
+    assert 0 < found.smoothness < 10
     assert found.curve(points=9).risk.max() <= 1
 
 

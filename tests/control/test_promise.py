@@ -12,7 +12,8 @@ from tests.control.example_logs import (
     leave_one_out,
     log_and_proposals,
 )
-from tether.control.promise import instability
+from tether.control.constraint import Constraint
+from tether.control.promise import instability, promised_loss
 
 
 def test_promise_follows_from_stability():
@@ -54,6 +55,15 @@ def test_infinite_betas_and_betas_of_zero_compare():
     assert instability(np.inf, np.array([np.inf, 0.0]), np.array([1.0, 0.0]), 1.0, endless) == 0
 
 
+def test_the_promised_loss():
+    """α + max(α, B − α)·ε, at most B, and B where no beta exists."""
+    low, high = Constraint("loss", 0.1, 1.0), Constraint("loss", 1.5, 2.0)
+    assert promised_loss(low, 0.2, exists=True) == pytest.approx(0.1 + 0.9 * 0.2)
+    assert promised_loss(high, 0.2, exists=True) == pytest.approx(1.5 + 1.5 * 0.2)
+    assert promised_loss(high, 9.0, exists=True) == 2.0
+    assert promised_loss(low, 0.0, exists=False) == 1.0
+
+
 def test_curve_is_the_risk():
     found, made = calibrated()
     curve = found.curve(points=100)
@@ -70,3 +80,10 @@ def test_budgeted_family_uses_its_measured_smoothness():
     found = tether.calibrate(log, alpha=0.25, family="budgeted_clip(3)")
     assert found.smoothness > 1
     assert found.alpha <= found.promise <= found.bound
+
+
+def test_a_row_with_the_largest_ratio_of_the_draws_is_covered():
+    log = tether.Log(np.zeros(4), np.zeros(4), [0.5, 1.0, 1.5, -np.inf])
+    found = tether.calibrate(log, tether.Proposals(np.zeros(2), [0.0, 1.0]), alpha=0.5)
+    assert found.rows_beyond_draws == 1
+    assert tether.calibrate(log, alpha=0.5).rows_beyond_draws == 0  # no draws were given

@@ -125,7 +125,7 @@ def test_an_alpha_that_no_threshold_passes_is_described():
 
 
 def test_ties_in_floating_point_pass():
-    found = tether.gcrc(np.full((10, 1), 0.12), alpha=0.2)  # (10·0.12 + 1)/11 = 0.2000…04
+    found = tether.gcrc(np.full((10, 1), 0.23), alpha=0.3)  # (10·0.23 + 1)/11 = 0.3000…04
     assert found.exists
 
 

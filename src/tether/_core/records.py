@@ -59,8 +59,8 @@ def read(
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    found = content.pop("kind", None) if isinstance(content, dict) else None
-    if not isinstance(content, dict) or found != kind:
-        raise ValueError(f"{path} holds {found!r}, expected a saved {kind!r}")
+    stored_kind = content.pop("kind", None) if isinstance(content, dict) else None
+    if not isinstance(content, dict) or stored_kind != kind:
+        raise ValueError(f"{path} holds {stored_kind!r}, expected a saved {kind!r}")
     decoded: dict[str, Any] = decode(content, text_entries)
     return decoded

@@ -139,7 +139,7 @@ def _constraints(
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
     """The family and the log beta of what a user calls beta: a number or a calibration."""
     if isinstance(beta, Calibration):
-        chosen = find_family(beta.family if family is None else family)
+        chosen = beta.family_object if family is None else find_family(family)
         if chosen.name != beta.family:
             raise ValueError(
                 f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"

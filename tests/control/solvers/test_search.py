@@ -6,6 +6,7 @@ import pytest
 import tether
 from tests.control.direct_formulas import assert_supremum_in_contexts
 from tests.control.example_logs import drawn_world, finite_world, leave_one_out, without_row
+from tether.control.problem import SEARCH_MARGIN
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -48,3 +49,39 @@ def test_leaving_out_each_row_is_calibrating_without_it_up_to_the_grid():
                 else:
                     assert betas[row] == again.log_beta
     assert compared > 20
+
+
+def in_contexts(loss):
+    """A log whose policies are equal, with one context and one draw of each policy per row."""
+    rows = len(loss)
+    log = tether.Log(loss, np.zeros(rows), np.zeros(rows), context=np.arange(rows))
+    labels, source = np.repeat(np.arange(rows), 2), np.tile(["safe", "optimized"], rows)
+    drawn = np.zeros(2 * rows)
+    return log, tether.Proposals(drawn, drawn, context=labels, source=source)
+
+
+def test_leaving_out_rows_where_everything_or_nothing_passes():
+    harmless = tether.calibrate(*in_contexts(np.zeros(20)), alpha=0.2)
+    assert harmless.beta == np.inf
+    assert (leave_one_out(harmless) == np.inf).all()
+    # With α = 0.2 the condition 0.8·(harmful + 1) ≤ 0.2·harmless holds by less than one row.
+    tight = tether.calibrate(*in_contexts(np.repeat([1.0, 0.0], [1, 8])), alpha=0.2)
+    assert tight.beta == np.inf
+    assert leave_one_out(tight).tolist() == [np.inf] + [-np.inf] * 8
+
+
+def test_a_family_that_fails_only_at_an_infinite_beta_stops_at_the_end_of_the_search():
+    """The rows have no weight under the optimized policy itself, so nothing is known of it."""
+
+    class Renamed(tether.Family):
+        """Mix without its exact solver."""
+
+        name, smoothness, normalized = "renamed", 1.0, True
+        log_kernel = tether.Mix().log_kernel
+        log_density = tether.Mix().log_density
+
+    log = tether.Log(np.zeros(50), np.zeros(50), np.full(50, -np.inf))
+    proposals = tether.Proposals([0.0, 0.0], [-60.0, -60.0])
+    found = tether.calibrate(log, proposals, alpha=0.2, family=Renamed())
+    assert found.log_beta == -60.0 + SEARCH_MARGIN
+    assert found.risk <= 0.2

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control.example_logs import random_problem
-from tether.control.solvers.weight_bounds import weight_bounds
+from tether.control.problem import pose
+from tether.control.solvers.weight_bounds import certified, weight_bounds
 
 FAMILIES = [tether.Clip(), tether.Mix(), tether.BudgetedClip(1), tether.BudgetedClip(5)]
 
@@ -60,3 +61,45 @@ def test_smoothness_bounds_a_user_defined_family():
         exact = tether.calibrate(problem.log, alpha=0.4, family="mix", test_weight=3.0)
         slow = tether.calibrate(problem.log, alpha=0.4, family=Slow(), test_weight=3.0)
         assert slow.beta == pytest.approx(exact.beta, rel=1e-6, abs=1e-8)
+
+
+def test_the_bounds_of_a_smoothness_are_reached():
+    """A rare action that is not clipped while all others are: its density falls like 1/β."""
+
+    class Renamed(tether.Family):
+        """Clip without its own bounds."""
+
+        name, smoothness = "renamed", 1.0
+        log_kernel = tether.Clip().log_kernel
+
+    safe = np.log([[1 - 1e-6, 1e-6]] * 2)
+    optimized = safe + np.array([0.0, -5.0])
+    log = tether.Log(
+        np.zeros(2), safe[:, 1], optimized[:, 1], log_safe_all=safe, log_optimized_all=optimized
+    )
+    problem = pose(log, None, Renamed(), "empirical")
+    low, high, _ = weight_bounds(problem, -2.0, -1.0)
+    at_left, at_right = (problem.log_weights(log_beta)[0] for log_beta in (-2.0, -1.0))
+    assert at_left - at_right == pytest.approx(np.ones(2), abs=1e-4)
+    assert (high >= at_left).all()
+    assert (low <= at_right).all()
+    assert high == pytest.approx(at_left, abs=1e-4)
+    assert low == pytest.approx(at_right, abs=1e-4)
+
+
+def test_which_bounds_are_known():
+    class Unknown(tether.Family):
+        name = "unknown"
+        log_kernel = tether.Clip().log_kernel
+
+    class Stated(Unknown):
+        smoothness = 2.0
+
+    log = tether.Log(np.zeros(2), np.zeros(2), np.zeros(2))
+    proposals = tether.Proposals([0.0], [0.0])
+    known = {
+        family.name: certified(pose(log, proposals, family, "empirical"))
+        for family in (tether.Clip(), tether.Mix(), tether.BudgetedClip(2), Unknown())
+    }
+    assert known == {"clip": True, "mix": True, "budgeted_clip(2)": True, "unknown": False}
+    assert certified(pose(log, proposals, Stated(), "empirical"))
