@@ -190,18 +190,21 @@ def test_finite_actions_are_sampled_and_scored_exactly():
     assert stats.chisquare(np.bincount(actions), 20_000 * expected).pvalue > 0.01
 
 
-def test_a_calibrated_beta_is_served():
+def test_a_calibrated_beta_is_served_and_brings_its_family(tmp_path):
     rng = np.random.default_rng(59)
     logged = SAFE.sample(2_000, rng)
     log = tether.make_log(SAFE, OPTIMIZED, None, logged, logged > 1.5)
     proposals = tether.make_proposals(SAFE, OPTIMIZED, None, 2_000, rng)
     found = tether.calibrate(log, proposals, alpha=0.1, family=Geometric())
     assert 0.1 < found.beta < 1
-    policy = tether.Tethered(SAFE, OPTIMIZED, found, family=Geometric())
+    policy = tether.Tethered(SAFE, OPTIMIZED, found)
     served = (policy.sample(20_000, rng) > 1.5).mean()
     assert served == pytest.approx(geometric_gaussian(found.beta).sf(1.5), abs=0.01)
-    with pytest.raises(ValueError, match=r"family must be .clip., .mix.*got .geometric."):
-        tether.Tethered(SAFE, OPTIMIZED, found)
+    found.save(tmp_path / "found.json")
+    loaded = tether.Calibration.load(tmp_path / "found.json")
+    with pytest.raises(ValueError, match=r"family must be given: .* 'geometric' is not a family"):
+        tether.Tethered(SAFE, OPTIMIZED, loaded)
+    assert tether.Tethered(SAFE, OPTIMIZED, loaded, family=Geometric()).beta == found.beta
     with pytest.raises(ValueError, match="family is 'clip' but this beta was calibrated for 'geom"):
         tether.Tethered(SAFE, OPTIMIZED, found, family="clip")
 

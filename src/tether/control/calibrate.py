@@ -139,7 +139,7 @@ def _constraints(
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
     """The family and the log beta of what a user calls beta: a number or a calibration."""
     if isinstance(beta, Calibration):
-        chosen = beta.family_object if family is None else find_family(family)
+        chosen = _family_of(beta) if family is None else find_family(family)
         if chosen.name != beta.family:
             raise ValueError(
                 f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
@@ -152,3 +152,16 @@ def family_and_beta(beta: float | Calibration, family: str | Family | None) -> t
     # math.log takes integers past the largest float too, and refuses zero.
     log_beta = math.log(beta) if beta else -math.inf
     return find_family("clip" if family is None else family), log_beta
+
+
+def _family_of(calibration: Calibration) -> Family:
+    """The family of a calibration; once saved and loaded, only those of the package are known."""
+    if calibration._stored_problem is not None:
+        return calibration._stored_problem.family
+    try:
+        return find_family(calibration.family)
+    except ValueError:
+        raise ValueError(
+            f"family must be given: this calibration was loaded, and {calibration.family!r} is not "
+            f"a family of the package"
+        ) from None

@@ -14,8 +14,6 @@ from tether._core import records
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
-from tether.control.families import find_family
-from tether.control.family import Family
 from tether.control.problem import Problem
 from tether.control.promise import (
     ASSUMPTIONS,
@@ -194,19 +192,6 @@ class Calibration:
     def effective_log_beta(self) -> float:
         """Log beta, or the nearest finite one with the same policy if the family saturates."""
         return float(np.clip(self.log_beta, *self._problem.reach(self.log_beta)))
-
-    @property
-    def family_object(self) -> Family:
-        """The family itself; after loading, only families of the package are known by name."""
-        if self._stored_problem is not None:
-            return self._stored_problem.family
-        try:
-            return find_family(self.family)
-        except ValueError:
-            raise ValueError(
-                f"this calibration was loaded, and its family {self.family!r} is not one of the "
-                f"package: pass the family as well"
-            ) from None
 
     def curve(self, constraint: str | None = None, *, points: int = 256) -> Curve:
         """Compute beta and calibrated risk at the breakpoints, thinned to about `points` of them.

@@ -46,6 +46,11 @@ class Served:
         Which actions the safe policy took because the tethered policy failed.
     failures : tuple of str
         The distinct error messages of the tethered policy.
+
+    Examples
+    --------
+    >>> Served(np.array([1.0, 2.0]), np.array([False, True]), ("timeout",)).source.tolist()
+    ['tethered', 'safe']
     """
 
     actions: NDArray[Any]
