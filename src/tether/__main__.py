@@ -1,10 +1,10 @@
-"""The door to the command line, which may not be installed."""
+"""The entry point of the command line, whose dependencies are optional."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line, or say what it lacks."""
+    """Run the command line, or report the missing dependency."""
     try:
         from tether.cli.app import app
     except ModuleNotFoundError as error:

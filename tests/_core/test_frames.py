@@ -51,5 +51,5 @@ def test_frames_that_cannot_be_read():
         frames.column(twice, "loss", "loss")
     with pytest.raises(TypeError, match="frame must have named columns, got list"):
         frames.names([1, 2])
-    with pytest.raises(TypeError, match="LazyFrame has no readable columns; collect it first"):
+    with pytest.raises(TypeError, match="LazyFrame cannot be read by column"):
         frames.column(LazyFrame(), "loss", "loss")

@@ -150,7 +150,7 @@ def test_the_result_is_checked_against_the_definition(monkeypatch):
     """The result is checked against the definition before it is returned."""
     monkeypatch.setattr("tether.control.solvers.clip.first_crossing", lambda terms: np.inf)
     log = tether.Log(np.ones(20), np.zeros(20), np.zeros(20))
-    with pytest.raises(RuntimeError, match=r"above alpha = 0\.1: please report"):
+    with pytest.raises(RuntimeError, match=r"above alpha = 0\.1: this is a bug"):
         tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.1)
 
 

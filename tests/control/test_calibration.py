@@ -89,7 +89,7 @@ def test_from_dict_names_what_is_lacking(tmp_path):
     with pytest.raises(TypeError, match="content must be a mapping, got list"):
         tether.Calibration.from_dict([content])
     records.write(tmp_path / "half.json", "calibration", content)
-    with pytest.raises(ValueError, match=r"half.json: this is not a complete calibration"):
+    with pytest.raises(ValueError, match=r"half.json: content is not a complete calibration"):
         tether.Calibration.load(tmp_path / "half.json")
 
 
@@ -105,7 +105,7 @@ def test_save_and_load(tmp_path):
     bare = tether.Calibration(
         0.0, found.constraints, found.log_beta_by_constraint, "clip", "empirical", 3, False
     )
-    with pytest.raises(RuntimeError, match="the log is not here"):
+    with pytest.raises(RuntimeError, match="which does not contain the log"):
         _ = bare.stability
 
 

@@ -48,7 +48,7 @@ def test_warnings_say_what_is_wrong():
 
     few = tether.Proposals(made["draw_safe"][:1], made["draw_optimized"][:1] - 3)
     short = tether.calibrate(log, few, alpha=0.15)
-    assert any("weigh more than the test point" in warning for warning in short.warnings)
+    assert any("have a larger weight than the test point" in warning for warning in short.warnings)
     assert short.rows_beyond_draws > 0
 
     small = tether.Log(np.zeros(20), made["safe"][:20], made["optimized"][:20])
@@ -65,7 +65,7 @@ def test_a_fixed_test_weight_that_the_log_disproves_is_warned_of():
     action = rng.normal(size=500)
     log = tether.Log(action > 1.5, -(action**2) / 2, -((action - 1) ** 2) / 2)
     found = tether.calibrate(log, alpha=0.2, test_weight=1e-6)
-    assert any("weigh more than the test point" in warning for warning in found.warnings)
+    assert any("have a larger weight than the test point" in warning for warning in found.warnings)
 
 
 def test_one_sided_draws_in_contexts_are_warned_of():

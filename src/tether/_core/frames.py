@@ -39,7 +39,8 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
         return np.asarray(frame[name])
     except TypeError as error:
         raise TypeError(
-            f"frame of type {type(frame).__name__} has no readable columns; collect it first"
+            f"frame of type {type(frame).__name__} cannot be read by column; if it is lazy, "
+            f"collect it first"
         ) from error
 
 

@@ -163,7 +163,8 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
     if outside.any():
         index = tuple(int(position) for position in np.argwhere(outside)[0])
         raise ValueError(
-            f"the safe policy cannot do what the optimized policy does: its log_prob is -inf at "
+            f"the optimized policy takes actions that the safe policy never takes: the safe "
+            f"policy's log_prob is -inf at "
             f"{index if len(index) > 1 else index[0]} ({int(outside.sum())} of {outside.size}). "
             f"A log of the safe policy does not show what such actions cost; "
             f"restrict the optimized policy to the safe one's actions, or use family 'clip' with "

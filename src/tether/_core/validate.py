@@ -102,7 +102,7 @@ def number(name: str, value: Any, *, above: float, below: float) -> float:
 
 
 def integer(name: str, value: Any, minimum: int) -> int:
-    """One integer of at least `minimum`; a float without a fraction will do."""
+    """One integer of at least `minimum`; a float without a fraction is accepted."""
     integral = isinstance(value, (int, np.integer)) or (
         isinstance(value, (float, np.floating)) and float(value).is_integer()
     )

@@ -31,13 +31,16 @@ def calibrate(
     ),
     bound: Annotated[
         list[str] | None,
-        typer.Option(help="The largest possible loss; NAME=VALUE for several losses. [1.0]"),
+        typer.Option(
+            help="The largest possible loss; NAME=VALUE for several losses. (default: 1.0)"
+        ),
     ] = None,
     test_weight: Annotated[str, typer.Option(help="empirical, analytic or a number.")] = (
         "empirical"
     ),
     loss: Annotated[
-        list[str] | None, typer.Option(help="The column of losses; repeat for several. [loss]")
+        list[str] | None,
+        typer.Option(help="The column of losses; repeat for several. (default: loss)"),
     ] = None,
     log_safe: Annotated[
         str, typer.Option(help="The column of log-probabilities under the safe policy.")
@@ -46,13 +49,13 @@ def calibrate(
         str, typer.Option(help="The column of log-probabilities under the optimized policy.")
     ] = "log_optimized",
     context: Annotated[
-        str | None, typer.Option(help="The column of contexts. [context, if there is one]")
+        str | None, typer.Option(help="The column of contexts. (default: context, if there is one)")
     ] = None,
     log_mix: Annotated[
         str | None,
         typer.Option(
             help="The column of log-densities of the mixture of logging policies. "
-            "[log_mix, if there is one]"
+            "(default: log_mix, if there is one)"
         ),
     ] = None,
     safe_share: Annotated[

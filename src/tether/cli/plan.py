@@ -16,11 +16,12 @@ def plan(
     safe_risk: Annotated[float, typer.Option(help="The safe policy's expected loss.")],
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
-        float | None, typer.Option(help="The optimized policy's expected loss. [the safe risk]")
+        float | None,
+        typer.Option(help="The optimized policy's expected loss. (default: the safe risk)"),
     ] = None,
     spread: Annotated[float, typer.Option(help="Standard deviation of the log ratios.")] = 1.0,
     rows: Annotated[
-        int | None, typer.Option(help="The number of rows in the log. [several sizes]")
+        int | None, typer.Option(help="The number of rows in the log. (default: several sizes)")
     ] = None,
     confidence: Annotated[
         float, typer.Option(help="The probability with which a beta should pass.")

@@ -32,10 +32,11 @@ def preflight(
         str | None, typer.Option(help="A completions server, e.g. http://localhost:8000/v1.")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="The folder of the tokenizer. [that of the safe model]")
+        str | None, typer.Option(help="The folder of the tokenizer. (default: the safe model's)")
     ] = None,
     eos: Annotated[
-        list[int] | None, typer.Option(help="The ids of end-of-sequence tokens. [the model's]")
+        list[int] | None,
+        typer.Option(help="The ids of end-of-sequence tokens. (default: the model's)"),
     ] = None,
     key_variable: Annotated[
         str, typer.Option(help="The environment variable with the server's key.")

@@ -40,7 +40,9 @@ def threshold(
     loss: Annotated[str, typer.Option(help=f"One of {', '.join(CLAIM_LOSSES)}.")] = "fdr",
     confidence: Annotated[
         float | None,
-        typer.Option(help="The probability with which the promise holds (ltt only). [0.9]"),
+        typer.Option(
+            help="The probability with which the promise holds (ltt only). (default: 0.9)"
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the selection as JSON.")] = None,
     as_json: JsonOption = False,

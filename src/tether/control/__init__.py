@@ -1,6 +1,6 @@
 """How far: from a log to the largest beta whose calibrated risk is at most alpha.
 
-Pure functions on arrays. `tether.calibrate` is the way in; here are the specialists' names.
+Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here.
 """
 
 from tether.control.calibration import Calibration

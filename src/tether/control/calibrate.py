@@ -64,7 +64,7 @@ def calibrate(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not what it should be, or log, proposals, family and test weight do not
+        If an argument has the wrong type or value, or log, proposals, family and test weight do not
         fit together.
 
     References
@@ -106,8 +106,8 @@ def _check_result(found: Calibration) -> None:
         if found.exists and not risk <= constraint.alpha * (1 + RISK_TOLERANCE):
             raise RuntimeError(
                 f"beta = exp({found.log_beta}) was found for {constraint.name!r} but its "
-                f"calibrated risk is {risk}, above alpha = {constraint.alpha}: please report this "
-                f"log"
+                f"calibrated risk is {risk}, above alpha = {constraint.alpha}: this is a bug in "
+                f"tether, please report it"
             )
 
 

@@ -128,7 +128,7 @@ class Calibration:
 
     @property
     def promise(self) -> float:
-        """What the expected loss is promised to stay below: α + max(α, B − α)·ε, at most B.
+        """The stated upper bound on the expected loss: α + max(α, B − α)·ε, at most B.
 
         Where no beta passes nothing is promised, and this is B.
         """
@@ -246,7 +246,7 @@ class Calibration:
         return plot_calibration(self, ax)
 
     def summary(self) -> str:
-        """Say everything in words: beta, the promise, what they rest on, warnings, assumptions.
+        """Describe the calibration in words: beta, the promise, warnings, assumptions.
 
         Returns
         -------
@@ -303,7 +303,7 @@ class Calibration:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; all of it is there except the log itself.
+        """Read what `save` wrote; everything except the log is restored.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Make a calibration of what `to_dict` returned, also after a way through JSON.
+        """Build a calibration from what `to_dict` returned, directly or read from JSON.
 
         Parameters
         ----------
@@ -350,7 +350,9 @@ class Calibration:
         needed = (*_STATED, *_DERIVED, "constraints", "curves")
         lacking = [name for name in needed if name not in content]
         if lacking:
-            raise ValueError(f"this is not a complete calibration: it lacks {', '.join(lacking)}")
+            raise ValueError(
+                f"content is not a complete calibration: it lacks {', '.join(lacking)}"
+            )
         saved = records.decode(dict(content))
         stated = {name: saved[name] for name in _STATED}
         stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
@@ -370,7 +372,10 @@ class Calibration:
     @property
     def _problem(self) -> Problem:
         if self._stored_problem is None:
-            raise RuntimeError("this was not saved with the calibration, and the log is not here")
+            raise RuntimeError(
+                "this calibration was loaded from a file, which does not contain the log: "
+                "calibrate again to compute this"
+            )
         return self._stored_problem
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Constraints: what may be lost, in expectation and at most."""
+"""Constraints: a loss, its tolerated expectation and its upper bound."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _ClipKernel(Family):
 @final
 @dataclass(frozen=True)
 class Clip(_ClipKernel):
-    """The density min(optimized, β·safe) / ψ(β): no action becomes over β/ψ times likelier.
+    """The density min(optimized, β·safe) / ψ(β): actions become at most β/ψ times as likely.
 
     Its smoothness is 1, whatever the policies are. Proposing from the safe policy below β = 1 and
     from the optimized one above it, a sampler accepts a share ψ / min(β, 1) of its proposals.
@@ -76,7 +76,7 @@ class Clip(_ClipKernel):
 @final
 @dataclass(frozen=True)
 class Mix(Family):
-    """The density (safe + β·optimized) / (1 + β): a share β/(1+β) of actions is the optimized's.
+    """The density (safe + β·optimized) / (1 + β): a share β/(1+β) is optimized.
 
     Its smoothness is 1, it needs no normalizing constant, and one draw always suffices. Its ratio
     to the safe policy has no bound that holds before the optimized policy's ratios are seen.

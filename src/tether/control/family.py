@@ -59,7 +59,7 @@ class Family(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What results, errors and the command line call it; a class attribute will do."""
+        """What results, errors and the command line call it; a class attribute is accepted."""
 
     @abstractmethod
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:

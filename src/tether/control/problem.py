@@ -40,7 +40,7 @@ SEARCH_MARGIN = 30.0
 
 
 class Solver(Protocol):
-    """A way to solve the condition for beta; the modules of `tether.control.solvers` are such."""
+    """A way to solve the condition for beta, as the modules of `tether.control.solvers` do."""
 
     def largest(self, problem: Problem, constraint: Constraint) -> float:
         """Log of the largest beta that a constraint allows; −inf where it allows none."""
@@ -182,7 +182,7 @@ class Problem:
 def pose(
     log: Log, proposals: Proposals | None, family: Family, test_weight: str | float
 ) -> Problem:
-    """Bring log, proposals, family and test weight together, or say why they do not fit."""
+    """Combine log, proposals, family and test weight; raise if they are inconsistent."""
     if not isinstance(log, Log):
         raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
     if proposals is not None and not isinstance(proposals, Proposals):

@@ -141,8 +141,9 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
     heavier = int(np.sum(rows > test + 1e-9))
     if heavier and not analytic:
         yield (
-            f"{heavier} row(s) of the log weigh more than the test point, which should weigh the "
-            f"most: draw more proposals from the optimized policy, or give a larger number"
+            f"{heavier} row(s) of the log have a larger weight than the test point, which should "
+            f"have the largest: draw more proposals from the optimized policy, or pass a larger "
+            f"test_weight"
         )
     outside = float(np.mean(np.isneginf(problem.draws.log_safe)))
     if outside and problem.log.log_safe_all is None:

@@ -81,8 +81,9 @@ class Empirical:
         draws = problem.draws
         possible = draws.log_safe > -np.inf
         if problem.log.log_mix is None:
-            log_ratio = np.full(len(possible), -np.inf)
-            np.subtract(draws.log_optimized, draws.log_safe, out=log_ratio, where=possible)
+            with np.errstate(invalid="ignore"):
+                log_ratio = draws.log_optimized - draws.log_safe
+            log_ratio[~possible] = -np.inf
             contexts = len(draws.start)
             highest = np.maximum.reduceat(log_ratio, draws.start)
             return Candidates(highest, np.zeros(contexts), np.arange(contexts))
@@ -152,7 +153,7 @@ def is_bounded(family: Family) -> bool:
 def find_test_weight(
     test_weight: str | float, log: Log, family: Family, *, has_draws: bool
 ) -> TestWeight:
-    """The test weight that a user named, or why it does not exist here.
+    """The test weight that a user named, or an error where it is not defined.
 
     Without draws there is no largest weight among them; a clip then falls back to the analytic one.
     """

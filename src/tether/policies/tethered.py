@@ -72,7 +72,7 @@ class Tethered:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not what it should be, or does not fit the family.
+        If an argument has the wrong type or value, or does not fit the family.
 
     Examples
     --------
@@ -107,7 +107,8 @@ class Tethered:
         self.seed = validate.integer("seed", seed, 0)
         if budget is not None and budget > self.max_draws:
             raise ValueError(
-                f"the draws of {self.family.name!r} are above max_draws, {self.max_draws:,}"
+                f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
+                f"max_draws = {self.max_draws:,}"
             )
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
@@ -257,7 +258,7 @@ class Tethered:
             If the policies do not list their actions.
         """
         if self.actions is None:
-            raise TypeError("the policies do not list their actions: they have no table")
+            raise TypeError("log_prob_all needs policies that list finitely many actions")
         rows = self._tables(self._as_contexts(contexts))
         return np.concatenate([self._log_density(*tables) for _, *tables in rows])
 

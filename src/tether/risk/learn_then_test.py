@@ -62,12 +62,12 @@ def ltt(
         The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
         `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
-    confidence : float, optional
+    confidence : float, default 0.9
         The probability, over the calibration items, with which the promise holds.
-    procedure : str, optional
+    procedure : str, default "fixed_sequence"
         How the tests are combined: "fixed_sequence" tests from the safest threshold on and stops at
         the first failure; "bonferroni" and "holm" need thresholds chosen before seeing the data.
-    pvalue : str, optional
+    pvalue : str, default "hoeffding_bentkus"
         "hoeffding_bentkus", from the mean loss alone, or "betting" (Waudby-Smith and Ramdas), which
         is often sharper where losses vary little but reads every item at every candidate: on large
         data, pass thresholds.

@@ -81,7 +81,7 @@ def gcrc(
     minimum_group_size : int, optional
         Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
         that no threshold could pass.
-    measure_stability : bool, optional
+    measure_stability : bool, default True
         Whether to measure the stability of the threshold, in O(N log N).
     lipschitz : float, optional
         K, if it is known: the promise is then a number.
@@ -190,7 +190,7 @@ def crc(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If an argument is out of range, a loss lies outside [0, bound].
+        If an argument is out of range, or a loss lies outside [0, bound].
 
     References
     ----------

@@ -120,7 +120,7 @@ class Sweep:
 
         Parameters
         ----------
-        conservative : bool, optional
+        conservative : bool, default True
             Whether to count the test item at the bound; otherwise this is the mean loss.
         where : slice or numpy.ndarray, optional
             Which of the candidates; all of them by default.

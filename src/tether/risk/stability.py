@@ -152,7 +152,7 @@ def conservative_alpha(
         The largest possible loss, 1 by default.
     loss : str or callable, optional
         The loss of claims or labels, as for `gcrc`.
-    levels : int, optional
+    levels : int, default 200
         How many evenly spaced levels to try.
 
     Returns

@@ -45,7 +45,7 @@ def sweep(
         The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
         `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"). The first of each is the default.
-    bound : float, optional
+    bound : float, default 1.0
         The largest possible loss.
     weights : array_like, optional
         One importance weight per item, for a known shift; only proportions matter.
@@ -56,7 +56,7 @@ def sweep(
         largest of them.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
-    envelope : bool, optional
+    envelope : bool, default True
         Whether to sum the monotone envelopes too, which `monotonized_crc` needs.
 
     Returns

@@ -51,42 +51,42 @@ class Controller:
     store : str or pathlib.Path
         Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
         new run is created if there is none; an existing one continues.
-    bound : float, optional
+    bound : float, default 1.0
         The largest possible loss.
-    family : str or Family, optional
+    family : str or Family, default "clip"
         The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object.
-    test_weight : {"empirical", "analytic"} or float, optional
-        How the test point is weighed.
-    calibration_share : float, optional
+    test_weight : {"empirical", "analytic"} or float, default "empirical"
+        How the test point is weighted.
+    calibration_share : float, default 0.5
         The share of rows that are set apart for calibration, at random and permanently.
-    missing : {"wait", "worst_case", "exclude"}, optional
+    missing : {"wait", "worst_case", "exclude"}, default "wait"
         How rows without a loss are treated. "wait" refuses to calibrate until a share
         `min_observed_share` of each round's losses has arrived, and counts the rest as the worst
         loss. "worst_case" counts them so at once. "exclude" leaves them out, which is valid only if
         losses are missing at random.
-    min_observed_share : float, optional
+    min_observed_share : float, default 1.0
         The share of losses that missing="wait" waits for, in (0, 1].
-    against : {"safe", "last"}, optional
+    against : {"safe", "last"}, default "safe"
         The policy that beta is measured against. With "last", the last deployed policy, the policy
         can go further over the rounds, and each promise rests on those of all rounds before.
     alarm_risk : float, optional
         The risk above which the risk monitor raises an alarm, between `alpha` and `bound`; by
         default the smaller of 1.5 times alpha and the midpoint of alpha and the bound.
-    false_alarm_probability : float, optional
+    false_alarm_probability : float, default 0.05
         For each monitor, the probability that it ever raises a false alarm.
     context_score : callable, optional
         A function from contexts to one number per context; if given, a shift of these raises an
         alarm too.
     policies : mapping or callable, optional
         Past optimized policies by the names under which their rounds began; needed after a restart.
-    name : str, optional
+    name : str, default "safe"
         The name of the safe policy.
     draws : int, optional
         Draws of each policy for a calibration, per context if there are contexts; by default as
         many as rows, between 1,000 and 100,000, or 16 per context.
     normalizer_draws : int, optional
         Draws per context for normalizers that must be estimated.
-    seed : int, optional
+    seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
     Raises
@@ -188,7 +188,7 @@ class Controller:
         ----------
         optimized : Policy, classifier or torch distribution, optional
             The optimized policy of the round.
-        name : str, optional
+        name : str, default "safe"
             The name under which the policy is looked up after a restart; "round 3" and so on by
             default.
 

@@ -55,14 +55,14 @@ class CausalPolicy(CompletionPolicy):
     adapter : str or None, optional
         The name of a PEFT adapter of the model. None is the model without any adapter, so that one
         set of weights serves as safe and as optimized policy.
-    temperature : float, optional
+    temperature : float, default 1.0
         The softmax temperature, positive and finite.
-    max_new_tokens : int, optional
+    max_new_tokens : int, default 64
         The largest number of tokens of a completion.
     eos_token_id : int or sequence of int or None, optional
         The end-of-sequence tokens; None takes those of the model's `generation_config`, of its
         configuration or of the tokenizer, in this order.
-    add_special_tokens : bool, optional
+    add_special_tokens : bool, default False
         Whether the tokenizer adds its special tokens to prompts that are texts.
     batch_tokens : int, optional
         How many tokens pass through the model at once, including padding.

@@ -91,7 +91,7 @@ def preflight(
         The prompts: texts, or rows of token ids padded with −1.
     rng : numpy.random.Generator
         The source of randomness.
-    draws : int, optional
+    draws : int, default 16
         The number of completions that each policy draws per prompt, at least 3.
     betas : tuple of float, optional
         The betas at which acceptance rates are estimated, each at least 0.

@@ -59,24 +59,24 @@ class OpenAIPolicy(CompletionPolicy):
         The end-of-sequence tokens.
     tokenizer : Tokenizer or None, optional
         The tokenizer of the model; None if prompts are token ids and texts are not needed.
-    max_new_tokens : int, optional
+    max_new_tokens : int, default 64
         The largest number of tokens of a completion.
-    temperature : float, optional
+    temperature : float, default 1.0
         Must be 1: servers score a given text without temperature, so draws at any other
         temperature would have the scores of another distribution.
     api_key : str or None, optional
         The key that is sent in the Authorization header. It is never shown.
-    timeout : float, optional
+    timeout : float, default 60.0
         Seconds after which a request counts as failed.
-    retries : int, optional
+    retries : int, default 3
         How many times a failed request is sent again.
-    concurrency : int, optional
+    concurrency : int, default 8
         The largest number of requests at a time.
-    batch_size : int, optional
+    batch_size : int, default 16
         The number of completions that are scored per request.
     context_length : int or None, optional
         The context length of the model; None leaves it to the server to refuse prompts too long.
-    add_special_tokens : bool, optional
+    add_special_tokens : bool, default False
         Whether the tokenizer adds its special tokens to prompts that are texts.
 
     Raises
