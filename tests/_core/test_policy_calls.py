@@ -114,7 +114,7 @@ def test_absolute_continuity():
     policy_calls.check_absolute_continuity(np.zeros(3), np.zeros(3))
     with pytest.raises(ValueError, match=r"policy's log_prob is -inf at 2 \(1 of 3\)"):
         policy_calls.check_absolute_continuity(safe, np.array([0.0, -np.inf, 0.0]))
-    with pytest.raises(ValueError, match=r"its log_prob is -inf at \(0, 1\) \(2 of 3\)"):
+    with pytest.raises(ValueError, match=r"policy's log_prob is -inf at \(0, 1\) \(2 of 3\)"):
         policy_calls.check_absolute_continuity(safe[None], np.zeros((1, 3)))
 
 
