@@ -110,7 +110,7 @@ def test_incomplete_content_is_refused(tmp_path):
     del content["promise"]
     with pytest.raises(ValueError, match="not a complete selection: promise missing"):
         tether.Selection.from_dict(content)
-    records.write(tmp_path / "found.json", "tether selection", content)
+    records.write(tmp_path / "found.json", "selection", content)
     with pytest.raises(ValueError, match=r"found\.json: content is not a complete selection"):
         tether.Selection.load(tmp_path / "found.json")
     with pytest.raises(TypeError, match="content must be a mapping, got list"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action per context, drawn by a policy."""
-    generator(rng)
+    validate.generator("rng", rng)
     method = f"the {name} policy's sample"
     with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
         actions = np.asarray(policy.sample(contexts, rng))
@@ -111,15 +111,6 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
                 f"({int(off.sum())} such row(s) in {len(total)})"
             )
     return scores
-
-
-def generator(rng: Any) -> None:
-    """Refuse anything but a numpy generator: seeds and the global state are not accepted."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(
-            f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got "
-            f"{rng!r}"
-        )
 
 
 def _is_normalized(policy: Any) -> bool:

@@ -114,9 +114,12 @@ def integer(name: str, value: Any, minimum: int) -> int:
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """A numpy generator; a seed is not accepted."""
+    """A numpy generator: seeds and the global state are not accepted."""
     if not isinstance(value, np.random.Generator):
-        raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
+        raise TypeError(
+            f"{name} must be a numpy.random.Generator, such as numpy.random.default_rng(0), got "
+            f"{value!r}"
+        )
     return value
 
 

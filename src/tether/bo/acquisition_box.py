@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
+from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.bo.evaluate_acquisition import acquisition_values
@@ -85,7 +85,7 @@ class AcquisitionBox:
         ndarray of shape (contexts, dimensions)
             One point per row.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         count = length(as_contexts(contexts))
         chosen = sample_categorical(self._log_probability[None], count, rng)
         cell = np.column_stack(np.unravel_index(chosen, tuple(self.cells)))

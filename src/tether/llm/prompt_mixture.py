@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import policy_calls
+from tether._core import validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Actions, Floats
 from tether.llm.completions import Tokens
@@ -60,7 +60,7 @@ class PromptMixture:
         TypeError
             If `contexts` is not a number: this policy draws its own prompts.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         chosen = rng.integers(length(self.prompts), size=_count(as_contexts(contexts)))
         return np.asarray(self.policy.sample(take(self.prompts, chosen), rng))
 

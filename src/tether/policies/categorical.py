@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
+from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.sampling.discrete import log_softmax, sample_categorical
@@ -257,7 +257,7 @@ class Categorical:
         ndarray
             One action per context.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         columns = sample_categorical(self.log_prob_all(contexts), length(contexts), rng)
         return self.actions[columns]

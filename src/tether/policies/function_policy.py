@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls
+from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 
@@ -71,7 +71,7 @@ class FunctionPolicy:
         ndarray
             What the function returns.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         return np.asarray(self._sample(as_contexts(contexts), rng))
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:

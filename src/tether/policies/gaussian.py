@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls
+from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats
 from tether._core.validate import reject
@@ -83,7 +83,7 @@ class Gaussian:
         ndarray of float
             One number or one vector per context.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         mean, scale, action_shape = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *action_shape))

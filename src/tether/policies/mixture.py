@@ -109,7 +109,7 @@ class Mixture:
         ValueError
             If the policies draw actions of different shapes.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         rows_drawn, pieces = [], []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
+from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats
 from tether.policies.categorical import positions
@@ -130,5 +130,5 @@ class Pool:
         ndarray of int64
             One position per context.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         return sample_categorical(self._table, length(as_contexts(contexts)), rng)

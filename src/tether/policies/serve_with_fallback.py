@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
+from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Booleans, Contexts, Integers
 from tether._core.validate import frozen
@@ -117,7 +117,7 @@ def serve(
     >>> served.source
     array(['safe', 'safe', 'safe'], dtype='<U8')
     """
-    policy_calls.generator(rng)
+    validate.generator("rng", rng)
     safe = getattr(policy, "safe", None) if safe is None else safe
     if safe is None:
         raise TypeError(f"safe must be the safe policy, because {policy!r} has none")

@@ -169,7 +169,7 @@ class Tethered:
         info : SamplingInfo
             Draws, acceptance rate and method.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._log_beta == -np.inf:
             actions = policy_calls.draw("safe", self.safe, contexts, rng)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
+from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats
 
@@ -65,7 +65,7 @@ class TorchPolicy:
         ndarray
             One action per context.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         import torch
 
         contexts = as_contexts(contexts)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RECORD_KIND = "tether selection"
+SELECTION_KIND = "selection"
 SELECTION_TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
@@ -297,7 +297,7 @@ class Selection:
         path : str or pathlib.Path
             The file to write.
         """
-        records.write(path, RECORD_KIND, self.to_dict())
+        records.write(path, SELECTION_KIND, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -318,7 +318,7 @@ class Selection:
         ValueError
             If the file does not hold a complete selection.
         """
-        saved = records.read(path, RECORD_KIND, SELECTION_TEXT_ENTRIES)
+        saved = records.read(path, SELECTION_KIND, SELECTION_TEXT_ENTRIES)
         try:
             return cls.from_dict(saved)
         except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
@@ -16,7 +15,7 @@ from tether._core.types import Contexts, Integers
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.test_weight import is_bounded
-from tether.policies.policy import as_policy
+from tether.policies.policy import PolicyLike, as_policy
 from tether.rounds import recording
 from tether.rounds.calibrate_round import RoundStart, calibrate_round
 from tether.rounds.calibration_rows import ScoreColumns
@@ -115,7 +114,7 @@ class Controller:
 
     def __init__(
         self,
-        safe: Any,
+        safe: PolicyLike,
         *,
         alpha: float,
         store: str | Path,
@@ -175,7 +174,7 @@ class Controller:
         )
         self._monitors = Monitors(self.settings, context_score)
 
-    def begin(self, optimized: Any = None, *, name: str | None = None) -> Round:
+    def begin(self, optimized: PolicyLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
 
         The safe policy serves the whole round if there is no optimized policy, no loss to calibrate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls
+from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibration import Calibration
@@ -100,7 +100,7 @@ class Round:
         StoreError
             If the actions could not be stored.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         while True:
             alarm = self._run._alarm()
@@ -139,7 +139,7 @@ class Round:
         StoreError
             If the actions could not be stored.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
         if self._deployed is not None:

@@ -16,7 +16,7 @@ from tether.rounds.store import schema
 from tether.rounds.store.database import Store, read_settings, write_settings
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
-REFERENCE_POLICIES = ("safe", "last")
+AGAINST_CHOICES = ("safe", "last")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Settings:
         if self.min_observed_share != 1:
             validate.number("min_observed_share", self.min_observed_share, above=0, below=1)
         validate.choice("missing", self.missing, MISSING_LOSS_RULES)
-        validate.choice("against", self.against, REFERENCE_POLICIES)
+        validate.choice("against", self.against, AGAINST_CHOICES)
         validate.number("alarm_risk", self.alarm_risk, above=0, below=self.bound)
         if self.alarm_risk < self.alpha:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
+from tether._core import policy_calls, validate
 from tether._core.contexts import length, take
 from tether._core.types import Booleans, Contexts, Floats
 
@@ -86,7 +86,7 @@ class PolicyPair:
             If a policy returns invalid actions or scores, or if the pair is strict and the safe
             policy cannot take an action of the optimized policy.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         count = length(contexts)
         if safe_weight == 1.0:
             from_safe = np.ones(count, dtype=np.bool_)

@@ -138,7 +138,7 @@ class SamplingInfo:
         path : str or Path
             File to write.
         """
-        records.write(path, "info", self.to_dict())
+        records.write(path, "sampling info", self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -154,7 +154,7 @@ class SamplingInfo:
         SamplingInfo
             A record equal to the saved one.
         """
-        saved = records.read(path, "info")
+        saved = records.read(path, "sampling info")
         saved.pop("acceptance")
         if (chain := saved.pop("chain")) is not None:
             chain = ChainDiagnostics(

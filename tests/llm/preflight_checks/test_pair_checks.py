@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tether.llm.preflight_checks.pair_checks import (
-    check_absolute_continuity,
     check_different,
     check_divergence,
     check_mean_ratio,
+    check_shared_support,
     estimate_costs,
 )
 
@@ -41,9 +41,9 @@ def test_few_draws_of_similar_policies_never_fail():
 
 def test_policies_that_cannot_do_what_the_other_does():
     some, all_of_them = np.array([-1.0, -np.inf]), np.array([-1.0, -2.0])
-    assert check_absolute_continuity(all_of_them, all_of_them).status == "pass"
-    assert check_absolute_continuity(all_of_them, some).status == "warn"
-    assert check_absolute_continuity(some, all_of_them).status == "fail"
+    assert check_shared_support(all_of_them, all_of_them).status == "pass"
+    assert check_shared_support(all_of_them, some).status == "warn"
+    assert check_shared_support(some, all_of_them).status == "fail"
 
 
 def test_policies_with_the_same_scores_are_a_warning():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core import policy_calls, validate
+from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.llm.completion_policy import CompletionPolicy
@@ -129,7 +129,7 @@ class CausalPolicy(CompletionPolicy):
         scores : numpy.ndarray of float, shape (n,)
             The log-probability with which each was drawn.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         return sample_completions(
             self._batched,
             self.prompts(contexts),

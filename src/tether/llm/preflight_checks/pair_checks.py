@@ -43,7 +43,7 @@ def check_same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Chec
     return Check("same ends", "pass" if same else "fail", float(same), measured, advice)
 
 
-def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> Check:
+def check_shared_support(log_safe: Floats, log_optimized: Floats) -> Check:
     """Whether one policy draws completions that the other cannot produce.
 
     Takes the scores of each policy on the draws of the other one.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import policy_calls
+from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
@@ -114,7 +114,7 @@ def preflight(
     >>> result.passed  # doctest: +SKIP
     True
     """
-    policy_calls.generator(rng)
+    validate.generator("rng", rng)
     betas = pair_checks.check_betas(betas)
     contexts = as_contexts(prompts)
     if isinstance(contexts, int):
@@ -196,7 +196,7 @@ def _check_both(
         pair_checks.check_different(
             np.concatenate([log_ratio_safe, log_ratio_optimized]), noise_floor
         ),
-        pair_checks.check_absolute_continuity(safe_of_optimized, optimized_of_safe),
+        pair_checks.check_shared_support(safe_of_optimized, optimized_of_safe),
         pair_checks.check_mean_ratio("safe", log_ratio_safe),
         pair_checks.check_mean_ratio("optimized", log_ratio_optimized),
         pair_checks.check_divergence("KL(optimized ‖ safe)", -log_ratio_optimized),

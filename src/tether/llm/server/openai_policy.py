@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tether._core import policy_calls
+from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.llm.completion_policy import CompletionPolicy
@@ -152,7 +152,7 @@ class OpenAIPolicy(CompletionPolicy):
         ValueError
             If a prompt is refused, or a response is not about the tokens that were sent.
         """
-        policy_calls.generator(rng)
+        validate.generator("rng", rng)
         prompts = self.prompts(contexts)
         seeds = rng.integers(2**63 - 1, size=len(prompts))
         requests = [
