@@ -1,6 +1,8 @@
 """The result of a calibration: what it rests on, computed by hand."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -140,3 +142,12 @@ def test_text_that_reads_inf_stays_text(tmp_path):
         tether.Calibration.load(tmp_path / "half.json")
     with pytest.raises(ValueError, match="points must be an integer of at least 2, got -1"):
         found.curve(points=-1)
+
+
+def test_a_fresh_calibration_can_be_pickled_and_copied():
+    log = tether.Log(np.zeros(60), np.zeros(60), np.linspace(-1, 1, 60))
+    for family in ("clip", "budgeted_clip(2)"):
+        found = tether.calibrate(log, tether.Proposals([0.0], [1.0]), alpha=0.2, family=family)
+        for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+            assert again == found
+            assert again.stability == found.stability

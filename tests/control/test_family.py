@@ -313,3 +313,80 @@ def test_the_defaults_of_a_family():
     assert family.optimized_share(0.0) is None
     assert family.log_ratio_bounds(np.zeros(1), 0.0, 1.0, lambda _: np.zeros(1)) is None
     assert np.isnan(family.log_acceptance(0.0, np.zeros(2))).all()
+
+
+class Coin(tether.Family):
+    """A share 1 − e^−β of the actions is the optimized policy's: single draws by another coin."""
+
+    name, normalized, single_draw = "coin", True, True
+
+    def log_kernel(self, log_safe, log_optimized, log_beta):
+        share = self.optimized_share(log_beta)
+        return np.logaddexp(np.log1p(-share) + log_safe, np.log(share) + log_optimized)
+
+    def optimized_share(self, log_beta):
+        return 1 - np.exp(-np.exp(log_beta))
+
+
+def test_a_family_of_single_draws_is_served_by_its_own_coin():
+    policy = tether.Tethered(SAFE, OPTIMIZED, 3.0, family=Coin())
+    expected = (1 - np.exp(-3.0)) * 1.0
+    rng = np.random.default_rng(61)
+    for actions in (policy.sample(20_000, rng), tether.serve(policy, 20_000, rng).actions):
+        assert actions.mean() == pytest.approx(expected, abs=0.03)
+
+
+def test_a_share_outside_its_range_is_refused():
+    class Wild(Coin):
+        name = "wild"
+
+        def optimized_share(self, log_beta):
+            return 1.5
+
+    with pytest.raises(ValueError, match=r"'wild' has an optimized_share of 1.5, expected"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Wild()).sample(3, np.random.default_rng(0))
+
+
+def test_a_family_that_does_not_saturate_as_it_says_is_not_served_whole():
+    class Slow(Geometric):
+        """Says that it stops changing at the largest ratio, which it does not."""
+
+        name, saturates = "slow", True
+
+    rng = np.random.default_rng(62)
+    scores = np.log(rng.dirichlet(np.ones(4), size=(2, 400)))
+    taken = np.array([rng.choice(4, p=np.exp(row)) for row in scores[0]])
+    rows = np.arange(400)
+    log = tether.Log(
+        (taken == 3) & (rng.random(400) < 0.9),
+        scores[0][rows, taken],
+        scores[1][rows, taken],
+        log_safe_all=scores[0],
+        log_optimized_all=scores[1],
+    )
+    for alpha in np.linspace(0.2, 0.6, 9):
+        found = tether.calibrate(log, alpha=float(alpha), family=Slow())
+        if found.log_beta == np.inf:
+            problem = found._problem
+            assert problem.risk(found.constraints[0], np.inf) <= alpha * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"name": ""}, "has no name"),
+        ({"name": 3}, "has no name"),
+        ({"name": "clip"}, "has the name of a family of the package"),
+        ({"name": "budgeted_clip(3)"}, "has the name of a family of the package"),
+        ({"smoothness": float("nan")}, "has smoothness nan, expected"),
+        ({"smoothness": "1"}, "has smoothness '1', expected"),
+        ({"max_draws": 0}, "has max_draws 0, expected"),
+        ({"max_draws": 4}, "its log_density must include the fallback"),
+        ({"clips": True}, "its kernel is not clip's"),
+    ],
+)
+def test_declarations_that_cannot_be_true_are_refused(declared, message):
+    members = {"name": "wrong", "log_kernel": lambda self, safe, optimized, beta: safe}
+    wrong = type("Wrong", (tether.Family,), members | declared)()
+    with pytest.raises((TypeError, ValueError), match=message):
+        tether.calibrate(tether.Log([0.0], [0.0], [0.0]), alpha=0.1, family=wrong)

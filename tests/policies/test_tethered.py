@@ -92,7 +92,7 @@ def test_frames_and_lists_serve_as_contexts():
     sparse = scipy.sparse.csr_array(np.eye(6))
     by_column = tether.Gaussian(lambda x: x.argmax(axis=1).ravel().astype(float))
     assert tether.Tethered(by_column, by_column, 1.0).sample(sparse, rng).shape == (6,)
-    with pytest.raises(TypeError, match="do not list their actions"):
+    with pytest.raises(TypeError, match="that list finitely many actions"):
         policy.log_prob_all(frame)
     table = tether.Categorical.from_logits(rng.normal(size=(3, 4)))
     assert tether.Tethered(table, table, 1.0).sample([0, 1, 2, 2], rng).shape == (4,)

@@ -118,7 +118,7 @@ def test_a_budget_above_max_draws_is_refused():
     pair, envelope = PolicyPair(SAFE, OPTIMIZED), Envelope.auto(0.0)
     with pytest.raises(ValueError, match="budget of 20 draws per action is above max_draws, 10"):
         accept_reject(pair, 3, np.random.default_rng(0), envelope, budget=20, max_draws=10)
-    with pytest.raises(ValueError, match=r"budgeted_clip.*above max_draws"):
+    with pytest.raises(ValueError, match=r"budgeted_clip.*more than max_draws"):
         tether.Tethered(SAFE, OPTIMIZED, 1.0, family="budgeted_clip(20)", max_draws=10)
 
 

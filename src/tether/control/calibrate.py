@@ -156,8 +156,9 @@ def family_and_beta(beta: float | Calibration, family: str | Family | None) -> t
 
 def _family_of(calibration: Calibration) -> Family:
     """The family of a calibration; once saved and loaded, only those of the package are known."""
-    if calibration._stored_problem is not None:
-        return calibration._stored_problem.family
+    problem = calibration._stored_problem
+    if problem is not None and problem.family.name == calibration.family:
+        return problem.family
     try:
         return find_family(calibration.family)
     except ValueError:

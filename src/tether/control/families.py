@@ -245,9 +245,29 @@ def find_family(family: str | Family) -> Family:
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
         raise TypeError(f"family must be derived from tether.Family, got {family!r}")
-    if not isinstance(getattr(family, "name", None), str):
-        raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
+    _check_declarations(family)
     return family
+
+
+def _check_declarations(family: Family) -> None:
+    """Refuse a user's family that says something of itself that cannot be true."""
+    if isinstance(family, (Clip, Mix, BudgetedClip)):
+        return
+    name, limit, known = getattr(family, "name", None), family.max_draws, family.smoothness
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
+    if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?", name):
+        raise ValueError(f"family {family!r} has the name of a family of the package, {name!r}")
+    if known is not None and not (isinstance(known, (int, float)) and 0 <= known < np.inf):
+        raise ValueError(f"family {name!r} has smoothness {known!r}, expected None or a number")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ValueError(f"family {name!r} has max_draws {limit!r}, expected None or an integer")
+    if limit is not None and type(family).log_density is Family.log_density:
+        raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")
+    log_safe, log_optimized = np.array([-1.0, -1.0]), np.array([-2.0, 0.5])
+    kernel = np.minimum(log_optimized, log_safe + 0.5)
+    if family.clips and not np.allclose(family.log_kernel(log_safe, log_optimized, 0.5), kernel):
+        raise ValueError(f"family {name!r} says that it clips, but its kernel is not clip's")
 
 
 def _quotient_bounds(lower: Floats, upper: Floats, width: float) -> tuple[Floats, Floats]:

@@ -35,7 +35,7 @@ class Family(ABC):
       several samplers exist.
     - ``single_draw``: whether an action is always one draw from one of the two policies.
     - ``max_draws``: how many proposals a sampler makes before it takes the safe policy's action;
-      None for no limit.
+      None for no limit. A family with a limit states its own `log_density`, fallback included.
 
     Examples
     --------

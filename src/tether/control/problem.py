@@ -66,14 +66,17 @@ class Problem:
     has_draws: bool
     """Whether the draws were given, rather than borrowed from the log's own rows."""
 
-    @cached_property
+    @property
     def solver(self) -> Solver:
         """Exact for mix, and for clip without contexts; a certified search for everything else."""
-        if isinstance(self.family, Mix) and fits_one_scale(self):
-            return mix
-        if isinstance(self.family, Clip) and not self.log.contextual and fits_one_scale(self):
-            return clip
-        return search
+        if not self._has_exact_solver:
+            return search
+        return mix if isinstance(self.family, Mix) else clip
+
+    @cached_property
+    def _has_exact_solver(self) -> bool:
+        marginal_clip = isinstance(self.family, Clip) and not self.log.contextual
+        return (isinstance(self.family, Mix) or marginal_clip) and fits_one_scale(self)
 
     @property
     def log_mix(self) -> Floats:

@@ -23,6 +23,7 @@ from tether._core.validate import frozen
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.sampling.errors import DrawLimitError
+from tether.sampling.tethered_draws import optimized_share_of
 
 Result = TypeVar("Result")
 
@@ -171,9 +172,9 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
     """One action per context, from a call whose success does not depend on what is drawn.
 
     Accept-reject scores each proposal under both policies, and what it accepts is independent of
-    how many proposals it took; finite actions are drawn from both tables. Mix would call only the
-    policy that its coin selects: here both are called in every context, and the coin is tossed
-    afterwards.
+    how many proposals it took; finite actions are drawn from both tables. A family of single draws
+    would call only the policy that its coin selects: here both are called in every context, and the
+    coin is tossed afterwards.
     """
     if not _selects_by_coin(policy):
         return policy_calls.draw("tethered", policy, contexts, rng)
@@ -182,7 +183,7 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
         _draw_component("safe", policy.safe, contexts, rng),
     ]
     count = length(contexts)
-    from_safe = rng.random(count) >= np.exp(-np.logaddexp(0.0, -policy.log_beta))
+    from_safe = rng.random(count) >= optimized_share_of(policy.family, policy.log_beta)
     return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
 
 

@@ -34,14 +34,16 @@ def draw_tethered(
     `sampler` says; any other family proposes and accepts as it states itself.
     """
     if family.single_draw:
-        from_safe = rng.random(length(contexts)) >= _optimized_share(family, log_beta)
+        from_safe = rng.random(length(contexts)) >= optimized_share_of(family, log_beta)
         actions = pair.draw(from_safe, contexts, rng)
         return actions, direct_info(family.name, len(actions), int(np.count_nonzero(from_safe)))
     envelope: Envelope
     if family.clips:
         envelope = find_envelope(sampler, pair, contexts, log_beta, rng)
     else:
-        envelope = FamilyEnvelope(log_beta, 1.0 - _optimized_share(family, log_beta), family=family)
+        envelope = FamilyEnvelope(
+            log_beta, 1.0 - optimized_share_of(family, log_beta), family=family
+        )
     if sampler == "metropolis":
         return metropolis(pair, contexts, rng, envelope, max_draws=max_draws)
     return accept_reject(
@@ -55,11 +57,17 @@ def draw_tethered(
     )
 
 
-def _optimized_share(family: Family, log_beta: float) -> float:
+def optimized_share_of(family: Family, log_beta: float) -> float:
+    """The share of proposals from the optimized policy; an error where it is none."""
     share = family.optimized_share(log_beta)
     if share is None:
         raise TypeError(
             f"family {family.name!r} has no sampler beyond finitely many actions: it needs the "
             f"members optimized_share and log_accept (see tether.Family)"
+        )
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"family {family.name!r} has an optimized_share of {share!r}, expected a number from 0 "
+            f"to 1"
         )
     return share

@@ -33,7 +33,8 @@ def largest(problem: Problem, constraint: Constraint) -> float:
     crossing = first_crossing(excess.between, _starting_points(problem, lo, hi))
     if crossing is not None:
         return crossing
-    return np.inf if problem.family.saturates or excess(np.inf) <= 0 else hi
+    # Clip saturates for certain; what a user's family says of itself is checked.
+    return np.inf if problem.family.clips or excess(np.inf) <= 0 else hi
 
 
 def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
