@@ -130,6 +130,15 @@ def assert_no_request_is_pending():
             assert not thread.is_alive()
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also where a background job was told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_waiting(server, monkeypatch):
     """Ctrl-C while requests wait for a retry: nothing more is sent."""
     monkeypatch.setattr(http_client, "MAX_RETRY_WAIT", 3600.0)
