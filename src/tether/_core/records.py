@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -64,3 +64,65 @@ def read(
         raise ValueError(f"{path} holds {stored_kind!r}, expected a saved {kind!r}")
     decoded: dict[str, Any] = decode(content, text_entries)
     return decoded
+
+
+class Saved:
+    """A result that is saved as a JSON file of its own kind and loaded again.
+
+    A class states its `_kind`, has a `to_dict`, and says in `_from_saved` how what `to_dict`
+    returned becomes an object again.
+    """
+
+    _kind: ClassVar[str]
+    _text_entries: ClassVar[tuple[str, ...]] = TEXT_ENTRIES
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that is saved as plain values.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to write.
+        """
+        write(path, self._kind, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file to read.
+
+        Returns
+        -------
+        Self
+            What was saved.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If the file does not hold a complete saved object of this class.
+        """
+        saved = read(path, cls._kind, cls._text_entries)
+        try:
+            return cls._from_saved(saved)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error

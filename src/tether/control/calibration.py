@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(records.Saved):
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
-    policy passes as it is. Properties that take time are computed when first needed and kept.
+    policy passes as it is. Properties that take time are computed when first needed and kept. A
+    saved calibration has everything except its log.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ class Calibration:
     >>> found.exists, found.promise < 0.2
     (True, True)
     """
+
+    _kind: ClassVar[str] = "calibration"
 
     log_beta: float
     constraints: tuple[Constraint, ...]
@@ -291,40 +293,9 @@ class Calibration:
         }
         return content
 
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to write.
-        """
-        records.write(path, "calibration", self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; everything except the log is restored.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to read.
-
-        Returns
-        -------
-        Calibration
-            The saved calibration.
-
-        Raises
-        ------
-        ValueError
-            If the file does not hold a complete calibration.
-        """
-        saved = records.read(path, "calibration")
-        try:
-            return cls.from_dict(saved)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        return cls.from_dict(saved)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
 from tether.monitor.confidence_sequence import confidence_interval
 from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
 
-RISK_MONITOR_KIND = "risk monitor"
 _SETTINGS = ("alpha", "bound", "false_alarm_probability")
 _SAVED_NAMES = (*_SETTINGS, "total", "squares", "e_process")
 
@@ -73,7 +71,7 @@ class RiskStatus(MonitorStatus):
         )
 
 
-class RiskMonitor:
+class RiskMonitor(records.Saved):
     """Raise an alarm when the losses show that the risk is above alpha.
 
     Promised: if the conditional expectation of each loss given the past is at most alpha, the
@@ -102,6 +100,8 @@ class RiskMonitor:
     >>> monitor.update([1, 0, 0, 1, 0] * 20).alarm_at
     236
     """
+
+    _kind: ClassVar[str] = "risk monitor"
 
     def __init__(
         self, alpha: float, bound: float = 1.0, false_alarm_probability: float = 0.05
@@ -190,7 +190,7 @@ class RiskMonitor:
         settings = {name: getattr(self, name) for name in _SETTINGS}
         sums = {"total": self._total, "squares": self._squares}
         saved = settings | sums | {"e_process": self._e_process.to_dict()}
-        return {"kind": RISK_MONITOR_KIND} | saved
+        return {"kind": self._kind} | saved
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -211,7 +211,7 @@ class RiskMonitor:
         ValueError
             If the content is not a complete and consistent saved risk monitor.
         """
-        check_saved(content, RISK_MONITOR_KIND, _SAVED_NAMES)
+        check_saved(content, cls._kind, _SAVED_NAMES)
         self = cls(*(content[name] for name in _SETTINGS))
         self._total, self._squares = (
             validate.number(name, content[name], above=-1, below=math.inf)
@@ -224,28 +224,6 @@ class RiskMonitor:
         )
         return self
 
-    def save(self, path: str | Path) -> None:
-        """Write the monitor as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to write.
-        """
-        records.write(path, RISK_MONITOR_KIND, self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a monitor written by `save`.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to read.
-
-        Returns
-        -------
-        RiskMonitor
-            The restored monitor.
-        """
-        return cls.from_dict({"kind": RISK_MONITOR_KIND} | records.read(path, RISK_MONITOR_KIND))
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        return cls.from_dict({"kind": cls._kind} | saved)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
 from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
 from tether.monitor.ranks import Ranks
 
-SHIFT_MONITOR_KIND = "shift monitor"
 BET_POWERS = (0.5, 0.75, 0.9)
 """The exponents κ of the bets κ·v^(κ − 1)."""
 _VIEW_COUNT = 4
@@ -61,7 +59,7 @@ class ShiftStatus(MonitorStatus):
         return f"{state}: after {self.seen} scores the p-value of no shift is {self.p_value:.2g}"
 
 
-class ShiftMonitor:
+class ShiftMonitor(records.Saved):
     """Raise an alarm when scores of the contexts no longer look like the reference.
 
     A conformal test martingale. Promised: if reference and new scores are exchangeable (all orders
@@ -94,6 +92,8 @@ class ShiftMonitor:
     >>> monitor.update(1 + rng.normal(size=100)).alarm_at
     239
     """
+
+    _kind: ClassVar[str] = "shift monitor"
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class ShiftMonitor:
             All that `from_dict` needs to continue, with the same random numbers.
         """
         return {
-            "kind": SHIFT_MONITOR_KIND,
+            "kind": self._kind,
             "false_alarm_probability": self.false_alarm_probability,
             "reference_size": self.reference_size,
             "scores": self._ranks.scores().tolist(),
@@ -195,7 +195,7 @@ class ShiftMonitor:
         ValueError
             If the content is not a complete and consistent saved shift monitor.
         """
-        check_saved(content, SHIFT_MONITOR_KIND, _SAVED_NAMES)
+        check_saved(content, cls._kind, _SAVED_NAMES)
         state = content["generator"]
         name = validate.choice("generator", state["bit_generator"], _GENERATORS)
         bit_generator = getattr(np.random, name)()
@@ -215,31 +215,9 @@ class ShiftMonitor:
             )
         return self
 
-    def save(self, path: str | Path) -> None:
-        """Write the monitor as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to write.
-        """
-        records.write(path, SHIFT_MONITOR_KIND, self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a monitor written by `save`.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to read.
-
-        Returns
-        -------
-        ShiftMonitor
-            The restored monitor.
-        """
-        return cls.from_dict({"kind": SHIFT_MONITOR_KIND} | records.read(path, SHIFT_MONITOR_KIND))
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        return cls.from_dict({"kind": cls._kind} | saved)
 
 
 def _finite_scores(name: str, values: ArrayLike) -> Floats:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SELECTION_KIND = "selection"
 SELECTION_TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
@@ -65,7 +63,7 @@ class ThresholdCurve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(records.Saved):
     """A threshold and what is promised for it: keep what scores at least `threshold`.
 
     Returned by `gcrc`, `crc`, `monotonized_crc` and `ltt`. With several losses, `alpha`, `bound`,
@@ -131,6 +129,9 @@ class Selection:
     >>> found.threshold, round(found.risk, 3), found.promise
     (1.0, 0.109, 0.2)
     """
+
+    _kind: ClassVar[str] = "selection"
+    _text_entries: ClassVar[tuple[str, ...]] = SELECTION_TEXT_ENTRIES
 
     method: str
     threshold: float
@@ -289,40 +290,9 @@ class Selection:
             decoded[name] = validate.frozen(np.asarray(decoded[name], dtype=np.float64))
         return cls(**decoded)
 
-    def save(self, path: str | Path) -> None:
-        """Write as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to write.
-        """
-        records.write(path, SELECTION_KIND, self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to read.
-
-        Returns
-        -------
-        Selection
-            The same selection.
-
-        Raises
-        ------
-        ValueError
-            If the file does not hold a complete selection.
-        """
-        saved = records.read(path, SELECTION_KIND, SELECTION_TEXT_ENTRIES)
-        try:
-            return cls.from_dict(saved)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        return cls.from_dict(saved)
 
     def summary(self) -> str:
         """Describe the selection in words; this is what printing it shows.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tether._core import records
 
@@ -44,7 +43,7 @@ class ChainDiagnostics:
 
 
 @dataclass(frozen=True)
-class SamplingInfo:
+class SamplingInfo(records.Saved):
     """Which policy the actions came from, and how many draws they took.
 
     Draws are counted up to the accepted one. `scored` counts everything drawn and scored, including
@@ -85,6 +84,8 @@ class SamplingInfo:
     >>> print(info)
     100 actions by accept-reject (auto): 119 draws in 1 call(s), acceptance 0.84
     """
+
+    _kind: ClassVar[str] = "sampling info"
 
     method: str
     actions: int
@@ -130,31 +131,8 @@ class SamplingInfo:
         """
         return {**asdict(self), "acceptance": self.acceptance}
 
-    def save(self, path: str | Path) -> None:
-        """Write the record as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to write.
-        """
-        records.write(path, "sampling info", self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a record written by `save`.
-
-        Parameters
-        ----------
-        path : str or Path
-            File to read.
-
-        Returns
-        -------
-        SamplingInfo
-            A record equal to the saved one.
-        """
-        saved = records.read(path, "sampling info")
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
         saved.pop("acceptance")
         if (chain := saved.pop("chain")) is not None:
             chain = ChainDiagnostics(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tether._core import records, validate
@@ -13,10 +12,10 @@ TEXT_FIELDS = (*records.TEXT_ENTRIES, "status", "measured", "advice")
 """Entries of saved results that are text, even if the text reads like a number."""
 
 
-class _Record:
+class _Record(records.Saved):
     """A frozen record that prints, converts to a dictionary, saves as JSON and loads again."""
 
-    _kind: ClassVar[str]
+    _text_entries: ClassVar[tuple[str, ...]] = TEXT_FIELDS
 
     def summary(self) -> str:
         """Return the result as text for reading.
@@ -38,39 +37,8 @@ class _Record:
         """
         return asdict(self)  # type: ignore[call-overload,no-any-return]
 
-    def save(self, path: str | Path) -> None:
-        """Write the result as JSON.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to write.
-        """
-        records.write(path, self._kind, self.to_dict())
-
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to read.
-
-        Returns
-        -------
-        Self
-            A result equal to the one that was saved.
-
-        Raises
-        ------
-        ValueError
-            If the file does not hold a saved result of this class.
-        """
-        return cls._from_dict(records.read(path, cls._kind, TEXT_FIELDS))
-
-    @classmethod
-    def _from_dict(cls, saved: dict[str, Any]) -> Self:
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
         return cls(**saved)
 
     def __str__(self) -> str:
@@ -238,7 +206,7 @@ class Preflight(_Record):
         return "\n".join(lines)
 
     @classmethod
-    def _from_dict(cls, saved: dict[str, Any]) -> Self:
+    def _from_saved(cls, saved: dict[str, Any]) -> Self:
         saved.pop("passed")
         return cls(
             checks=tuple(Check(**check) for check in saved.pop("checks")),
