@@ -33,9 +33,7 @@ class _ClipKernel(Family):
         self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
     ) -> tuple[Floats, Floats]:
         """Bounds from the monotone numerator min(ρ, β) and the monotone ψ(β)."""
-        lower = np.minimum(log_ratio, left) - log_psi(right)
-        upper = np.minimum(log_ratio, right) - log_psi(left)
-        return _quotient_bounds(lower, upper, right - left)
+        return _clip_bounds(log_ratio, left, right, log_psi(left), log_psi(right))
 
     def optimized_share(self, log_beta: float) -> float:
         """All proposals from the safe policy below β = 1, all from the optimized one above."""
@@ -196,8 +194,9 @@ class BudgetedClip(_ClipKernel):
         self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
     ) -> tuple[Floats, Floats]:
         """Clip's bounds mixed with 1 by a share that is monotone on either side of β = 1."""
-        low, high = super().log_ratio_bounds(log_ratio, left, right, log_psi)
-        ends = [self.log_fallback(left, log_psi(left)), self.log_fallback(right, log_psi(right))]
+        psi_left, psi_right = log_psi(left), log_psi(right)
+        low, high = _clip_bounds(log_ratio, left, right, psi_left, psi_right)
+        ends = [self.log_fallback(left, psi_left), self.log_fallback(right, psi_right)]
         if left < 0 < right:  # the acceptance rate falls until β = 1 and rises from there
             ends.append(self.log_fallback(0.0, log_psi(0.0)))
         least: Floats = np.minimum.reduce(ends)
@@ -268,6 +267,15 @@ def _check_declarations(family: Family) -> None:
     kernel = np.minimum(log_optimized, log_safe + 0.5)
     if family.clips and not np.allclose(family.log_kernel(log_safe, log_optimized, 0.5), kernel):
         raise ValueError(f"family {name!r} says that it clips, but its kernel is not clip's")
+
+
+def _clip_bounds(
+    log_ratio: Floats, left: float, right: float, psi_left: Floats, psi_right: Floats
+) -> tuple[Floats, Floats]:
+    """Bounds on min(ρ, β)/ψ(β), given log ψ at both ends of the interval."""
+    lower = np.minimum(log_ratio, left) - psi_right
+    upper = np.minimum(log_ratio, right) - psi_left
+    return _quotient_bounds(lower, upper, right - left)
 
 
 def _quotient_bounds(lower: Floats, upper: Floats, width: float) -> tuple[Floats, Floats]:
