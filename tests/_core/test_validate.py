@@ -74,3 +74,11 @@ def test_choices_and_generators():
     assert validate.generator("rng", rng) is rng
     with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator, .*got 0"):
         validate.generator("rng", 0)
+
+
+@pytest.mark.parametrize("value", [0, 2.0, True, "3", None])
+def test_an_integer_below_its_minimum_or_of_another_type_is_refused(value):
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1, got"):
+        validate.integer_at_least("draws", value)
+    assert validate.integer_at_least("draws", np.int64(4)) == 4
+    assert validate.integer_at_least("seed", 0, 0) == 0

@@ -115,7 +115,7 @@ def test_invalid_settings_are_refused():
         ValueError, match="false_alarm_probability must be above 0 and below 1, got 0"
     ):
         ShiftMonitor([0.0], 0, rng=rng)
-    with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, got 7"):
+    with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, such as .*, got 7"):
         ShiftMonitor([0.0], rng=7)
     with pytest.raises(ValueError, match=r"reference_scores\[1\] is nan: expected a finite score"):
         ShiftMonitor([0.0, math.nan], rng=rng)

@@ -113,6 +113,13 @@ def integer(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def integer_at_least(name: str, value: Any, minimum: int = 1) -> int:
+    """One integer of at least `minimum`; floats are not accepted."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    return int(value)
+
+
 def generator(name: str, value: Any) -> np.random.Generator:
     """A numpy generator: seeds and the global state are not accepted."""
     if not isinstance(value, np.random.Generator):

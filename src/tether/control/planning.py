@@ -167,9 +167,7 @@ def plan(
         rows_needed = math.ceil(quotient * (1 - INTEGER_TOLERANCE))
         rows_likely = _rows_likely(alpha, bound, safe_risk, confidence)
     if rows is not None:
-        if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
-            raise ValueError(f"rows must be an integer of at least 1, got {rows!r}")
-        sizes = [int(rows)]
+        sizes = [validate.integer_at_least("rows", rows)]
     else:
         finite = math.isfinite(rows_likely)
         sizes = [int(rows_likely * multiple) for multiple in ROW_MULTIPLES] if finite else []

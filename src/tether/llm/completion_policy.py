@@ -9,9 +9,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from tether._core import validate
 from tether._core.types import Actions, Booleans, Contexts, Floats
 from tether.llm import completions
-from tether.llm.completions import Tokenizer, Tokens, check_integer
+from tether.llm.completions import Tokenizer, Tokens
 from tether.llm.prompts import Prompt, token_prompts
 
 
@@ -156,7 +157,7 @@ class CompletionPolicy(ABC):
             If the new limit is larger than the present one.
         """
         shorter = copy(self)
-        shorter.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
+        shorter.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
         if shorter.max_new_tokens > self.max_new_tokens:
             raise ValueError(
                 f"max_new_tokens must be at most {self.max_new_tokens} to shorten this policy, "

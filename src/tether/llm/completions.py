@@ -181,13 +181,6 @@ def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
     return end_token_ids.astype(np.int64)
 
 
-def check_integer(name: str, value: Any, minimum: int = 1) -> int:
-    """An integer of at least the given minimum."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    return int(value)
-
-
 def _reject_rows(array: Tokens, wrong: Booleans, expected: str) -> None:
     if wrong.any():
         index = int(np.argmax(wrong.any(axis=1)))

@@ -105,8 +105,7 @@ class ShiftMonitor(records.Saved):
         self.false_alarm_probability = validate.number(
             "false_alarm_probability", false_alarm_probability, above=0, below=1
         )
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
+        validate.generator("rng", rng)
         self._rng = rng
         self._ranks = Ranks(_finite_scores("reference_scores", reference_scores))
         self.reference_size = len(self._ranks)

@@ -151,8 +151,7 @@ def make_proposals(
     200
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise ValueError(f"draws must be an integer of at least 1, got {draws!r}")
+    draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)
     marginal = isinstance(contexts, int)
     policies = [safe, optimized]

@@ -15,7 +15,6 @@ from tether.llm.completions import (
     Tokenizer,
     Tokens,
     as_end_token_ids,
-    check_integer,
     completion_lengths,
 )
 from tether.llm.local.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
@@ -98,7 +97,7 @@ class CausalPolicy(CompletionPolicy):
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
-        self.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
+        self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
         self.add_special_tokens = bool(add_special_tokens)
         vocabulary_size = check_causal_model(model)
         self.vocabulary_size = vocabulary_size
@@ -107,7 +106,7 @@ class CausalPolicy(CompletionPolicy):
         self.context_length = find_context_length(base_model(model).config)
         self._checksum = record_checksum(unwrapped(model), self.adapter)
         self._batched = BatchedModel(
-            model, self.temperature, check_integer("batch_tokens", batch_tokens)
+            model, self.temperature, validate.integer_at_least("batch_tokens", batch_tokens)
         )
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:

@@ -12,7 +12,7 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
-from tether.llm.completions import Tokens, check_integer
+from tether.llm.completions import Tokens
 from tether.llm.preflight_checks import pair_checks, policy_checks
 from tether.llm.preflight_checks.result import Check, Preflight
 
@@ -119,7 +119,7 @@ def preflight(
     contexts = as_contexts(prompts)
     if isinstance(contexts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
-    plan = _DrawPlan(contexts, check_integer("draws", draws, 3))
+    plan = _DrawPlan(contexts, validate.integer_at_least("draws", draws, 3))
     policies = (("safe", safe), ("optimized", optimized))
     for name, policy in policies:
         for attribute in REQUIRED_ATTRIBUTES:

@@ -15,7 +15,6 @@ from tether.llm.completions import (
     Tokenizer,
     Tokens,
     as_end_token_ids,
-    check_integer,
     completion_lengths,
     pad_rows,
 )
@@ -117,13 +116,13 @@ class OpenAIPolicy(CompletionPolicy):
                 f"without temperature, so the scores would not be those of the draws"
             )
         self.model, self.tokenizer = model, tokenizer
-        self.max_new_tokens = check_integer("max_new_tokens", max_new_tokens)
+        self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
         self.end_token_ids = as_end_token_ids(eos_token_id)
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
-        self.batch_size = check_integer("batch_size", batch_size)
-        retries = check_integer("retries", retries, 0)
-        concurrency = check_integer("concurrency", concurrency)
+        self.batch_size = validate.integer_at_least("batch_size", batch_size)
+        retries = validate.integer_at_least("retries", retries, 0)
+        concurrency = validate.integer_at_least("concurrency", concurrency)
         self.client = HTTPClient(base_url, api_key, timeout, retries, concurrency)
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
