@@ -97,36 +97,39 @@ def finite_world(rng, rows=25, actions=4, mixed=False, kernel=direct_formulas.cl
     return log, risk, (optimized - safe).min() - 1, (optimized - safe).max() + 1
 
 
-def drawn_world(rng, rows=20, draws=6, kernel=direct_formulas.clip_kernel):
-    """A log with one context per row, proposals, and the same as for `finite_world`."""
+def drawn_world(rng, rows=20, draws=3):
+    """A log with one context per row, proposals, and the same as for `finite_world`.
+
+    Every context has `draws` draws of each policy, so what is calibrated is budgeted clip with as
+    many proposals. In the risk, `test` is a function of the grid.
+    """
     shift = rng.normal(size=rows)
-    action, label = rng.normal(size=rows), np.repeat(np.arange(rows), draws)
-    source = rng.choice(["safe", "optimized"], size=len(label))
-    drawn = rng.normal(size=len(label)) + np.where(source == "safe", 0, shift[label])
+    action = rng.normal(size=rows)
+    from_safe = rng.normal(size=(rows, draws))
+    from_optimized = rng.normal(size=(rows, draws)) + shift[:, None]
     score = lambda a, m: -((a - m) ** 2) / 2  # noqa: E731
     loss = (rng.random(rows) < 0.2).astype(float)
     log = tether.Log(loss, score(action, 0), score(action, shift), context=np.arange(rows))
-    safe, optimized = score(drawn, 0), score(drawn, shift[label])
+    drawn = np.concatenate((from_safe, from_optimized), axis=1)
+    safe, optimized = score(drawn, 0).ravel(), score(drawn, shift[:, None]).ravel()
+    label = np.repeat(np.arange(rows), 2 * draws)
+    source = np.tile(np.repeat(["safe", "optimized"], draws), rows)
     order = rng.permutation(len(label))
     proposals = tether.Proposals(
         safe[order], optimized[order], context=label[order], source=source[order]
     )
+    drawn_ratio = (optimized - safe).reshape(rows, 2 * draws)
 
     def risk(grid, test=None):
-        logged = (log.log_safe, log.log_optimized, log.log_safe)
-        row_weights = direct_formulas.weights(kernel, *logged, grid)
-        draw_weights = direct_formulas.weights(kernel, safe, optimized, safe, grid)
-        psi, heaviest = [], []
-        for context in range(rows):
-            inside = label == context
-            from_safe = (source[inside] == "safe").sum()
-            ratio = np.exp((optimized - safe)[inside].astype(LONG))[:, None]
-            mass = from_safe + (inside.sum() - from_safe) * ratio
-            psi.append((draw_weights[inside] / mass).sum(axis=0))
-            heaviest.append((draw_weights[inside] / psi[-1]).max(axis=0))
-        psi = np.array(psi)
-        heaviest = np.max(heaviest, axis=0) if test is None else test(psi, grid)
-        return direct_formulas.contextual_risk(loss, row_weights, psi, heaviest)
+        weight, heaviest = [], []
+        for row in range(rows):
+            points = np.append(log.log_optimized[row] - log.log_safe[row], drawn_ratio[row])
+            halves = drawn_ratio[row, :draws], drawn_ratio[row, draws:]
+            ratio = direct_formulas.budgeted_ratio(points, *halves, grid)
+            weight.append(ratio[0])
+            heaviest.append(ratio[1:].max(axis=0))
+        last = np.max(heaviest, axis=0) if test is None else test(grid)
+        return direct_formulas.contextual_risk(loss, np.array(weight), 1, last)
 
     ratios = np.append(optimized - safe, log.log_optimized - log.log_safe)
     return log, proposals, risk, ratios.min() - 1, ratios.max() + 1
@@ -145,7 +148,8 @@ def random_problem(seed, family, test_weight):
     else:
         log, proposals, *_ = drawn_world(rng, rows=12)
         log = tether.Log(log.loss, log.log_safe, log.log_optimized)
-        proposals = tether.Proposals(proposals.log_safe, proposals.log_optimized)
+        source = np.where(proposals.from_safe, "safe", "optimized")
+        proposals = tether.Proposals(proposals.log_safe, proposals.log_optimized, source=source)
     return pose(log, proposals, family, test_weight)
 
 

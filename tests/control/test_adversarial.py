@@ -94,7 +94,7 @@ def test_plateaus_are_certified_at_once():
         patched.setattr(Excess, "between", counted)
         tether.calibrate(log, proposals, alpha=0.2)
     assert len(calls) < 3000
-    assert problem.log_psi(-800.0).min() == pytest.approx(-800, abs=1)
+    assert problem.densities.log_psi(-800.0).min() == pytest.approx(-800, abs=1)
 
 
 @pytest.mark.parametrize("harmful", [False, True])

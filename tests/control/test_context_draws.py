@@ -90,7 +90,7 @@ def test_normalizers_far_below_one(depth):
     )
     problem = pose(log, proposals, tether.Clip(), "empirical")
     exact = -depth + np.log((1 + np.exp(-0.6)) / 2)
-    assert problem.log_psi(0.0) == pytest.approx(np.full(n, exact), abs=1e-9)
+    assert problem.densities.log_psi(0.0) == pytest.approx(np.full(n, exact), abs=1e-9)
 
 
 def test_contexts_of_another_type_are_not_matched():

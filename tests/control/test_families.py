@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control.example_logs import finite_world
+from tether.control.densities import log_ratio_limit
 from tether.control.families import find_family
-from tether.control.test_weight import log_largest_ratio
 
 FAMILIES = [tether.Clip(), tether.Mix(), tether.BudgetedClip(1), tether.BudgetedClip(7)]
 
@@ -86,7 +86,7 @@ def test_budgeted_clip_is_what_giving_up_does(log_beta, draws):
     outcome = outcome + rejected**draws * np.exp(safe)
     logs, log_psi = density(tether.BudgetedClip(draws), safe, optimized, log_beta)
     assert np.exp(logs) == pytest.approx(outcome)
-    assert np.exp(tether.BudgetedClip(draws).log_fallback(log_beta, log_psi)) == (
+    assert np.exp(tether.BudgetedClip(draws).log_averages(log_beta, log_psi)[1]) == (
         pytest.approx(rejected**draws)
     )
 
@@ -95,7 +95,7 @@ def test_budgeted_clip_is_what_giving_up_does(log_beta, draws):
 def test_ratio_bounds_bound(seed, log_beta, family):
     safe, optimized = policies(seed)
     logs, log_psi = density(family, safe, optimized, log_beta)
-    bound = log_largest_ratio(family, log_beta, np.array([log_psi]))
+    bound = log_ratio_limit(family, log_beta, np.array([log_psi]))
     assert (logs - safe).max() <= bound[0] + 1e-9
 
 

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 import tether
-from tests.control import direct_formulas
 from tests.control.example_logs import (
-    calibrated,
-    finite_world,
     gaussian_columns,
     leave_one_out,
     log_and_proposals,
 )
+from tether._core.safe_excess import SafeMean
 from tether.control.constraint import Constraint
-from tether.control.promise import instability, promised_loss
+from tether.control.promise import make_promise
 
 
 def test_promise_follows_from_stability():
@@ -21,7 +19,9 @@ def test_promise_follows_from_stability():
     made = gaussian_columns(rng, 400, 100)
     found = tether.calibrate(*log_and_proposals(made, False), alpha=0.1)
     assert 0 < found.stability < 0.1
-    assert found.promise == pytest.approx(0.1 + 0.9 * found.stability)
+    terms = found.promise_terms["loss"]
+    assert terms.stability == pytest.approx(0.9 * found.stability)
+    assert found.promise == pytest.approx(0.1 + terms.stability + terms.safe_excess)
     share, _ = found._problem.shares(found.log_beta)
     betas = np.exp(leave_one_out(found))
     slow = sum(
@@ -41,49 +41,34 @@ def test_stability_shrinks_with_more_rows():
     assert stabilities[0] > stabilities[1] > stabilities[2]
 
 
-def test_infinite_betas_and_betas_of_zero_compare():
-    reach = (-1.0, 2.0)
-    share = np.array([0.5, 0.5])
-    assert instability(np.inf, np.array([np.inf, np.inf]), share, 1.0, reach) == 0
-    assert instability(np.inf, np.array([2.0, 3.0]), share, 1.0, reach) == 0
-    expected = 0.5 * (np.exp(2 * 3.0) - 1)
-    assert instability(np.inf, np.array([-np.inf, 2.0]), share, 2.0, reach) == (
-        pytest.approx(expected)
-    )
-    endless = (-np.inf, np.inf)
-    assert instability(np.inf, np.array([np.inf, 0.0]), share, 1.0, endless) == np.inf
-    assert instability(np.inf, np.array([np.inf, 0.0]), np.array([1.0, 0.0]), 1.0, endless) == 0
-
-
-def test_the_promised_loss():
-    """α + max(α, B − α)·ε, at most B, and B where no beta exists."""
+def test_the_terms_of_the_promise():
+    """α + max(α, B − α)·ε + E[(m − α)₊], at most B."""
     low, high = Constraint("loss", 0.1, 1.0), Constraint("loss", 1.5, 2.0)
-    assert promised_loss(low, 0.2, exists=True) == pytest.approx(0.1 + 0.9 * 0.2)
-    assert promised_loss(high, 0.2, exists=True) == pytest.approx(1.5 + 1.5 * 0.2)
-    assert promised_loss(high, 9.0, exists=True) == 2.0
-    assert promised_loss(low, 0.0, exists=False) == 1.0
+    clear, near = SafeMean(0.01, 0.001), SafeMean(1.5, 0.1)
+    assert make_promise(low, 0.2, clear).total == pytest.approx(0.1 + 0.9 * 0.2)
+    promise = make_promise(high, 0.2, near)
+    assert promise.stability == pytest.approx(1.5 * 0.2)
+    assert promise.safe_excess == pytest.approx(0.1 / np.sqrt(2 * np.pi))
+    assert promise.total == pytest.approx(1.8 + promise.safe_excess)
+    assert make_promise(high, 9.0, near).total == 2.0
 
 
-def test_curve_is_the_risk():
-    found, made = calibrated()
-    curve = found.curve(points=100)
-    assert len(curve.beta) <= 101
-    assert np.all(np.diff(curve.log_beta) > 0)
-    assert curve.risk == pytest.approx(direct_formulas.risk(made, curve.log_beta).astype(float))
-    assert found.log_beta in curve.log_beta
-    with pytest.raises(ValueError, match=r"constraint must be one of \['loss'\], got 'harm'"):
-        found.curve("harm")
-
-
-def test_budgeted_family_uses_its_measured_smoothness():
-    log, *_ = finite_world(np.random.default_rng(36), rows=150)
-    found = tether.calibrate(log, alpha=0.25, family="budgeted_clip(3)")
-    assert found.smoothness > 1
-    assert found.alpha <= found.promise <= found.bound
-
-
-def test_a_row_with_the_largest_ratio_of_the_draws_is_covered():
-    log = tether.Log(np.zeros(4), np.zeros(4), [0.5, 1.0, 1.5, -np.inf])
-    found = tether.calibrate(log, tether.Proposals(np.zeros(2), [0.0, 1.0]), alpha=0.5)
-    assert found.rows_beyond_draws == 1
-    assert tether.calibrate(log, alpha=0.5).rows_beyond_draws == 0  # no draws were given
+def test_all_terms_are_stated():
+    """A safe policy whose mean loss is alpha: in the promise, the summary, the JSON, a warning."""
+    rng = np.random.default_rng(37)
+    loss = (np.arange(300) % 10 == 0).astype(float)
+    log_safe = rng.normal(size=300)
+    log = tether.Log(loss, log_safe, log_safe + 0.3 * rng.normal(size=300))
+    found = tether.calibrate(log, tether.Proposals([0.0, 0.0], [0.2, 0.4]), alpha=0.11)
+    terms = found.promise_terms["loss"]
+    assert terms.safe_excess > 0.002
+    assert found.promise == pytest.approx(terms.alpha + terms.stability + terms.safe_excess)
+    assert "safe excess" in found.summary()
+    assert any("close to alpha" in warning for warning in found.warnings)
+    saved = found.to_dict()["promise_terms"]["loss"]
+    assert saved["safe_excess"] == terms.safe_excess
+    loaded = tether.Calibration.from_dict(found.to_dict())
+    assert (loaded.promise, loaded.stability) == (found.promise, found.stability)
+    calm = tether.calibrate(tether.Log(loss * 0, log_safe, log_safe), alpha=0.11)
+    assert calm.promise_terms["loss"].safe_excess < 1e-6
+    assert not any("close to alpha" in warning for warning in calm.warnings)

@@ -11,6 +11,7 @@ from tests.control.example_logs import (
     log_and_proposals,
     random_columns,
 )
+from tether.control.densities import log_ratio_limit
 from tether.control.problem import pose
 from tether.control.test_weight import (
     Analytic,
@@ -18,7 +19,6 @@ from tether.control.test_weight import (
     Fixed,
     find_test_weight,
     is_bounded,
-    log_largest_ratio,
 )
 
 
@@ -135,7 +135,7 @@ def test_a_fixed_test_weight_in_contexts_is_the_weight_itself():
         log, proposals, risk, lo, hi = drawn_world(rng, rows=40)
         found = tether.calibrate(log, proposals, alpha=0.25, test_weight=1.5)
         assert_supremum_in_contexts(
-            found, lambda grid, risk=risk: risk(grid, lambda psi, grid: 1.5), lo, hi, 0.25
+            found, lambda grid, risk=risk: risk(grid, lambda grid: 1.5), lo, hi, 0.25
         )
         finite += np.isfinite(found.log_beta)
     assert finite >= 3
@@ -148,8 +148,8 @@ def test_the_weight_is_the_largest_among_the_candidates(test_weight, mixed):
     problem = pose(log, None, tether.Clip(), test_weight)
     candidates = problem.candidates
     for log_beta in np.linspace(lo, hi, 9):
-        log_psi = problem.log_psi(log_beta)
-        ratio = np.minimum(candidates.log_ratio, log_beta) - log_psi[candidates.context]
+        log_psi = problem.densities.log_psi(log_beta)
+        ratio = np.minimum(candidates.log_ratio, log_beta) - log_psi[candidates.cell]
         expected = (ratio + candidates.log_base).max(initial=-np.inf)
         if test_weight == 2.0:
             assert len(ratio) == 0
@@ -173,7 +173,7 @@ def test_which_families_are_bounded():
     assert is_bounded(tether.BudgetedClip(3))
     assert is_bounded(Squeezed())
     assert not is_bounded(tether.Mix())
-    assert log_largest_ratio(tether.Clip(), 0.7, np.array([-0.2]))[0] == pytest.approx(0.9)
+    assert log_ratio_limit(tether.Clip(), 0.7, np.array([-0.2]))[0] == pytest.approx(0.9)
 
 
 def test_which_test_weight_a_name_means():

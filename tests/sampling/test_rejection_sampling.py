@@ -134,7 +134,7 @@ def test_budget_falls_back_as_often_as_the_family_says(contexts, beta):
     )
     _, info = policy.sample_with_info(contexts, np.random.default_rng(8))
     log_psi = policy_alone.normalizer(1).log_psi[0]
-    expected = np.exp(family.log_fallback(np.log(beta), log_psi))
+    expected = np.exp(family.log_averages(np.log(beta), log_psi)[1])
     share = info.fallbacks / info.actions
     assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / 30_000) + 1e-3
     assert info.draws <= 2 * info.actions

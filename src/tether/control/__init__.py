@@ -5,13 +5,13 @@ Pure functions on arrays. `tether.calibrate` is the entry point; the less common
 
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
+from tether.control.curve import Curve
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
-from tether.control.promise import Curve
 from tether.control.proposals import Proposals
 
 __all__ = [

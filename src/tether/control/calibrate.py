@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tether._core import validate
+from tether.control.blend import DEFAULT_BLEND
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.log import Log
-from tether.control.problem import pose
+from tether.control.problem import Problem, pose
+from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
 
 RISK_TOLERANCE = 1e-6
@@ -24,12 +27,19 @@ def calibrate(
     log: Log,
     proposals: Proposals | None = None,
     *,
-    alpha: float | Mapping[str, float],
+    alpha: float | Mapping[str, float] | None = None,
+    promise: float | Mapping[str, float] | None = None,
+    confidence: float | None = None,
     bound: float | Mapping[str, float] = 1.0,
     family: str | Family = "clip",
     test_weight: str | float = "empirical",
+    ratio_error: float = 1.0,
+    blend: float = DEFAULT_BLEND,
 ) -> Calibration:
     """Find how far the optimized policy may pull away from the safe one: the largest safe beta.
+
+    Name what the expected loss may be: with `promise`, the whole stated promise is at most that;
+    with `alpha`, what is promised is alpha plus the terms that the result states.
 
     This is the largest beta such that at it and at *every* smaller one the calibrated risk is at
     most `alpha`: the losses in the log, weighted for the tethered policy, with the worst loss
@@ -42,18 +52,32 @@ def calibrate(
     log : Log
         What was done, what it cost, and how likely each policy was to do it.
     proposals : Proposals, optional
-        Fresh draws for the test weight and, with contexts, for the normalizing constants. Without
-        proposals and without tables of all actions, clip uses the analytic test weight.
-    alpha : float or mapping of str to float
-        The tolerated expected loss; with several losses, one for each by name.
+        Fresh draws of both policies for the test weight and, with contexts, for the weights.
+        Without proposals and without tables of all actions, clip uses the analytic test weight.
+    alpha : float or mapping of str to float, optional
+        The tolerated expected loss; with several losses, one for each by name. Give this or
+        `promise`.
+    promise : float or mapping of str to float, optional
+        The largest promise to make: alpha is set below it so that all terms of the promise fit.
+    confidence : float, optional
+        Promise that the expected loss of the policy that is served is at most alpha with this
+        probability over logs, rather than on average over them.
     bound : float or mapping of str to float, default 1.0
         The largest possible loss.
     family : str or Family, default "clip"
         How beta turns two policies into one: "clip", "mix", "budgeted_clip", "budgeted_clip(N)",
-        or an object derived from `Family`.
+        or an object derived from `Family`. With contexts and without tables of all actions the
+        normalizing constant of clip is not known, and clip becomes budgeted clip, with as many
+        proposals per action as each context has draws of each policy, at most 16.
     test_weight : str or float, default "empirical"
         The weight of the action not yet taken: "empirical" (the largest among the draws),
         "analytic" (a bound that no draw can exceed) or a number.
+    ratio_error : float, default 1.0
+        A factor by which every importance weight may be wrong, in either direction, without
+        breaking the promise.
+    blend : float, default 0.01
+        The share of the safe policy that is blended into an optimized policy which never takes some
+        actions; clip needs it to have tethered policies near the safe one. 0 turns it off.
 
     Returns
     -------
@@ -80,8 +104,27 @@ def calibrate(
     2.96
     """
     chosen = find_family(family)
-    constraints = _constraints(log, alpha, bound)
-    problem = pose(log, proposals, chosen, test_weight)
+    asked, targets = _target(alpha, promise)
+    factor = 1.0
+    if ratio_error != 1:
+        factor = validate.number("ratio_error", ratio_error, above=1, below=np.inf)
+    constraints = _constraints(log, asked, targets, bound, factor)
+    if blend != 0:
+        blend = validate.number("blend", blend, above=0, below=1)
+    problem = pose(log, proposals, chosen, test_weight, blend)
+    if asked == "alpha":
+        return _solve(problem, constraints)
+
+    def solve(alphas: dict[str, float]) -> Calibration:
+        return _solve(
+            problem, tuple(replace(each, alpha=alphas[each.name]) for each in constraints)
+        )
+
+    return reach_promise(solve, {each.name: each.alpha for each in constraints})
+
+
+def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration:
+    """The largest beta that every constraint allows."""
     log_beta_by_constraint = {
         constraint.name: problem.solver.largest(problem, constraint) for constraint in constraints
     }
@@ -89,14 +132,28 @@ def calibrate(
         log_beta=min(log_beta_by_constraint.values()),
         constraints=constraints,
         log_beta_by_constraint=log_beta_by_constraint,
-        family=chosen.name,
+        family=problem.family.name,
         test_weight=problem.test_weight.label,
-        rows=len(log),
-        contextual=log.contextual,
+        rows=len(problem.log),
+        contextual=problem.log.contextual,
+        blend=problem.blend,
         _stored_problem=problem,
     )
     _check_result(found)
     return found
+
+
+def _target(
+    alpha: float | Mapping[str, float] | None, promise: float | Mapping[str, float] | None
+) -> tuple[str, float | Mapping[str, float]]:
+    """Which of alpha and promise was given, and its value."""
+    if (alpha is None) == (promise is None):
+        given = "neither" if alpha is None else "both"
+        raise TypeError(
+            f"give exactly one of alpha (the tolerated loss inside the calibration) and promise "
+            f"(what may be promised in total), got {given}"
+        )
+    return ("alpha", alpha) if promise is None else ("promise", promise)  # type: ignore[return-value]
 
 
 def _check_result(found: Calibration) -> None:
@@ -112,27 +169,31 @@ def _check_result(found: Calibration) -> None:
 
 
 def _constraints(
-    log: Log, alpha: float | Mapping[str, float], bound: float | Mapping[str, float]
+    log: Log,
+    asked: str,
+    targets: float | Mapping[str, float],
+    bound: float | Mapping[str, float],
+    ratio_error: float,
 ) -> tuple[Constraint, ...]:
     if not isinstance(log, Log):
         raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
-    for name, value in (("alpha", alpha), ("bound", bound)):
+    for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(log.loss):
             raise ValueError(
                 f"{name} has the losses {list(value)} but the log has {list(log.loss)}"
             )
     constraints = []
     for name, loss in log.loss.items():
-        several = len(log.loss) > 1 or isinstance(alpha, Mapping)
+        several = len(log.loss) > 1 or isinstance(targets, Mapping)
         key = f"[{name!r}]" if several else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
         worst = validate.number(f"bound{key}", worst, above=0, below=np.inf)
-        tolerated = alpha[name] if isinstance(alpha, Mapping) else alpha
-        tolerated = validate.number(f"alpha{key}", tolerated, above=0, below=worst)
+        tolerated = targets[name] if isinstance(targets, Mapping) else targets
+        tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if loss.max() > worst:
             accepted = f"a loss of at most bound = {worst:g}"
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
-        constraints.append(Constraint(name, tolerated, worst))
+        constraints.append(Constraint(name, tolerated, worst, ratio_error))
     return tuple(constraints)
 
 

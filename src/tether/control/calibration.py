@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,19 +11,15 @@ import numpy as np
 
 from tether._core import records
 from tether._core.types import Floats
-from tether._core.validate import frozen
+from tether._core.useful_promise import is_useful
+from tether.control import calibration_record
+from tether.control.calibration_warnings import find_warnings, rows_beyond_draws
 from tether.control.constraint import Constraint
+from tether.control.curve import Curve, risk_curve
 from tether.control.problem import Problem
-from tether.control.promise import (
-    ASSUMPTIONS,
-    Curve,
-    find_warnings,
-    instability,
-    measured_smoothness,
-    promised_loss,
-    risk_curve,
-    rows_beyond_draws,
-)
+from tether.control.promise import Promise, make_promise, safe_mean_of
+from tether.control.robustness import largest_ratio_error
+from tether.control.stability import measured_instability, smooth_instability
 from tether.control.summary import write_statement, write_summary
 
 if TYPE_CHECKING:
@@ -55,6 +51,15 @@ class Calibration(records.Saved):
         The number of rows of the log.
     contextual : bool
         Whether the log has contexts.
+    blend : float, default 0.0
+        The share of the safe policy that is blended into the optimized one, which never takes some
+        actions by itself.
+    asked_promise : mapping of str to float, optional
+        The promise that was asked for instead of alpha, for each loss.
+    confidence : float, optional
+        The probability over logs with which the promise holds, where it is not in expectation.
+    upper_bounds : mapping of str to float, optional
+        With a confidence, the upper confidence bound on each expected loss at beta.
 
     Examples
     --------
@@ -73,6 +78,10 @@ class Calibration(records.Saved):
     test_weight: str | float
     rows: int
     contextual: bool
+    blend: float = 0.0
+    asked_promise: Mapping[str, float] | None = None
+    confidence: float | None = None
+    upper_bounds: Mapping[str, float] | None = None
     _stored_problem: Problem | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -112,25 +121,46 @@ class Calibration(records.Saved):
         log_beta = self.effective_log_beta
         return {each.name: self._problem.risk(each, log_beta) for each in self.constraints}
 
+    @property
+    def ratio_error(self) -> float:
+        """The factor by which every importance weight may be wrong, in either direction."""
+        return self.binding.ratio_error
+
     @cached_property
+    def robustness(self) -> float:
+        """The largest ratio error at which a beta still passes; below 1 where none passes."""
+        return largest_ratio_error(self._problem, self.constraints)
+
+    @property
     def stability(self) -> float:
-        """How much beta moves when one row is left out, relative to itself: ε in the promise."""
-        problem = self._problem
+        """How much the policy moves when one row is left out: ε in the promise.
+
+        0 with a confidence, whose promise does not need it.
+        """
+        return self._stability_and_smoothness[0]
+
+    @property
+    def smoothness(self) -> float:
+        """K of the family, measured on this log where the family does not state it."""
+        return self._stability_and_smoothness[1]
+
+    @cached_property
+    def _stability_and_smoothness(self) -> tuple[float, float]:
+        problem, known = self._problem, self._problem.family.smoothness
+        if self.confidence is not None:
+            return 0.0, known or 0.0
         without = np.min(
             [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
         )
+        if known is None:
+            return measured_instability(problem, self.log_beta, without)
         reach = problem.reach(self.log_beta)
-        return instability(self.log_beta, without, self._shares[0], self.smoothness, reach)
-
-    @cached_property
-    def smoothness(self) -> float:
-        """K of the family, measured on this log where the family does not state it."""
-        known = self._problem.family.smoothness
-        return measured_smoothness(self._problem) if known is None else known
+        found = smooth_instability(self.log_beta, without, self._shares[0], known, reach)
+        return found, known
 
     @property
     def promise(self) -> float:
-        """The stated upper bound on the expected loss: α + max(α, B − α)·ε, at most B.
+        """The stated upper bound on the expected loss, at most B: the sum of `promise_terms`.
 
         Where no beta passes nothing is promised, and this is B.
         """
@@ -139,12 +169,36 @@ class Calibration(records.Saved):
     @property
     def promises(self) -> dict[str, float]:
         """The promise for every constraint."""
+        terms = self.promise_terms
         return {
-            each.name: promised_loss(
-                each, self.stability if self.exists else np.inf, exists=self.exists
-            )
+            each.name: terms[each.name].total if self.exists else each.bound
             for each in self.constraints
         }
+
+    @cached_property
+    def promise_terms(self) -> dict[str, Promise]:
+        """What each promise is made of: alpha, stability, and the excess of the safe policy."""
+        if self.confidence is not None:
+            return {
+                each.name: Promise(each.alpha, 0.0, 0.0, each.bound) for each in self.constraints
+            }
+        stability = self.stability if self.exists else np.inf
+        return {
+            each.name: make_promise(each, stability, safe_mean_of(self._problem, each))
+            for each in self.constraints
+        }
+
+    @property
+    def useful(self) -> bool:
+        """Whether the promise says something: a beta passes, and each promise is worth stating.
+
+        A promise near the bound, or of more than twice what was asked for, is not.
+        """
+        asked = self.asked_promise or {each.name: each.alpha for each in self.constraints}
+        return self.exists and all(
+            is_useful(self.promises[each.name], asked[each.name], each.bound)
+            for each in self.constraints
+        )
 
     @property
     def statement(self) -> str:
@@ -282,16 +336,7 @@ class Calibration(records.Saved):
         dict
             What `save` writes and `from_dict` reads.
         """
-        content = {name: getattr(self, name) for name in (*_STATED, *_DERIVED, *_SHOWN)}
-        content["constraints"] = [asdict(constraint) for constraint in self.constraints]
-        content["log_beta_by_constraint"] = dict(self.log_beta_by_constraint)
-        content["assumptions"] = ASSUMPTIONS
-        curves = {each.name: self.curve(each.name) for each in self.constraints}
-        content["curves"] = {
-            name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
-            for name, curve in curves.items()
-        }
-        return content
+        return calibration_record.to_dict(self)
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
@@ -316,26 +361,7 @@ class Calibration(records.Saved):
         TypeError, ValueError
             If `content` is not a mapping or lacks entries.
         """
-        if not isinstance(content, Mapping):
-            raise TypeError(f"content must be a mapping, got {type(content).__name__}")
-        needed = (*_STATED, *_DERIVED, "constraints", "curves")
-        lacking = [name for name in needed if name not in content]
-        if lacking:
-            raise ValueError(
-                f"content is not a complete calibration: it lacks {', '.join(lacking)}"
-            )
-        saved = records.decode(dict(content))
-        stated = {name: saved[name] for name in _STATED}
-        stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
-        loaded = cls(**stated)
-        loaded.__dict__.update({name: saved[name] for name in _DERIVED})
-        for name in ("warnings", "relative_weights"):
-            loaded.__dict__[name] = tuple(saved[name])
-        loaded.__dict__["_curves"] = {
-            name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
-            for name, curve in saved["curves"].items()
-        }
-        return loaded
+        return calibration_record.from_dict(cls, content)
 
     def __str__(self) -> str:
         return self.summary()
@@ -353,13 +379,3 @@ class Calibration(records.Saved):
     def _shares(self) -> tuple[Floats, float]:
         """The weights at beta, which several diagnostics read."""
         return self._problem.shares(self.effective_log_beta)
-
-
-_STATED = ("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual")
-_DERIVED = (
-    *("risks", "stability", "smoothness", "effective_sample_size", "max_weight"),
-    *("relative_weights", "acceptance", "rows_beyond_draws", "warnings"),
-)
-"""Saved entries that need the log to be computed."""
-_SHOWN = ("beta", "exists", "alpha", "bound", "risk", "promise", "promises")
-"""Saved entries that follow from the others, for readers of the file."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tether._core.ties import TIE_TOLERANCE
+from tether._core.types import Floats
 
 
 @dataclass(frozen=True)
 class Constraint:
     """One loss, how much of it is tolerated in expectation, and the most it can be.
+
+    Every importance weight may be wrong by a factor of up to g, `ratio_error`, in either direction.
+    The condition Σ (l_i − α)·w_i + (B − α)·w ≤ 0 then holds for the true weights if it holds with
+    the weights of rows with l > α and of the test point multiplied by g, and those of rows with
+    l < α divided by it.
 
     Parameters
     ----------
@@ -17,6 +27,10 @@ class Constraint:
         The tolerated expected loss.
     bound : float
         The largest possible loss B.
+    ratio_error : float, default 1.0
+        The factor g, at least 1.
+    split : float, optional
+        The loss above which weights are multiplied by g; `alpha` by default.
 
     Examples
     --------
@@ -27,3 +41,27 @@ class Constraint:
     name: str
     alpha: float
     bound: float
+    ratio_error: float = 1.0
+    split: float | None = None
+
+    def factors(self, loss: Floats) -> Floats | float:
+        """What the weight of each row is multiplied by: g or 1/g."""
+        if self.ratio_error == 1:
+            return 1.0
+        split = self.alpha if self.split is None else self.split
+        return np.where(loss > split, self.ratio_error, 1 / self.ratio_error)
+
+    def signed(self, loss: Floats) -> Floats:
+        """Loss minus alpha with its factor; negative values grow by the tolerance: ties pass."""
+        difference = loss - self.alpha
+        difference *= np.where(difference < 0, 1 + TIE_TOLERANCE, 1.0)
+        return np.asarray(difference * self.factors(loss))
+
+    @property
+    def worst(self) -> float:
+        """The signed loss of the test point, with its factor."""
+        return (self.bound - self.alpha) * self.ratio_error
+
+    def at(self, alpha: float) -> Constraint:
+        """The same weights with another alpha: the condition is linear in it."""
+        return replace(self, alpha=alpha, split=self.alpha if self.split is None else self.split)

@@ -41,8 +41,7 @@ WINDOW_SAMPLE = 4096
 class ContextDraws:
     """Draws grouped by context: draw j adds kernel_j / e^log_mass_j to its normalizer.
 
-    Context k starts at draw `start[k]`, and row i of the log is in context `row[i]`. `both` says
-    whether every context has draws from both policies, or all its actions.
+    Context k starts at draw `start[k]`, and row i of the log is in context `row[i]`.
     """
 
     log_safe: Floats
@@ -51,7 +50,8 @@ class ContextDraws:
     log_mass: Floats
     start: Integers
     row: Integers
-    both: bool = True
+    from_safe: Booleans | None = None
+    """Which draws the safe policy made; None for tables and for rows of the log."""
 
     @property
     def lost(self) -> Booleans:
@@ -89,13 +89,6 @@ class ContextDraws:
             return np.zeros(len(self.start))
         kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
         return _log_sums(kernel - self.log_mass, self.start, self.size)
-
-    def log_weight(self, family: Family, log_beta: float, log_psi: Floats) -> Floats:
-        """Log of tethered over mixture density at each draw; −inf where the former is zero."""
-        density = family.log_density(
-            self.log_safe, self.log_optimized, log_beta, self.spread(log_psi)
-        )
-        return density - self.log_mix
 
 
 def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
@@ -158,12 +151,14 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
     mix = safe if proposals.log_mix is None else proposals.log_mix[order]
     from_safe = proposals.from_safe[order]
     mass = _log_mass(safe, optimized, from_safe, start)
-    both = log.context is None or bool(
-        np.logical_or.reduceat(from_safe, start).all()
-        and np.logical_or.reduceat(~from_safe, start).all()
-    )
     return ContextDraws(
-        safe, optimized, _positive_mixture(mix, safe), mass, start=start, row=row, both=both
+        safe,
+        optimized,
+        _positive_mixture(mix, safe),
+        mass,
+        start=start,
+        row=row,
+        from_safe=from_safe,
     )
 
 

@@ -12,6 +12,9 @@ import numpy as np
 from tether._core.types import Floats
 from tether.control.family import Family, limit_density
 
+LAST_LOG_BETA_OF_SAFE = float(np.nextafter(0.0, -1.0))
+"""The largest log beta at which the safe policy proposes."""
+
 
 class _ClipKernel(Family):
     """What clip and budgeted clip share: the kernel min(optimized, β·safe)."""
@@ -131,7 +134,9 @@ class BudgetedClip(_ClipKernel):
 
     With p the acceptance rate of clip, the deployed density is c·clip + (1 − c)·safe where
     c = 1 − (1 − p)^max_draws. Calibrating this family rather than clip keeps the promise honest
-    when the sampler gives up. Its smoothness has no constant and is measured.
+    when the sampler gives up. It is also what clip becomes where its normalizing constant is not
+    known exactly, because its density is a plain average over fresh proposals. Its smoothness has
+    no constant: the change of each row's weight is measured instead.
 
     Parameters
     ----------
@@ -165,14 +170,44 @@ class BudgetedClip(_ClipKernel):
     def log_density(
         self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
-        """The log of c·clip + (1 − c)·safe."""
+        """The log of c·clip + (1 − c)·safe, from the exact averages."""
+        averages = self.log_averages(log_beta, np.asarray(log_psi))
+        return self.log_budgeted_density(log_safe, log_optimized, log_beta, *averages)
+
+    def log_budgeted_density(
+        self,
+        log_safe: Floats,
+        log_optimized: Floats,
+        log_beta: float,
+        log_tries: Floats,
+        log_fallback: Floats,
+    ) -> Floats:
+        """The log of S·min(optimized, β·safe)/min(β, 1) + D·safe.
+
+        Parameters
+        ----------
+        log_safe, log_optimized : ndarray of float
+            Log-densities of the two policies at the same actions.
+        log_beta : float
+            The control parameter.
+        log_tries, log_fallback : ndarray of float
+            Logs of S, the expected number of proposals, and of D, the probability that all of them
+            are rejected, in the context of each action: exact, or unbiased estimates.
+
+        Returns
+        -------
+        ndarray of float
+            The log-density at each action.
+        """
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
-        clipped = Clip().log_density(log_safe, log_optimized, log_beta, log_psi)
-        return _with_fallback(clipped, log_safe, self.log_fallback(log_beta, np.asarray(log_psi)))
+        proposed = self.log_kernel(log_safe, log_optimized, log_beta) - min(log_beta, 0.0)
+        return np.asarray(np.logaddexp(log_tries + proposed, log_fallback + log_safe))
 
-    def log_fallback(self, log_beta: float, log_psi: Floats) -> Floats:
-        """Log of (1 − p)^max_draws, the share of actions that the safe policy takes in the end.
+    def log_averages(self, log_beta: float, log_psi: Floats) -> tuple[Floats, Floats]:
+        """Logs of the expected number of proposals and of the share that the safe policy takes.
+
+        With p the acceptance rate these are c/p and 1 − c, where c = 1 − (1 − p)^max_draws.
 
         Parameters
         ----------
@@ -183,28 +218,62 @@ class BudgetedClip(_ClipKernel):
 
         Returns
         -------
-        ndarray of float
-            The log share in each context.
+        log_tries, log_fallback : ndarray of float
+            One of each per context.
         """
+        log_accepted = self.log_acceptance(log_beta, log_psi)
         with np.errstate(divide="ignore"):
-            rejected = np.log1p(-np.exp(self.log_acceptance(log_beta, log_psi)))
-        return np.asarray(self.max_draws * rejected)
+            log_fallback = self.max_draws * np.log1p(-np.exp(log_accepted))
+            return np.log(-np.expm1(log_fallback)) - log_accepted, log_fallback
 
     def log_ratio_bounds(
         self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
     ) -> tuple[Floats, Floats]:
-        """Clip's bounds mixed with 1 by a share that is monotone on either side of β = 1."""
-        psi_left, psi_right = log_psi(left), log_psi(right)
-        low, high = _clip_bounds(log_ratio, left, right, psi_left, psi_right)
-        ends = [self.log_fallback(left, psi_left), self.log_fallback(right, psi_right)]
-        if left < 0 < right:  # the acceptance rate falls until β = 1 and rises from there
-            ends.append(self.log_fallback(0.0, log_psi(0.0)))
-        least: Floats = np.minimum.reduce(ends)
-        most: Floats = np.maximum.reduce(ends)
-        return (
-            _with_fallback(low, 0.0, np.where(low < 0, least, most)),
-            _with_fallback(high, 0.0, np.where(high > 0, least, most)),
+        """Bounds from the exact averages at both ends."""
+
+        def averages(log_beta: float) -> tuple[Floats, Floats]:
+            return self.log_averages(log_beta, log_psi(log_beta))
+
+        return self.budgeted_bounds(log_ratio, left, right, averages)
+
+    def budgeted_bounds(
+        self,
+        log_ratio: Floats,
+        left: float,
+        right: float,
+        averages: Callable[[float], tuple[Floats, Floats]],
+    ) -> tuple[Floats, Floats]:
+        """Bounds on the log of S·min(ρ, β)/min(β, 1) + D while log beta is in an interval.
+
+        Below β = 1 the first factor falls with beta while S and D rise; above it is the reverse. At
+        1 the proposals change from one policy to the other.
+
+        Parameters
+        ----------
+        log_ratio : ndarray of float
+            Log optimized/safe density of each action.
+        left, right : float
+            The ends of the interval of log beta.
+        averages : callable
+            From a log beta to the logs of S and D in each action's context.
+
+        Returns
+        -------
+        low, high : ndarray of float
+            Bounds for each action.
+        """
+        if left < 0 <= right:
+            below = self.budgeted_bounds(log_ratio, left, LAST_LOG_BETA_OF_SAFE, averages)
+            above = self.budgeted_bounds(log_ratio, 0.0, right, averages)
+            return np.minimum(below[0], above[0]), np.maximum(below[1], above[1])
+        fewest, most = (left, right) if right < 0 else (right, left)
+        high_proposed, low_proposed = (
+            np.minimum(log_ratio, log_beta) - min(log_beta, 0.0) for log_beta in (fewest, most)
         )
+        (low_tries, low_fallback), (high_tries, high_fallback) = averages(fewest), averages(most)
+        low = np.logaddexp(low_proposed + low_tries, low_fallback)
+        high = np.logaddexp(high_proposed + high_tries, high_fallback)
+        return low, high
 
 
 def find_family(family: str | Family) -> Family:
@@ -286,10 +355,3 @@ def _quotient_bounds(lower: Floats, upper: Floats, width: float) -> tuple[Floats
     Where nothing changes the bounds meet, so a plateau of any length is certified at once.
     """
     return np.maximum(lower, upper - width), np.minimum(upper, lower + width)
-
-
-def _with_fallback(log_clip: Floats, log_safe: Floats | float, log_fallback: Floats) -> Floats:
-    """The log of c·clip + (1 − c)·safe, given the log of 1 − c."""
-    with np.errstate(divide="ignore"):
-        log_kept = np.log(-np.expm1(log_fallback))
-    return np.asarray(np.logaddexp(log_kept + log_clip, log_fallback + log_safe))

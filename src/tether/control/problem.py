@@ -18,23 +18,19 @@ from typing import Protocol
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.blend import blend_draws, blend_log, needs_blend
 from tether.control.constraint import Constraint
-from tether.control.context_draws import (
-    ClipNormalizer,
-    ContextDraws,
-    check_normalizer,
-    gather_draws,
-)
-from tether.control.families import Clip, Mix
+from tether.control.context_draws import ContextDraws, check_normalizer, gather_draws
+from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
+from tether.control.families import BudgetedClip, Clip, Mix
 from tether.control.family import Family
 from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
 from tether.control.solvers import clip, mix, search
 from tether.control.solvers.segments import fits_one_scale
 from tether.control.test_weight import Candidates, TestWeight, find_test_weight
 
-KEPT_NORMALIZERS = 64
-"""How many betas' normalizers are kept while a search goes back and forth."""
 SEARCH_MARGIN = 30.0
 """How far past the ratios a family that does not saturate is followed, in log beta."""
 
@@ -62,9 +58,12 @@ class Problem:
     log: Log
     draws: ContextDraws
     family: Family
+    densities: Densities
     test_weight: TestWeight
     has_draws: bool
     """Whether the draws were given, rather than borrowed from the log's own rows."""
+    blend: float = 0.0
+    """The share of the safe policy that is part of what is called the optimized policy."""
 
     @property
     def solver(self) -> Solver:
@@ -100,14 +99,10 @@ class Problem:
 
     def log_weights(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
-        log_psi = self.log_psi(log_beta)
-        rows = self.family.log_density(
-            self.log.log_safe,
-            self.log.log_optimized,
-            log_beta,
-            log_psi if len(log_psi) == 1 else log_psi[self.draws.row],
+        rows = self.densities.log_density(
+            self.log.log_safe, self.log.log_optimized, self.densities.row, log_beta
         )
-        return rows - self.log_mix, self.test_weight.log_weight(self, log_beta, log_psi)
+        return rows - self.log_mix, self.test_weight.log_weight(self, log_beta)
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point, scaled to sum to one."""
@@ -124,12 +119,14 @@ class Problem:
         """The calibrated risk of the tethered policy at one beta."""
         share, test_share = self.shares(log_beta)
         loss = self.log.loss[constraint.name]
-        return float((loss * share).sum() + constraint.bound * test_share)
+        share = share * constraint.factors(loss)
+        test_share *= constraint.ratio_error
+        total = share.sum() + test_share
+        return float(((loss * share).sum() + constraint.bound * test_share) / total)
 
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
-        per_context = self.family.log_acceptance(log_beta, self.log_psi(log_beta))
-        log_draws = -np.asarray(per_context)[self.draws.row]
+        log_draws = -self.densities.log_acceptance(log_beta)
         with np.errstate(invalid="ignore"):  # a family may answer NaN
             return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
 
@@ -161,29 +158,13 @@ class Problem:
         lo, hi = self.span
         return self.reach() if self.family.saturates else (lo - SEARCH_MARGIN, hi + SEARCH_MARGIN)
 
-    def log_psi(self, log_beta: float) -> Floats:
-        """Log of the normalizing constant of every context."""
-        if self.family.normalized or np.isinf(log_beta):
-            return np.zeros(len(self.draws.start))
-        if not self.family.clips:
-            return self.draws.log_psi(self.family, log_beta)
-        if log_beta not in self._log_psi:
-            while len(self._log_psi) >= KEPT_NORMALIZERS:
-                self._log_psi.pop(next(iter(self._log_psi)))
-            self._log_psi[log_beta] = self._clip_normalizer.log_psi(log_beta)
-        return self._log_psi[log_beta]
-
-    @cached_property
-    def _clip_normalizer(self) -> ClipNormalizer:
-        return ClipNormalizer(self.draws)
-
-    @cached_property
-    def _log_psi(self) -> dict[float, Floats]:
-        return {}
-
 
 def pose(
-    log: Log, proposals: Proposals | None, family: Family, test_weight: str | float
+    log: Log,
+    proposals: Proposals | None,
+    family: Family,
+    test_weight: str | float,
+    blend: float = 0.0,
 ) -> Problem:
     """Combine log, proposals, family and test weight; raise if they are inconsistent."""
     if not isinstance(log, Log):
@@ -205,8 +186,38 @@ def pose(
     if proposals is not None:
         check_normalizer(draws)
     _check_support(draws, family)
+    blend = blend if needs_blend(log, draws, family) else 0.0
+    if blend:
+        log, draws = blend_log(log, blend), blend_draws(draws, blend)
     _check_draws(log, draws)
-    return Problem(log, draws, family, weight, has_draws)
+    family, densities = _densities(log, draws, family, blend)
+    return Problem(log, draws, family, densities, weight, has_draws, blend)
+
+
+def _densities(
+    log: Log, draws: ContextDraws, family: Family, blend: float
+) -> tuple[Family, Densities]:
+    """The family that is served, and its densities.
+
+    A normalizing constant is exact over tables of all actions, and cancels for clip without
+    contexts. Otherwise it is not known, and no weight may divide by an estimate of it: clip becomes
+    budgeted clip, with as many proposals as each context has draws.
+    """
+    exact = log.log_safe_all is not None
+    if family.normalized or exact or (not log.contextual and family.max_draws is None):
+        return family, NormalizedDensities(family, draws)
+    if isinstance(family, Clip):
+        budget = int(np.clip(draw_counts(draws).min(), 1, DEFAULT_BUDGET))
+        family = BudgetedClip(budget)
+    if isinstance(family, BudgetedClip):
+        blocks = ProposalBlocks.build(draws, family.max_draws)
+        return family, BudgetedDensities(family, blocks, blend)
+    raise ValueError(
+        f"family {family.name!r} has a normalizing constant in each context, which draws can only "
+        f"estimate, and dividing by an estimate would bias every weight: give tables of all "
+        f"actions (log_safe_all, log_optimized_all), use a tether.Shortlist, or family 'clip' or "
+        f"'mix'"
+    )
 
 
 def _without_draws(log: Log) -> ContextDraws:

@@ -11,6 +11,7 @@ from tether.control.promise import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
+    from tether.control.constraint import Constraint
 
 LINE_WIDTH = 96
 
@@ -25,16 +26,17 @@ def write_summary(found: Calibration) -> str:
             f"  {label:<22} {found.risks[constraint.name]:.4g} calibrated, alpha "
             f"{constraint.alpha:g} of at most {constraint.bound:g}{mark}"
         )
-        promise = f"expected loss ≤ {found.promises[constraint.name]:.4g}"
-        lines.append(f"  {'promise':<22} {promise if found.exists else 'none'}")
+        lines.append(f"  {'promise':<22} {_promise(found, constraint)}")
     lines += [
-        f"  {'stability':<22} {found.stability:.3g} (smoothness {found.smoothness:.3g})",
+        *_stability_lines(found),
         f"  {'effective sample size':<22} {found.effective_sample_size:,.1f} of {found.rows:,}",
         f"  {'largest weight':<22} {found.max_weight:.3g} of 1, test weight {found.test_weight}",
     ]
+    if found.blend:
+        lines.append(f"  {'blend':<22} {found.blend:.3g} of the optimized policy is the safe one")
     if np.isfinite(found.acceptance):
         draws = ""
-        if found.family == "clip" and found.acceptance > 0:
+        if "clip" in found.family and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
         lines.append(f"  {'acceptance':<22} {found.acceptance:.3g} of the draws{draws}")
     lines += [_wrapped(f"! {warning}") for warning in found.warnings]
@@ -46,7 +48,38 @@ def write_statement(found: Calibration) -> str:
     """The promise in one sentence."""
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
-    return f"the expected loss of the next action is at most {found.promise:.4g}"
+    statement = f"the expected loss of the next action is at most {found.promise:.4g}"
+    if found.confidence is not None:
+        return f"with probability at least {found.confidence:g} over logs, {statement}"
+    return statement if found.useful else f"no useful promise: {statement}"
+
+
+def _promise(found: Calibration, constraint: Constraint) -> str:
+    """The promise on one loss, with its terms."""
+    if not found.exists:
+        return "none"
+    terms, total = found.promise_terms[constraint.name], found.promises[constraint.name]
+    text = f"expected loss ≤ {total:.4g}"
+    if found.confidence is not None:
+        return f"{text} with probability {found.confidence:g} over logs"
+    text += (
+        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} stability + {terms.safe_excess:.2g} "
+        f"safe excess"
+    )
+    return text if found.useful else f"no useful promise: {text}"
+
+
+def _stability_lines(found: Calibration) -> list[str]:
+    """How far the result is from changing: with the log, and with the weights."""
+    lines = []
+    if found.confidence is None:
+        lines.append(
+            f"  {'stability':<22} {found.stability:.3g} (smoothness {found.smoothness:.3g})"
+        )
+    robust = f"a beta passes while weights are off by a factor of at most {found.robustness:.3g}"
+    if found.ratio_error > 1:
+        robust += f"; {found.ratio_error:.4g} is allowed for"
+    return [*lines, f"  {'robustness':<22} {robust}"]
 
 
 def _headline(found: Calibration) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.types import Floats, Integers
+from tether.control.densities import log_ratio_limit
 
 if TYPE_CHECKING:
     from tether.control.family import Family
@@ -33,12 +34,12 @@ TEST_WEIGHT_NAMES = ("empirical", "analytic")
 class Candidates:
     """Points that the next action could be, and that may weigh the most.
 
-    One log ratio, one log base and one context number for each.
+    One log ratio, one log base and one cell (see `Densities`) for each.
     """
 
     log_ratio: Floats
     log_base: Floats
-    context: Integers
+    cell: Integers
 
 
 class TestWeight(Protocol):
@@ -63,8 +64,8 @@ class TestWeight(Protocol):
         """The points among which the heaviest is found at every beta."""
         ...
 
-    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
-        """The log-weight at one beta, given the normalizing constant of every context."""
+    def log_weight(self, problem: Problem, log_beta: float) -> float:
+        """The log-weight at one beta."""
         ...
 
 
@@ -86,14 +87,14 @@ class Empirical:
             log_ratio[~possible] = -np.inf
             contexts = len(draws.start)
             highest = np.maximum.reduceat(log_ratio, draws.start)
-            return Candidates(highest, np.zeros(contexts), np.arange(contexts))
+            return Candidates(highest, np.zeros(contexts), problem.densities.context)
         safe, mixture = draws.log_safe[possible], draws.log_mix[possible]
-        context = np.repeat(np.arange(len(draws.start)), draws.size)[possible]
-        return Candidates(draws.log_optimized[possible] - safe, safe - mixture, context)
+        cell = np.repeat(problem.densities.context, draws.size)[possible]
+        return Candidates(draws.log_optimized[possible] - safe, safe - mixture, cell)
 
-    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+    def log_weight(self, problem: Problem, log_beta: float) -> float:
         """The largest of the draws' weights."""
-        return float(problem.draws.log_weight(problem.family, log_beta, log_psi).max())
+        return _largest_log_weight(problem, log_beta)
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,13 @@ class Analytic:
 
     def candidates(self, problem: Problem) -> Candidates:
         """An infinite ratio in every context."""
-        contexts = len(problem.draws.start)
+        cell = problem.densities.worst
         log_base = -np.log(problem.log.safe_share or 1.0)
-        return Candidates(
-            np.full(contexts, np.inf), np.full(contexts, log_base), np.arange(contexts)
-        )
+        return Candidates(np.full(len(cell), np.inf), np.full(len(cell), log_base), cell)
 
-    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+    def log_weight(self, problem: Problem, log_beta: float) -> float:
         """The largest ratio of any context, over the share."""
-        largest = log_largest_ratio(problem.family, log_beta, log_psi)
-        return float(np.max(largest) - np.log(problem.log.safe_share or 1.0))
+        return _largest_log_weight(problem, log_beta)
 
 
 @dataclass(frozen=True)
@@ -134,20 +132,23 @@ class Fixed:
         """None: the weight depends on no point."""
         return Candidates(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
 
-    def log_weight(self, problem: Problem, log_beta: float, log_psi: Floats) -> float:
+    def log_weight(self, problem: Problem, log_beta: float) -> float:
         """The log of the number."""
         return float(np.log(self.constant))
 
 
-def log_largest_ratio(family: Family, log_beta: float, log_psi: Floats) -> Floats:
-    """Log of the supremum of tethered over safe density: its value at an infinite ratio."""
+def _largest_log_weight(problem: Problem, log_beta: float) -> float:
+    """The log-weight of the heaviest candidate."""
+    points = problem.candidates
+    log_safe = np.zeros(len(points.log_ratio))
     with np.errstate(invalid="ignore"):
-        return family.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+        log_ratio = problem.densities.log_density(log_safe, points.log_ratio, points.cell, log_beta)
+    return float((log_ratio + points.log_base).max())
 
 
 def is_bounded(family: Family) -> bool:
     """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
-    return bool(np.isfinite(log_largest_ratio(family, 0.0, np.zeros(1))).all())
+    return bool(np.isfinite(log_ratio_limit(family, 0.0, np.zeros(1))).all())
 
 
 def find_test_weight(

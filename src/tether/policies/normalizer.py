@@ -48,6 +48,25 @@ class Normalizer:
         return not self.standard_error.any()
 
 
+def density_with_error(
+    family: Family,
+    log_safe: Floats,
+    log_optimized: Floats,
+    log_beta: float,
+    normalizer: Normalizer,
+) -> tuple[Floats, Floats]:
+    """The log-density of a tethered policy, with its standard error; inf where it is unknown."""
+    unknown = np.isinf(normalizer.standard_error)
+    width = np.where(unknown, 0.0, normalizer.standard_error)
+    score, low, high = (
+        family.log_density(log_safe, log_optimized, log_beta, normalizer.log_psi + side * width)
+        for side in (0, -1, 1)
+    )
+    with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
+        error = np.nan_to_num(np.abs(high - low) / 2)
+    return score, np.where(unknown & (score > -np.inf), np.inf, error)
+
+
 def exact_normalizer(
     log_safe_all: Floats, log_optimized_all: Floats, family: Family, log_beta: float
 ) -> Normalizer:

@@ -15,10 +15,11 @@ from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.categorical import picked, positions
-from tether.policies.mixture import shared_actions
+from tether.policies.mixture import Mixture, shared_actions
 from tether.policies.normalizer import (
     SCORES_PER_PART,
     Normalizer,
+    density_with_error,
     exact_normalizer,
     joined,
     normalizers_by_context,
@@ -51,7 +52,8 @@ class Tethered:
     safe, optimized : Policy
         The two policies; a scikit-learn classifier or a torch distribution will do.
     beta : float or Calibration
-        How far the optimized policy may pull away. A calibration brings its family along.
+        How far the optimized policy may pull away. A calibration brings its family along, and the
+        share of the safe policy that it blended into the optimized one.
     family : str or Family, optional
         How beta turns two policies into one; "clip" by default.
     sampler : str, default "auto"
@@ -96,6 +98,9 @@ class Tethered:
         outside: str = "error",
     ) -> None:
         self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+        self.blend = beta.blend if isinstance(beta, Calibration) else 0.0
+        if self.blend:
+            self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         budget = self.family.max_draws
@@ -361,18 +366,9 @@ class Tethered:
         )
         if self._pair.strict:
             policy_calls.check_absolute_continuity(log_safe, log_optimized)
-        normalizer = self.normalizer(contexts)
-        unknown = np.isinf(normalizer.standard_error)
-        width = np.where(unknown, 0.0, normalizer.standard_error)
-        score, low, high = (
-            self.family.log_density(
-                log_safe, log_optimized, self._log_beta, normalizer.log_psi + side * width
-            )
-            for side in (0, -1, 1)
+        return density_with_error(
+            self.family, log_safe, log_optimized, self._log_beta, self.normalizer(contexts)
         )
-        with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
-            error = np.nan_to_num(np.abs(high - low) / 2)
-        return score, np.where(unknown & (score > -np.inf), np.inf, error)
 
     def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
         return exact_normalizer(safe, optimized, self.family, self._log_beta)

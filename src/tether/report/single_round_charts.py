@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.control.promise import Curve
+from tether.control.curve import Curve
 from tether.report.beta_axis import NEAR_BETA, beta_ticks
 from tether.report.chart_canvas import (
     ABOVE_ALPHA_COLOR,

@@ -113,12 +113,16 @@ class PolicyRegistry:
         return SAFE if row is None or row.log_beta == -np.inf else int(row.number)
 
     def tethered(self, optimized: Policy, reference: int, calibration: Calibration) -> Tethered:
-        """The calibrated policy between the reference and the optimized one."""
+        """The calibrated policy between the reference and the optimized one.
+
+        Clip becomes budgeted clip where its normalizing constant is not known.
+        """
+        same = self._family.name == calibration.family
         return Tethered(
             self.policy(reference),
             optimized,
             calibration,
-            family=self._family,
+            family=self._family if same else None,
             normalizer_draws=self._normalizer_draws,
         )
 

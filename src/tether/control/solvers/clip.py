@@ -12,7 +12,6 @@ passage of the same function over a level that depends on the row: no calibratio
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -57,9 +56,7 @@ def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
     if problem.test_weight.constant is not None:
         return np.array([problem.risk(constraint, point) for point in log_beta])
     at_zero, at_bound = (
-        Segments.at(
-            log_beta, nonzero_terms(_terms(problem, replace(constraint, alpha=alpha)))
-        ).value
+        Segments.at(log_beta, nonzero_terms(_terms(problem, constraint.at(alpha)))).value
         for alpha in (0.0, constraint.bound)
     )
     return np.asarray(constraint.bound * at_zero / (at_zero - at_bound))
@@ -76,7 +73,7 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
         return terms
     draws = problem.draws
     possible = draws.log_safe > -np.inf
-    test_amount = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    test_amount = constraint.worst * np.exp(-terms.log_scale) * constant
     amount = test_amount * np.exp(draws.log_safe[possible] - draws.log_mass[possible])
     ratio = draws.log_optimized[possible] - draws.log_safe[possible]
     return Terms(

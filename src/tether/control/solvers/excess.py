@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.solvers.segments import signed_losses
 from tether.control.solvers.weight_bounds import weight_bounds
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ class Excess:
 
     def __init__(self, problem: Problem, constraint: Constraint) -> None:
         self.problem = problem
-        self.amounts = signed_losses(problem, constraint)
+        self.amounts = constraint.signed(problem.log.loss[constraint.name])
         self.above = np.flatnonzero(self.amounts > 0)
         self.below = np.flatnonzero(self.amounts < 0)
         with np.errstate(divide="ignore"):
             self.log_amounts = np.log(np.abs(self.amounts))
-        self.log_worst = float(np.log(constraint.bound - constraint.alpha))
+        self.log_worst = float(np.log(constraint.worst))
 
     def __call__(self, log_beta: float) -> float:
         """The excess at one beta."""

@@ -44,7 +44,7 @@ def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
         return np.array([problem.risk(constraint, point) for point in log_beta])
     shift = problem.span[1]
     at_zero, at_bound = (
-        Lines.build(_terms(problem, replace(constraint, alpha=alpha)), shift).value(log_beta)
+        Lines.build(_terms(problem, constraint.at(alpha)), shift).value(log_beta)
         for alpha in (0.0, constraint.bound)
     )
     return np.asarray(constraint.bound * at_zero / (at_zero - at_bound))
@@ -56,7 +56,7 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
     constant = problem.test_weight.constant
     if constant is None:
         return terms
-    test_amount = (constraint.bound - constraint.alpha) * np.exp(-terms.log_scale) * constant
+    test_amount = constraint.worst * np.exp(-terms.log_scale) * constant
     return replace(terms, top_ratio=np.zeros(1), top_amount=np.array([test_amount]))
 
 

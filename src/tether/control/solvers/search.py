@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.families import LAST_LOG_BETA_OF_SAFE
 from tether.control.solvers.certified_search import first_crossing
 from tether.control.solvers.excess import Excess
 from tether.control.solvers.weight_bounds import certified
@@ -77,9 +78,13 @@ def _last_point(excess: Excess, problem: Problem, hi: float) -> float:
 
 
 def _starting_points(problem: Problem, lo: float, hi: float) -> list[float]:
-    """The ends of the range, and ratios in between where bounds are not known."""
+    """The ends of the range, β = 1 from both sides, and ratios where bounds are not known.
+
+    At 1 a sampler's proposals change from one policy to the other, and a weight that is an average
+    over proposals jumps.
+    """
     if certified(problem):
-        return [lo, hi]
+        return [lo, *(t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < t < hi), hi]
     with np.errstate(invalid="ignore"):
         drawn = problem.draws.log_optimized - problem.draws.log_safe
     ratio = np.append(problem.log_ratio, drawn)

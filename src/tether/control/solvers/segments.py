@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -47,20 +46,13 @@ class Terms:
         return len(self.ratio) + len(self.top_ratio)
 
 
-def signed_losses(problem: Problem, constraint: Constraint) -> Floats:
-    """Loss minus alpha of each row; negative values grow by the tolerance, so that ties pass."""
-    difference = problem.log.loss[constraint.name] - constraint.alpha
-    difference *= np.where(difference < 0, 1 + TIE_TOLERANCE, 1.0)
-    return difference
-
-
 def condition_terms(problem: Problem, constraint: Constraint) -> Terms:
     """The condition of clip without contexts, or of mix, as rows and tops.
 
     The rows are those of the log, in order. A constant test weight has no tops.
     """
-    amount = signed_losses(problem, constraint)
-    test_amount = constraint.bound - constraint.alpha
+    amount = constraint.signed(problem.log.loss[constraint.name])
+    test_amount = constraint.worst
     top_ratio, top_base = problem.candidates.log_ratio, problem.candidates.log_base
     if problem.log.log_mix is None:
         # All bases are equal, so the candidate with the largest ratio has the largest weight.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.types import Floats, Integers
+from tether._core.types import Floats
 
 if TYPE_CHECKING:
     from tether.control.problem import Problem
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def weight_bounds(problem: Problem, left: float, right: float) -> tuple[Floats, Floats, float]:
     """Log-weights of the rows from below and from above, and of the test point from above."""
     if np.isfinite(left):
-        bounds = _ratio_bounds(problem, problem.log_ratio, problem.draws.row, left, right)
+        densities = problem.densities
+        bounds = densities.log_ratio_bounds(problem.log_ratio, densities.row, left, right)
         if bounds is not None:
             low, high = bounds[0] + problem.log_base, bounds[1] + problem.log_base
             return low, high, _test_weight_bound(problem, left, right)
@@ -45,19 +46,10 @@ def certified(problem: Problem) -> bool:
     return problem.family.log_ratio_bounds(middle, 0.0, 0.0, lambda _: middle) is not None
 
 
-def _ratio_bounds(
-    problem: Problem, log_ratio: Floats, context: Integers, left: float, right: float
-) -> tuple[Floats, Floats] | None:
-    def log_psi(log_beta: float) -> Floats:
-        return problem.log_psi(log_beta)[context]
-
-    return problem.family.log_ratio_bounds(log_ratio, left, right, log_psi)
-
-
 def _test_weight_bound(problem: Problem, left: float, right: float) -> float:
     if problem.test_weight.constant is not None:
         return float(np.log(problem.test_weight.constant))
     points = problem.candidates
-    bounds = _ratio_bounds(problem, points.log_ratio, points.context, left, right)
+    bounds = problem.densities.log_ratio_bounds(points.log_ratio, points.cell, left, right)
     assert bounds is not None
     return float((bounds[1] + points.log_base).max())

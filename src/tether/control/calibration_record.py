@@ -1,0 +1,84 @@
+"""A calibration as plain values: what is saved, and what is read back without the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from tether._core import records
+from tether._core.validate import frozen
+from tether.control.constraint import Constraint
+from tether.control.curve import Curve
+from tether.control.promise import ASSUMPTIONS, Promise
+
+if TYPE_CHECKING:
+    from tether.control.calibration import Calibration
+
+    Loaded = TypeVar("Loaded", bound=Calibration)
+
+STATED = (
+    *("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual"),
+    *("blend", "asked_promise", "confidence", "upper_bounds"),
+)
+"""Saved entries that a calibration is made from."""
+DERIVED = (
+    *("risks", "stability", "smoothness", "robustness", "effective_sample_size", "max_weight"),
+    *("relative_weights", "acceptance", "rows_beyond_draws", "warnings"),
+)
+"""Saved entries that need the log to be computed."""
+SHOWN = ("beta", "exists", "alpha", "bound", "ratio_error", "risk", "promise", "promises", "useful")
+"""Saved entries that follow from the others, for readers of the file."""
+
+
+def to_dict(found: Calibration) -> dict[str, Any]:
+    """Everything, diagnostics included."""
+    content = {name: getattr(found, name) for name in (*STATED, *DERIVED, *SHOWN)}
+    for name in ("log_beta_by_constraint", "asked_promise", "upper_bounds"):
+        if content[name] is not None:
+            content[name] = dict(content[name])
+    content["constraints"] = [_plain(each) for each in found.constraints]
+    content["promise_terms"] = {
+        name: asdict(promise) for name, promise in found.promise_terms.items()
+    }
+    content["assumptions"] = ASSUMPTIONS
+    curves = {each.name: found.curve(each.name) for each in found.constraints}
+    content["curves"] = {
+        name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
+        for name, curve in curves.items()
+    }
+    return content
+
+
+def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
+    """A calibration without its log, from what `to_dict` returned."""
+    if not isinstance(content, Mapping):
+        raise TypeError(f"content must be a mapping, got {type(content).__name__}")
+    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
+    lacking = [name for name in needed if name not in content]
+    if lacking:
+        raise ValueError(f"content is not a complete calibration: it lacks {', '.join(lacking)}")
+    saved = records.decode(dict(content))
+    stated = {name: saved[name] for name in STATED}
+    stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
+    loaded = cls(**stated)
+    kept = {name: saved[name] for name in DERIVED if name not in ("stability", "smoothness")}
+    kept["_stability_and_smoothness"] = (saved["stability"], saved["smoothness"])
+    kept["promise_terms"] = {
+        name: Promise(**terms) for name, terms in saved["promise_terms"].items()
+    }
+    kept["_curves"] = {
+        name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
+        for name, curve in saved["curves"].items()
+    }
+    loaded.__dict__.update(kept)
+    for name in ("warnings", "relative_weights"):
+        loaded.__dict__[name] = tuple(saved[name])
+    return loaded
+
+
+def _plain(constraint: Constraint) -> dict[str, Any]:
+    """A constraint without what only a computation needs."""
+    return {name: value for name, value in asdict(constraint).items() if name != "split"}

@@ -1,0 +1,117 @@
+"""What a careful reader would want to know of a calibration before deploying, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether.control.context_draws import MAX_STANDARD_ERRORS
+from tether.control.problem import Problem
+from tether.control.promise import safe_mean_of
+from tether.control.solvers import search
+from tether.control.solvers.weight_bounds import certified
+
+if TYPE_CHECKING:
+    from tether.control.calibration import Calibration
+
+MIN_EFFECTIVE_ROWS = 30.0
+"""A smaller effective sample size than this is worth a warning."""
+
+
+def rows_beyond_draws(problem: Problem) -> int:
+    """How many rows have a larger ratio than any draw: the test weight may then be too small."""
+    if not problem.has_draws:
+        return 0
+    with np.errstate(invalid="ignore"):
+        drawn = problem.draws.log_optimized - problem.draws.log_safe
+    top = drawn.max(initial=-np.inf, where=np.isfinite(drawn))
+    return int(np.sum(problem.log.log_optimized - problem.log.log_safe > top))
+
+
+def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
+    """What a careful reader would want to know before deploying."""
+    if not found.exists and found.asked_promise is not None:
+        yield (
+            f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
+            f"collect rows (tether.plan says how many), or ask for less"
+        )
+    elif not found.exists:
+        yield (
+            f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
+            f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
+        )
+    elif not found.useful:
+        yield (
+            f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
+            f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; collect "
+            f"rows (tether.plan says how many), or ask for less"
+        )
+    if found.exists and found.confidence is None:
+        yield from _near_alpha(found, problem)
+    if problem.blend:
+        yield (
+            f"the optimized policy never takes some actions of the safe one: {problem.blend:.3g} "
+            f"of the safe policy is blended into it, in the calibration and when it is served"
+        )
+    analytic = problem.test_weight.label == "analytic"
+    if not problem.has_draws and analytic:
+        yield "without proposals the test point has the analytic weight, the largest possible"
+    rows, test = problem.log_weights(found.effective_log_beta)
+    heavier = int(np.sum(rows > test + 1e-9))
+    if heavier and not analytic:
+        yield (
+            f"{heavier} row(s) of the log have a larger weight than the test point, which should "
+            f"have the largest: draw more proposals from the optimized policy, or pass a larger "
+            f"test_weight"
+        )
+    outside = float(np.mean(np.isneginf(problem.draws.log_safe)))
+    if outside and problem.log.log_safe_all is None:
+        yield (
+            f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
+            f"tethered policy takes them either, not even at an infinite beta"
+        )
+    if problem.solver is search and not certified(problem):
+        yield (
+            f"family {found.family!r} states no smoothness: the betas between those that the "
+            f"search examined are not certified"
+        )
+    if found.exists and found.effective_sample_size < MIN_EFFECTIVE_ROWS:
+        yield (
+            f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
+            f"rows"
+        )
+    mean, error = _mean_ratio(problem)
+    if mean > 1 + MAX_STANDARD_ERRORS * error:
+        yield (
+            f"the optimized policy's probabilities, summed over the log, come to {mean:.3g} ± "
+            f"{error:.2g} and should be at most 1: check that the log was scored under the policy "
+            f"that produced it"
+        )
+
+
+def _asked(found: Calibration) -> float:
+    """The promise, or the alpha, that was asked for."""
+    asked = found.asked_promise
+    return found.alpha if asked is None else asked[found.binding.name]
+
+
+def _near_alpha(found: Calibration, problem: Problem) -> Iterator[str]:
+    """The safe policy itself may not pass on another log."""
+    for each in found.constraints:
+        safe = safe_mean_of(problem, each)
+        if safe.near(each.alpha):
+            yield (
+                f"the safe policy's own mean loss is {safe.mean:.4g} ± {safe.standard_error:.2g}, "
+                f"close to alpha = {each.alpha:.4g}: on some logs no beta passes, and the promise "
+                f"includes {safe.excess(each.alpha):.2g} for them"
+            )
+
+
+def _mean_ratio(problem: Problem) -> tuple[float, float]:
+    """The mean of optimized over mixture density in the log: at most one if scores are right."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratios = np.exp(problem.log.log_optimized - problem.log_mix)
+        mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
+    return (mean, error) if np.isfinite(error) else (np.inf, 0.0)

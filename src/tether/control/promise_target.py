@@ -1,0 +1,76 @@
+"""The promise as the target: the largest beta whose whole stated promise is what was asked for.
+
+Beta grows with alpha, and the promise is alpha plus two terms that are estimated from the log. So
+the alpha to calibrate at is the largest one whose promise does not exceed the target. It is found
+from above: each step lowers alpha by what the promise was too large by, until the promise fits, and
+a bisection then takes back what the last step lowered too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tether._core.ties import within_limit
+from tether.control.calibration import Calibration
+
+MAX_STEPS = 40
+"""The most times that alpha is lowered."""
+SMALLEST_SHARE = 1e-3
+"""The smallest alpha that is tried, as a share of the promise."""
+TARGET_TOLERANCE = 1e-3
+"""How closely the largest alpha is located, relative to the promise."""
+
+Alphas = dict[str, float]
+
+
+def reach_promise(
+    solve: Callable[[Alphas], Calibration], asked: Mapping[str, float]
+) -> Calibration:
+    """The calibration at the largest alphas whose promises are at most those asked for.
+
+    Where no alpha gives such a promise, the result has no beta: the safe policy is served.
+    """
+    alphas = dict(asked)
+    found, too_large = solve(alphas), alphas
+    steps = 0
+    while not _kept(found, asked):
+        too_large = alphas
+        alphas = {name: _lowered(found, name, asked[name]) for name in asked}
+        steps += 1
+        hopeless = any(alphas[name] < SMALLEST_SHARE * asked[name] for name in asked)
+        if steps > MAX_STEPS or hopeless or not found.exists:
+            none = dict.fromkeys(found.log_beta_by_constraint, -np.inf)
+            return replace(
+                solve(dict(asked)),
+                log_beta=-np.inf,
+                log_beta_by_constraint=none,
+                asked_promise=dict(asked),
+            )
+        found = solve(alphas)
+    while steps and _apart(alphas, too_large, asked):
+        middle = {name: (alphas[name] + too_large[name]) / 2 for name in asked}
+        between = solve(middle)
+        if _kept(between, asked):
+            found, alphas = between, middle
+        else:
+            too_large = middle
+    return replace(found, asked_promise=dict(asked))
+
+
+def _kept(found: Calibration, asked: Mapping[str, float]) -> bool:
+    return found.exists and all(
+        bool(within_limit(promise, asked[name])) for name, promise in found.promises.items()
+    )
+
+
+def _lowered(found: Calibration, name: str, asked: float) -> float:
+    """Alpha less what the promise was too large by, but at least half of it."""
+    terms = found.promise_terms[name]
+    return max(asked - terms.stability - terms.safe_excess, terms.alpha / 2)
+
+
+def _apart(low: Alphas, high: Alphas, asked: Mapping[str, float]) -> bool:
+    return any(high[name] - low[name] > TARGET_TOLERANCE * asked[name] for name in asked)

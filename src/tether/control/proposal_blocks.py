@@ -1,0 +1,113 @@
+"""Draws of both policies in blocks: each block is what one sampler with a budget could propose.
+
+A context with b blocks and R rows of the log deals its blocks out to the rows: with b ≥ R every row
+has blocks of its own, which makes its weight independent of the others given the contexts; with
+fewer blocks than rows, rows share them evenly. The blocks of one row, or of the rows that share
+them, are a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from tether._core.types import Booleans, Floats, Integers
+from tether.control.context_draws import ContextDraws
+
+DEFAULT_BUDGET = 16
+"""The most proposals per action where the user does not say."""
+
+
+@dataclass(frozen=True)
+class ProposalBlocks:
+    """Log ratios of proposals, one column per block, and how rows and contexts share the blocks.
+
+    The columns are sorted by group, and the groups by context. Group g starts at column
+    `group_start[g]`, context k at group `context_start[k]`, and row i has group `row[i]`.
+    """
+
+    log_ratio_safe: Floats
+    log_ratio_optimized: Floats
+    group_start: Integers
+    context_start: Integers
+    row: Integers
+
+    @classmethod
+    def build(cls, draws: ContextDraws, budget: int) -> Self:
+        """Cut the draws of every context into blocks of `budget` draws of each policy."""
+        counts = draw_counts(draws)
+        blocks = counts.min(axis=0) // budget
+        if not blocks.all():
+            short = int(np.argmin(blocks))
+            raise ValueError(
+                f"a budget of {budget} draws per action needs as many draws of each policy in "
+                f"every context, but context number {short} has {counts[0, short]} of the safe "
+                f"policy and {counts[1, short]} of the optimized one"
+            )
+        contexts = len(draws.start)
+        rows_in_context = np.bincount(draws.row, minlength=contexts)
+        groups = np.clip(rows_in_context, 1, blocks)
+        context_of_block = np.repeat(np.arange(contexts), blocks)
+        group_in_context = _rank(blocks) % groups[context_of_block]
+        context_start = _starts(groups)
+        order = np.lexsort((group_in_context, context_of_block))
+        group_of_block = (context_start[context_of_block] + group_in_context)[order]
+        by_context = np.argsort(draws.row, kind="stable")
+        row = np.empty(len(draws.row), dtype=np.int64)
+        row[by_context] = _rank(rows_in_context)
+        row = context_start[draws.row] + row % groups[draws.row]
+        assert draws.from_safe is not None
+        with np.errstate(invalid="ignore"):
+            log_ratio = draws.log_optimized - draws.log_safe
+        safe, optimized = (
+            _columns(log_ratio, chosen, draws, blocks, budget)[:, order]
+            for chosen in (draws.from_safe, ~draws.from_safe)
+        )
+        group_start = np.searchsorted(group_of_block, np.arange(groups.sum()))
+        return cls(safe, optimized, group_start, context_start, row)
+
+    def group_means(self, per_block: Floats) -> Floats:
+        """The mean over the blocks of each group."""
+        if len(self.group_start) == len(per_block):
+            return per_block
+        sizes = np.diff(self.group_start, append=len(per_block))
+        return np.asarray(np.add.reduceat(per_block, self.group_start) / sizes)
+
+    def context_maxima(self, per_group: Floats) -> Floats:
+        """The largest value among the groups of each context."""
+        if len(self.context_start) == len(per_group):
+            return per_group
+        return np.asarray(np.maximum.reduceat(per_group, self.context_start))
+
+
+def draw_counts(draws: ContextDraws) -> Integers:
+    """How many draws of the safe (first row) and the optimized policy every context has."""
+    if draws.from_safe is None:
+        return np.zeros((2, len(draws.start)), dtype=np.int64)
+    return np.array(
+        [
+            np.add.reduceat(chosen, draws.start, dtype=np.int64)
+            for chosen in (draws.from_safe, ~draws.from_safe)
+        ]
+    )
+
+
+def _columns(
+    log_ratio: Floats, chosen: Booleans, draws: ContextDraws, blocks: Integers, budget: int
+) -> Floats:
+    """The chosen draws, cut to whole blocks, one column per block."""
+    counts = np.add.reduceat(chosen, draws.start, dtype=np.int64)
+    kept = _rank(counts) < np.repeat(blocks * budget, counts)
+    return np.ascontiguousarray(log_ratio[chosen][kept].reshape(-1, budget).T)
+
+
+def _rank(counts: Integers) -> Integers:
+    """0, 1, 2, … within each of several consecutive runs."""
+    return np.arange(counts.sum()) - np.repeat(_starts(counts), counts)
+
+
+def _starts(counts: Integers) -> Integers:
+    """Where each of several consecutive runs starts."""
+    return np.cumsum(counts) - counts

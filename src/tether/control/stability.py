@@ -1,0 +1,75 @@
+"""Stability: how much the tethered policy moves when one row of the log is left out.
+
+With β̂₋ᵢ the beta without row i, the row's weight is multiplied by a factor r_i = w_i(β̂₋ᵢ)/w_i(β̂),
+and row i stands for the next action, which beta could not depend on. The calibrated sums of the
+condition then change by at most max(α, B − α)·Σ w_i·|r_i − 1|, so the promise needs
+
+    ε̂ = Σ_i share_i·|r_i − 1|.
+
+For a family with smoothness K, r_i is at most (β̂/β̂₋ᵢ)^K or its inverse, whatever the action, and
+this bound is used: it needs no weights. For any other family the change of the row's own weight is
+computed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from tether._core.types import Floats
+from tether.control.problem import Problem
+
+WEIGHT_POINTS = 17
+"""Quantiles of the betas without a row at which weights are computed, and interpolated between."""
+
+
+def smooth_instability(
+    log_beta: float, without: Floats, share: Floats, smoothness: float, reach: tuple[float, float]
+) -> float:
+    """Bound ε̂ from beta, the betas without each row, the rows' shares and the smoothness K.
+
+    Betas outside the reach of the policies all give the same policy as its nearest end.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved = np.clip(without, *reach) - np.clip(log_beta, *reach)
+        grown = np.expm1(smoothness * np.abs(np.where(np.isnan(moved), 0.0, moved)))
+        return float(np.sum(share * grown, where=share > 0))
+
+
+def measured_instability(problem: Problem, log_beta: float, without: Floats) -> tuple[float, float]:
+    """Compute ε̂ from the rows' own weights.
+
+    Returns
+    -------
+    instability, smoothness : float
+        ε̂, and the largest change of a row's log-weight per change of log beta.
+    """
+    lo, hi = problem.search_range()
+    log_beta, without = float(np.clip(log_beta, lo, hi)), np.clip(without, lo, hi)
+    rows, test = problem.log_weights(log_beta)
+    moved = _log_weights_at(problem, without)
+    top = max(float(rows.max()), float(moved.max()), test)
+    total = np.exp(rows - top).sum() + np.exp(test - top)
+    changed = float(np.abs(np.exp(moved - top) - np.exp(rows - top)).sum() / total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        steepness = np.abs(moved - rows) / np.abs(without - log_beta)
+    return changed, float(steepness.max(initial=0.0, where=np.isfinite(steepness)))
+
+
+def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
+    """The log-weight of each row at a beta of its own."""
+    points = np.unique(np.quantile(log_betas, np.linspace(0, 1, WEIGHT_POINTS)))
+    result, _ = problem.log_weights(float(points[0]))
+    previous = result
+    result = result.copy()
+    for left, right in pairwise(points):
+        current, _ = problem.log_weights(float(right))
+        inside = (log_betas > left) & (log_betas <= right)
+        share = (log_betas[inside] - left) / (right - left)
+        with np.errstate(invalid="ignore"):
+            between = previous[inside] + share * (current[inside] - previous[inside])
+        # A weight of zero has no logarithm to interpolate.
+        result[inside] = np.where(np.isnan(between), current[inside], between)
+        previous = current
+    return result
