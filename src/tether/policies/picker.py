@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,7 @@ class Picker:
                 f"policy, got {optimized!r}"
             )
         self.optimized = optimized
+        self._remembered: tuple[ShortlistRows, Floats | None] | None = None
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
     def scores(self, rows: ShortlistRows) -> Floats:
@@ -95,7 +98,16 @@ class Picker:
         ValueError
             If the scores have another shape, or one of them is NaN or +inf.
         """
-        rows = self._checked(rows)
+        remembered = self._remembered
+        if remembered is None or remembered[0] is not rows:
+            return self._compute(self._checked(rows))
+        scores = remembered[1]
+        if scores is None:
+            scores = self._compute(self._checked(rows))
+            self._remembered = (rows, scores)
+        return scores
+
+    def _compute(self, rows: ShortlistRows) -> Floats:
         shape = (len(rows), self.size)
         if self._is_policy:
             return self._log_ratio(*rows.pairs()).reshape(shape)
@@ -206,6 +218,22 @@ class Picker:
         if rows.size != self.size:
             raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         return rows
+
+
+@contextmanager
+def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
+    """Within this block a picker scores these rows only once, however often it is asked.
+
+    A score may be a large model. Any other policy is left as it is.
+    """
+    if not isinstance(policy, Picker):
+        yield
+        return
+    policy._remembered = (rows, None)
+    try:
+        yield
+    finally:
+        policy._remembered = None
 
 
 def checked_temperature(temperature: float) -> float:

@@ -18,7 +18,8 @@ from tether.policies.pool import Pool
 from tether.policies.sampler import as_sampler
 from tether.policies.shortlist_checks import check_exchangeable, check_scored_alone
 from tether.policies.shortlist_rows import ShortlistRows
-from tether.policies.tethered_shortlist import TetheredShortlist
+from tether.policies.tethered import Tethered
+from tether.policies.tethered_shortlist import TetheredShortlist, check_calibration
 
 SHORTLIST_SIZE = 16
 """The default number of candidates."""
@@ -318,7 +319,10 @@ class Shortlist:
         ValueError
             If the calibration is not one of shortlists of this size.
         """
-        return TetheredShortlist(self, beta, family=family)
+        if isinstance(beta, Calibration):
+            check_calibration(beta, self.size)
+        pick = Tethered(self.uniform, self.required_picker, beta, family=family)
+        return TetheredShortlist(self, pick)
 
     def __repr__(self) -> str:
         return f"Shortlist(size={self.size}, temperature={self.temperature:g})"

@@ -44,7 +44,8 @@ class ShortlistRows:
     def __post_init__(self) -> None:
         candidates = np.asarray(self.candidates)
         object.__setattr__(self, "candidates", candidates)
-        object.__setattr__(self, "contexts", as_contexts(self.contexts))
+        if len(candidates):
+            object.__setattr__(self, "contexts", as_contexts(self.contexts))
         if candidates.ndim < 2 or len(candidates) != length(self.contexts):
             raise ValueError(
                 f"candidates must have shape (rows, N) or (rows, N, …) with "
@@ -67,6 +68,8 @@ class ShortlistRows:
     def __getitem__(self, index: slice | Integers) -> ShortlistRows:
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
+            if (start, stop) == (0, len(self)):
+                return self
             return ShortlistRows(part(self.contexts, start, stop), self.candidates[start:stop])
         return ShortlistRows(take(self.contexts, index), self.candidates[index])
 

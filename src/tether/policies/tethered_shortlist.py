@@ -27,16 +27,9 @@ class TetheredShortlist:
     Parameters
     ----------
     shortlist : Shortlist
-        What draws the candidates, and what picks.
-    beta : float or Calibration
-        How far picking may pull away from a uniform pick.
-    family : str or Family, optional
-        How beta turns two policies into one; "clip" by default.
-
-    Raises
-    ------
-    ValueError
-        If the calibration is not one of shortlists of this size.
+        What draws the candidates.
+    pick : Tethered
+        The policy over positions, between a uniform one and a picker.
 
     Examples
     --------
@@ -46,18 +39,8 @@ class TetheredShortlist:
     array([1.3 , 0.04, 0.35])
     """
 
-    def __init__(
-        self,
-        shortlist: Shortlist,
-        beta: float | Calibration,
-        *,
-        family: str | Family | None = None,
-    ) -> None:
-        if isinstance(beta, Calibration):
-            _check_calibration(beta, shortlist.size)
-        picker = shortlist.required_picker
-        self.shortlist, self.safe = shortlist, shortlist.safe
-        self.pick = Tethered(shortlist.uniform, picker, beta, family=family)
+    def __init__(self, shortlist: Shortlist, pick: Tethered) -> None:
+        self.shortlist, self.safe, self.pick = shortlist, shortlist.safe, pick
 
     @property
     def beta(self) -> float:
@@ -116,7 +99,7 @@ class TetheredShortlist:
         )
 
 
-def _check_calibration(found: Calibration, size: int) -> None:
+def check_calibration(found: Calibration, size: int) -> None:
     """Refuse a beta that was calibrated without candidates, or with another number of them."""
     problem = getattr(found, "_stored_problem", None)  # not after it was saved and loaded
     table = None if problem is None else problem.log.log_safe_all
