@@ -116,8 +116,8 @@ def make_log(
 
 
 def make_proposals(
-    safe: PolicyLike,
-    optimized: PolicyLike,
+    safe: PolicyLike | Shortlist,
+    optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
     draws: int,
     rng: np.random.Generator,
@@ -132,7 +132,7 @@ def make_proposals(
 
     Parameters
     ----------
-    safe : Policy
+    safe : Policy or Shortlist
         The safe policy.
     optimized : Policy
         The optimized policy.
@@ -149,8 +149,8 @@ def make_proposals(
     Returns
     -------
     Proposals or None
-        The draws; None if the log has contexts and lists the scores of all actions already, so
-        that no draws are needed.
+        The draws; None if the log has contexts and lists the scores of all actions already, as it
+        does for a shortlist, so that no draws are needed.
 
     Raises
     ------
@@ -164,6 +164,8 @@ def make_proposals(
     >>> len(make_proposals(Gaussian(0.0), Gaussian(1.0), None, 100, rng))
     200
     """
+    if isinstance(safe, Shortlist):
+        return None
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)
