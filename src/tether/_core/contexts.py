@@ -103,6 +103,9 @@ def _columns(contexts: Any) -> list[NDArray[Any]]:
             raw = kind + position[start:stop].tobytes() + entry[start:stop].tobytes()
             digests[row] = blake2b(raw, digest_size=16).digest()
         return [digests]
+    if hasattr(contexts, "candidates"):  # a shortlist: a context is known with its candidates
+        own = contexts.contexts
+        return [*([] if isinstance(own, int) else _columns(own)), contexts.candidates]
     return [np.asarray(contexts)]
 
 

@@ -57,9 +57,11 @@ def _follow(store: str, history: History, interval: float) -> None:
 
 
 def _rendered(history: History) -> RenderableType:
+    candidates = history.shortlist
+    shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     title = (
         f"{history.store}: alpha {history.alpha:g} of at most {history.bound:g}, "
-        f"family {history.family}, safe policy {history.safe!r}"
+        f"family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [Text(title)]
     if history.rounds:

@@ -6,10 +6,14 @@ from tether.policies.gaussian import Gaussian
 from tether.policies.log_from_policies import make_log, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
+from tether.policies.picker import Picker
 from tether.policies.policy import FinitePolicy, Policy, as_policy
 from tether.policies.pool import Pool
 from tether.policies.serve_with_fallback import Served, serve
+from tether.policies.shortlist import Shortlist
+from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
+from tether.policies.tethered_shortlist import TetheredShortlist
 from tether.policies.torch_policy import TorchPolicy
 
 __all__ = [
@@ -19,10 +23,14 @@ __all__ = [
     "Gaussian",
     "Mixture",
     "Normalizer",
+    "Picker",
     "Policy",
     "Pool",
     "Served",
+    "Shortlist",
+    "ShortlistRows",
     "Tethered",
+    "TetheredShortlist",
     "TorchPolicy",
     "as_policy",
     "make_log",

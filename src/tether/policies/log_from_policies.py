@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,30 +15,33 @@ from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
 from tether.policies.policy import Policy, PolicyLike, as_policy
+from tether.policies.shortlist import Shortlist
 
 
 def make_log(
-    safe: PolicyLike,
-    optimized: PolicyLike,
+    safe: PolicyLike | Shortlist,
+    optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
     actions: Actions,
     losses: Losses,
     *,
     logged_by: PolicyLike | None = None,
     safe_share: float | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Log:
     """Score logged actions under both policies and build a `Log` to calibrate on.
 
     With contexts the log is contextual, and each row is labelled by the content of its context.
     Over finitely many actions it lists the scores of all of them, which makes every normalizing
-    constant exact. Without contexts it is marginal.
+    constant exact. Without contexts it is marginal. With a `Shortlist` as the safe policy, fresh
+    candidates are drawn beside each action, and `Shortlist.tethered` serves the result.
 
     Parameters
     ----------
-    safe : Policy
+    safe : Policy or Shortlist
         The safe policy.
     optimized : Policy
-        The optimized policy.
+        The optimized policy; beside a shortlist, it may be a score of candidates.
     contexts : array-like, int or None
         One row per action; None or the number of actions where there are no contexts.
     actions : array-like
@@ -49,6 +53,8 @@ def make_log(
         `Mixture` of the deployed policies.
     safe_share : float, optional
         The share of the safe policy in `logged_by`.
+    rng : numpy.random.Generator, optional
+        The source of randomness for the candidates of a shortlist; only for a shortlist.
 
     Returns
     -------
@@ -73,6 +79,14 @@ def make_log(
     >>> Tethered(safe, optimized, calibration).sample(3, rng).round(2)
     array([ 0.41, -0.21,  0.71])
     """
+    if isinstance(safe, Shortlist):
+        if logged_by is not None or safe_share is not None:
+            raise ValueError(
+                "logged_by and safe_share are not for shortlists: a tether.Controller keeps the "
+                "candidates of several rounds"
+            )
+        picked_by = safe.with_optimized(optimized)
+        return picked_by.make_log(contexts, actions, losses, validate.generator("rng", rng))
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
@@ -102,8 +116,8 @@ def make_log(
 
 
 def make_proposals(
-    safe: PolicyLike,
-    optimized: PolicyLike,
+    safe: PolicyLike | Shortlist,
+    optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
     draws: int,
     rng: np.random.Generator,
@@ -118,7 +132,7 @@ def make_proposals(
 
     Parameters
     ----------
-    safe : Policy
+    safe : Policy or Shortlist
         The safe policy.
     optimized : Policy
         The optimized policy.
@@ -135,8 +149,8 @@ def make_proposals(
     Returns
     -------
     Proposals or None
-        The draws; None if the log has contexts and lists the scores of all actions already, so
-        that no draws are needed.
+        The draws; None if the log has contexts and lists the scores of all actions already, as it
+        does for a shortlist, so that no draws are needed.
 
     Raises
     ------
@@ -150,6 +164,8 @@ def make_proposals(
     >>> len(make_proposals(Gaussian(0.0), Gaussian(1.0), None, 100, rng))
     200
     """
+    if isinstance(safe, Shortlist):
+        return None
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)

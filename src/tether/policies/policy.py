@@ -172,6 +172,11 @@ def as_policy(name: str, policy: Any) -> Policy:
         return policy
     if hasattr(policy, "predict_proba"):
         return Categorical.from_classifier(policy)
+    if hasattr(policy, "picker_of"):
+        raise TypeError(
+            f"{name} is a shortlist, which has no log-probabilities of actions: use its own methods"
+            f" make_log and tethered, or pass it to tether.Controller"
+        )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {policy!r}"

@@ -57,18 +57,31 @@ def _always_checked(history: History) -> list[Assumption]:
             "and only training rows are handed out. What a policy learned from other sources is "
             "not visible here.",
         ),
-        Assumption(
-            CHECKED,
-            "The safe policy has not changed",
-            "Its fingerprint and its scores of stored actions are compared whenever the run is "
-            "reopened.",
-        ),
+        _safe_policy_unchanged(history),
         Assumption(
             CHECKED,
             "Beta meets its definition",
             "The calibrated risk at beta is recomputed and compared with alpha before use.",
         ),
     ]
+
+
+def _safe_policy_unchanged(history: History) -> Assumption:
+    title = "The safe policy has not changed"
+    if history.shortlist is None:
+        return Assumption(
+            CHECKED,
+            title,
+            "Its fingerprint and its scores of stored actions are compared whenever the run is "
+            "reopened.",
+        )
+    return Assumption(
+        PARTLY_CHECKED,
+        title,
+        f"It draws {history.shortlist} candidates for each action, of which the policy of the "
+        "round picks one. It is not asked for log-probabilities, so only its fingerprint, if it "
+        "has one, is compared whenever the run is reopened.",
+    )
 
 
 def _partly_checked(history: History) -> list[Assumption]:

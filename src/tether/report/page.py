@@ -187,6 +187,11 @@ def _footer(history: History) -> Markup:
         ("Created", format_time(history.created)),
         ("Safe policy", history.safe),
         ("Family", history.family),
+        *(
+            []
+            if history.shortlist is None
+            else [("Shortlists", f"{history.shortlist} candidates per action")]
+        ),
         ("Test weight", str(history.test_weight)),
         ("Beta is relative to", f"the {history.against} policy"),
         ("Calibration share", format_number(history.calibration_share)),

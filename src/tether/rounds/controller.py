@@ -15,8 +15,10 @@ from tether._core.types import Contexts, Integers
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.test_weight import is_bounded
-from tether.policies.policy import PolicyLike, as_policy
+from tether.policies.policy import PolicyLike
+from tether.policies.shortlist import Shortlist
 from tether.rounds import recording
+from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.calibrate_round import RoundStart, calibrate_round
 from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.history import History
@@ -43,8 +45,8 @@ class Controller:
 
     Parameters
     ----------
-    safe : Policy, classifier or torch distribution
-        The safe policy.
+    safe : Policy, classifier, torch distribution or Shortlist
+        The safe policy. With a `Shortlist` its candidates are stored, and every round picks one.
     alpha : float
         The tolerated expected loss, between 0 and `bound`.
     store : str or pathlib.Path
@@ -114,7 +116,7 @@ class Controller:
 
     def __init__(
         self,
-        safe: PolicyLike,
+        safe: PolicyLike | Shortlist,
         *,
         alpha: float,
         store: str | Path,
@@ -134,7 +136,8 @@ class Controller:
         normalizer_draws: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.safe = as_policy("safe", safe)
+        self._space = ActionSpace(safe)
+        self.safe = self._space.safe
         self._family = find_family(family)
         bound = validate.number("bound", bound, above=0, below=np.inf)
         alpha = validate.number("alpha", alpha, above=0, below=bound)
@@ -161,20 +164,21 @@ class Controller:
             normalizer_draws=normalizer_draws,
             seed=seed,
             created=database.now(),
+            shortlist=self._space.size,
         )
         self._store, self._draws = Store(store), draws
         try:
-            self.settings = stored_settings(self._store, given, self.safe)
+            self.settings = stored_settings(self._store, given, self._space)
         except BaseException:
             self._store.close()
             raise
         self._rows, self._scores = Rows(), ScoreColumns(self._store)
         self._registry = PolicyRegistry(
-            self._store, self.safe, self._family, policies, normalizer_draws
+            self._store, self.safe, self._family, policies, normalizer_draws, self._space.optimized
         )
         self._monitors = Monitors(self.settings, context_score)
 
-    def begin(self, optimized: PolicyLike | None = None, *, name: str | None = None) -> Round:
+    def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
 
         The safe policy serves the whole round if there is no optimized policy, no loss to calibrate
@@ -186,7 +190,8 @@ class Controller:
         Parameters
         ----------
         optimized : Policy, classifier or torch distribution, optional
-            The optimized policy of the round.
+            The optimized policy of the round; on shortlists also a score of candidates, a function
+            of (contexts, candidates).
         name : str, default "safe"
             The name under which the policy is looked up after a restart; "round 3" and so on by
             default.
@@ -209,7 +214,7 @@ class Controller:
             If the round could not be stored.
         """
         if optimized is not None:
-            optimized = as_policy("optimized", optimized)
+            optimized = self._space.optimized("optimized", optimized)
         self._refresh()
         with self._store.reading() as connection:
             number = 1 + database.last_number(connection, schema.rounds.c.number)
@@ -336,6 +341,7 @@ class Controller:
             loss=rows.loss[where],
             reward=rows.reward[where],
             log_prob=rows.log_prob[where],
+            candidates=taken.candidates,
         )
 
     def resume(self, reason: str) -> None:
@@ -384,7 +390,7 @@ class Controller:
         rows = self._rows
         if not len(rows):
             return TakenActions(where + 1, np.empty(0), 0)
-        return TakenActions(where + 1, rows.actions[where], take(rows.contexts, where))
+        return self._space.taken(where + 1, rows.actions[where], take(rows.contexts, where))
 
     def _alarm(self) -> int | None:
         with self._store.reading() as connection:

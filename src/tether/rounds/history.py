@@ -162,6 +162,8 @@ class History:
         The safe policy's mean loss, over all rows that it took in any round.
     safe_reward : Estimate or None
         The safe policy's mean reward, likewise.
+    shortlist : int, optional
+        How many candidates the safe policy draws for each action; None without shortlists.
     """
 
     store: str
@@ -179,6 +181,7 @@ class History:
     alarms: tuple[Alarm, ...]
     safe_loss: Estimate | None
     safe_reward: Estimate | None
+    shortlist: int | None = None
 
     @property
     def alarm(self) -> Alarm | None:

@@ -77,6 +77,7 @@ def read_history(store: str | Path | Store) -> History:
         alarms=tuple(Alarm(**{name: row[name] for name in alarm_fields}) for row in alarms),
         safe_loss=_mean_loss(rows["loss"][by_safe], settings),
         safe_reward=_mean_reward(rows["reward"][by_safe]),
+        shortlist=settings.shortlist,
     )
 
 

@@ -134,7 +134,7 @@ class Monitors:
             return
         ids, rounds, encoded = zip(*new_rows, strict=True)
         self._last_action = ids[-1]
-        contexts = read_codecs(connection)[0].decode(encoded)
+        contexts = read_codecs(connection).context.decode(encoded)
         scores = validate.floats("context_score's result", self._context_score(contexts))
         validate.same_length("context_score's result", scores, "contexts", len(new_rows))
         settings = self._settings

@@ -63,8 +63,10 @@ class PolicyRegistry:
         family: Family,
         lookup: PolicyLookup,
         normalizer_draws: int | None,
+        as_optimized: Callable[[str, Any], Policy] = as_policy,
     ) -> None:
         self._store, self._safe, self._family, self._lookup = store, safe, family, lookup
+        self._as_optimized = as_optimized
         self._normalizer_draws = normalizer_draws
         self._deployed: dict[int, DeployedPolicy] = {}
 
@@ -139,7 +141,7 @@ class PolicyRegistry:
                 f"rows of that round cannot be weighted without it. Pass policies={{{name!r}: …}}, "
                 f"or a function from names to policies, to tether.Controller"
             )
-        return as_policy(f"policies[{name!r}]", policy)
+        return self._as_optimized(f"policies[{name!r}]", policy)
 
     def _rebuild(self, row: Mapping[str, Any]) -> DeployedPolicy:
         name, number = row["policy"], row["number"]
@@ -168,18 +170,19 @@ def check_stored_scores(
 ) -> None:
     """Let a policy score some stored actions again; refuse it if the scores differ."""
     table = schema.actions
-    query = sql.select(table.c.context, table.c.action, column).where(*where)
+    coded = (table.c.context, table.c.candidates, table.c.action)
+    query = sql.select(*coded, column).where(*where)
     with store.reading() as connection:
         rows = connection.execute(query.order_by(table.c.id).limit(MAX_PROBES)).fetchall()
         if not rows:
             return
-        context_codec, action_codec = read_codecs(connection)
-    contexts, actions, scores = zip(*rows, strict=True)
+        codecs = read_codecs(connection)
+    contexts, candidates, actions, scores = zip(*rows, strict=True)
     check_scores(
         name,
         policy,
-        context_codec.decode(contexts),
-        action_codec.decode(actions),
+        codecs.decode_contexts(contexts, candidates),
+        codecs.action.decode(actions),
         np.array(scores, dtype=np.float64),
         kind,
     )

@@ -15,8 +15,8 @@ from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import RoundOverError
 from tether.rounds.monitors import Monitors
 from tether.rounds.store import database, schema
+from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store, last_number
-from tether.rounds.store.rows import Codec, codecs_in
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
@@ -54,9 +54,7 @@ def write_actions(
                 )
             if database.find_alarm(connection) != alarm:
                 return None
-            context_codec, action_codec = _codecs(connection, contexts, actions)
-            columns["context"] = context_codec.encode("contexts", contexts)
-            columns["action"] = action_codec.encode("actions", actions)
+            columns |= _codecs(connection, contexts, actions).encode(contexts, actions)
             first = 1 + last_number(connection, schema.actions.c.id)
             columns["id"] = list(range(first, first + len(rows)))
             for name, values in columns.items():
@@ -177,16 +175,13 @@ def _write_failure(
     connection.execute(table.insert().values(**row))
 
 
-def _codecs(
-    connection: sql.Connection, contexts: Any, actions: NDArray[Any]
-) -> tuple[Codec, Codec]:
+def _codecs(connection: sql.Connection, contexts: Any, actions: NDArray[Any]) -> RowCodecs:
     """The stored codecs of contexts and actions; fixed by these rows if they are the first."""
     settings = database.read_settings(connection)
     if "actions" in settings:
-        return codecs_in(settings)
-    first = Codec.of("contexts", contexts), Codec.of("actions", actions).widened()
-    stored = {"contexts": first[0].to_dict(), "actions": first[1].to_dict()}
-    database.write_settings(connection, stored)
+        return RowCodecs.from_dict(settings)
+    first = RowCodecs.of(contexts, actions)
+    database.write_settings(connection, first.to_dict())
     return first
 
 

@@ -28,12 +28,15 @@ class TakenActions:
         The contexts of the actions, or their number where there are no contexts.
     failure : str, optional
         The error message, if the safe policy took the actions because the round's policy failed.
+    candidates : numpy.ndarray, optional
+        In a run on shortlists, the candidates of each row, of which the action is one.
     """
 
     ids: Integers
     actions: NDArray[Any]
     contexts: Contexts
     failure: str = ""
+    candidates: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,7 +71,9 @@ class TrainingRows:
         The reward of each action; NaN where none was passed to `observe`.
     log_prob : numpy.ndarray of float
         The log-probability under the policy that took the action; NaN where it is not known
-        exactly.
+        exactly. In a run on shortlists, of picking the action among its candidates.
+    candidates : numpy.ndarray, optional
+        In a run on shortlists, the candidates of each row, of which the action is one.
     """
 
     ids: Integers
@@ -78,6 +83,7 @@ class TrainingRows:
     loss: Floats
     reward: Floats
     log_prob: Floats
+    candidates: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -12,7 +12,9 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibration import Calibration
+from tether.policies.picker import scoring_once
 from tether.policies.policy import Policy
+from tether.policies.sampler import Sampler
 from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
 from tether.rounds import recording
@@ -58,9 +60,10 @@ class Round:
     _deployed: DeployedPolicy | None
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy | Sampler:
         """The policy that acts while no alarm stands: the tethered policy, or the safe one."""
-        return self._run.safe if self._deployed is None else self._deployed.policy
+        deployed = None if self._deployed is None else self._deployed.policy
+        return self._run._space.served(deployed)
 
     @property
     def beta(self) -> float:
@@ -101,7 +104,7 @@ class Round:
             If the actions could not be stored.
         """
         validate.generator("rng", rng)
-        contexts = as_contexts(contexts)
+        contexts = self._run._space.stored_contexts(as_contexts(contexts), rng)
         while True:
             alarm = self._run._alarm()
             drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
@@ -114,7 +117,8 @@ class Round:
     ) -> TakenActions:
         """Store actions that the safe policy took outside of this run, such as an existing log.
 
-        Only in a round of the safe policy: other logs say nothing about the safe policy.
+        Only in a round of the safe policy: other logs say nothing about the safe policy. In a run
+        on shortlists, fresh candidates are drawn beside each action, see `Shortlist.join`.
 
         Parameters
         ----------
@@ -147,6 +151,7 @@ class Round:
                 f"round {self.number} is not a round of the safe policy: begin one with "
                 f"`run.begin()` to record actions of the safe policy"
             )
+        contexts, actions = self._run._space.stored_actions(contexts, actions, rng)
         drawn = self._by_safe(contexts, actions)
         while True:
             taken = self._store(contexts, drawn, self._run._alarm(), rng)
@@ -196,12 +201,13 @@ class Round:
     def _by_deployed(
         self, contexts: Any, deployed: DeployedPolicy, rng: np.random.Generator
     ) -> _Drawn:
-        actions = draw_asking_every_policy(deployed.policy, contexts, rng)
-        self._check_unchanged(deployed)
-        log_safe, log_optimized = policy_calls.score_both(
-            self._run.safe, deployed.optimized, contexts, actions
-        )
-        log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
+        with scoring_once(deployed.optimized, contexts):
+            actions = draw_asking_every_policy(deployed.policy, contexts, rng)
+            self._check_unchanged(deployed)
+            log_safe, log_optimized = policy_calls.score_both(
+                self._run.safe, deployed.optimized, contexts, actions
+            )
+            log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
         return _Drawn(actions, deployed, log_safe, log_optimized, log_prob)
 
     def _store(
@@ -222,7 +228,9 @@ class Round:
             scores={name: getattr(drawn, name) for name in names},
             failure=drawn.failure,
         )
-        return None if ids is None else TakenActions(ids, drawn.actions, contexts, drawn.failure)
+        return (
+            None if ids is None else run._space.taken(ids, drawn.actions, contexts, drawn.failure)
+        )
 
     def _check_unchanged(self, deployed: DeployedPolicy) -> None:
         """Refuse a model that was trained further since it was calibrated."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._core import validate
 from tether.control.test_weight import TEST_WEIGHT_NAMES
-from tether.policies.policy import Policy
-from tether.rounds.policy_registry import check_stored_scores, fingerprint
+from tether.rounds.policy_registry import check_stored_scores
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store, read_settings, write_settings
+
+if TYPE_CHECKING:
+    from tether.rounds.action_space import ActionSpace
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
 AGAINST_CHOICES = ("safe", "last")
@@ -38,6 +40,8 @@ class Settings:
     normalizer_draws: int | None
     seed: int
     created: str
+    shortlist: int | None = None
+    """How many candidates the safe policy draws for each action; None without shortlists."""
 
     def __post_init__(self) -> None:
         validate.number("bound", self.bound, above=0, below=np.inf)
@@ -93,9 +97,9 @@ def default_alarm_risk(alpha: float, bound: float) -> float:
     return float(min(1.5 * alpha, (alpha + bound) / 2))
 
 
-def stored_settings(store: Store, given: Settings, safe: Policy) -> Settings:
+def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settings:
     """Check the safe policy; the stored settings, or the given ones if the store is new."""
-    own_fingerprint = fingerprint(safe)
+    own_fingerprint = space.fingerprint
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored:
@@ -113,5 +117,5 @@ def stored_settings(store: Store, given: Settings, safe: Policy) -> Settings:
             f"the safe policy is not the one that {store.name} was created with: its fingerprint "
             f"is {own_fingerprint} but the store has {known_fingerprint}"
         )
-    check_stored_scores(store, settings.safe, safe, "safe", schema.actions.c.log_safe)
+    check_stored_scores(store, settings.safe, space.safe, "safe", schema.actions.c.log_safe)
     return settings

@@ -134,6 +134,7 @@ def test_an_export_of_an_older_version_is_imported(tmp_path, version):
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     table = parquet.read_table(tmp_path / "run.parquet")
     run = json.loads(table.schema.metadata[b"tether"])
+    del run["settings"]["shortlist"]
     old_names = {"last_observation": "last_report", "min_observed_share": "enough"}
     old_names |= {"alarm_risk": "watched", "false_alarm_probability": "delta"}
     old_names |= {"log_beta_by_constraint": "allowed", "rows_beyond_draws": "beyond"}

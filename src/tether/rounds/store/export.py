@@ -20,8 +20,17 @@ from pyarrow import parquet
 
 from tether._core import records
 from tether._core.contexts import labels
+from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
+from tether.rounds.store.codecs import (
+    NO_CONTENT,
+    NUMBER_ROWS,
+    Codec,
+    RowCodecs,
+    listed_candidates,
+    unlisted_candidates,
+)
 from tether.rounds.store.database import (
     Store,
     read_all,
@@ -30,7 +39,7 @@ from tether.rounds.store.database import (
     write_column,
     write_settings,
 )
-from tether.rounds.store.rows import NO_CONTENT, NUMBER_ROWS, Codec, Rows, read_codecs
+from tether.rounds.store.rows import Rows, read_codecs
 
 ACTION_ROW, DRAW_ROW = "action", "draw"
 """What a row of the table is, in the column "kind"."""
@@ -91,6 +100,8 @@ def import_run(path: str | Path, store: str | Path) -> None:
         )
     if run["version"] < 3:
         run, table = _rename_to_version_3(run, table)
+    if run["version"] < 4:
+        run["settings"][schema.SHORTLIST_SETTING] = None
     opened = Store(store)
     try:
         with opened.writing() as connection:
@@ -108,6 +119,7 @@ def _rename_to_version_3(run: dict[str, Any], table: pa.Table) -> tuple[dict[str
     for row in rounds:
         row["calibration"] = schema.calibration_with_new_keys(row["calibration"])
     renamed = {
+        "version": 3,
         "settings": schema.with_new_keys(run["terms"], schema.RENAMED_SETTINGS),
         "rounds": rounds,
         "alarms": [schema.with_new_keys(row, names) for row in run["alarms"]],
@@ -136,7 +148,7 @@ def _table(connection: sql.Connection) -> pa.Table:
 
 
 def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
-    context_codec, action_codec = read_codecs(connection)
+    codecs = read_codecs(connection)
     table = schema.observations
     withdrawn = sql.select(table.c.action, table.c.reason).where(table.c.reason.is_not(None))
     reasons = {action: reason for action, reason in connection.execute(withdrawn)}
@@ -144,15 +156,15 @@ def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
     columns: dict[str, Any] = {
         "kind": pa.array([ACTION_ROW] * len(rows)),
         "id": pa.array(ids),
-        "context": _to_arrow(context_codec, "contexts", rows.contexts),
-        "action": _to_arrow(action_codec, "actions", rows.actions),
+        **_contexts(codecs, rows.contexts),
+        "action": _to_arrow(codecs.action, "actions", rows.actions),
         "loss": _null_for_nan(rows.loss),
         "reward": _null_for_nan(rows.reward),
         "observation": pa.array(rows.observation, mask=rows.observation == 0),
         "reason": pa.array([reasons.get(number) for number in ids.tolist()], pa.string()),
     }
     columns |= {name: _null_for_nan(getattr(rows, name)) for name in ACTION_COLUMNS}
-    if context_codec.kind != NO_CONTENT:
+    if not isinstance(rows.contexts, int):
         columns["label"] = pa.array(labels(rows.contexts))
     place = np.flatnonzero(rows.calibration)
     table = schema.columns
@@ -166,6 +178,17 @@ def _actions(connection: sql.Connection, rows: Rows) -> pa.Table:
                 flat, name, place, len(rows), connection, number
             )
     return pa.table(columns)
+
+
+def _contexts(codecs: RowCodecs, contexts: Any) -> dict[str, pa.Array]:
+    """Contexts, and their candidates in a run on shortlists, where the action is a position."""
+    if codecs.candidates is None:
+        return {"context": _to_arrow(codecs.context, "contexts", contexts)}
+    candidates = listed_candidates(contexts.candidates)
+    return {
+        "context": _to_arrow(codecs.context, "contexts", contexts.contexts),
+        "candidates": _to_arrow(codecs.candidates, "candidates", candidates),
+    }
 
 
 def _scores(
@@ -233,12 +256,13 @@ def _fill_table(connection: sql.Connection, table: sql.Table, rows: list[dict[st
 
 
 def _fill_actions(connection: sql.Connection, actions: pa.Table) -> None:
-    context_codec, action_codec = read_codecs(connection)
+    codecs = read_codecs(connection)
     columns = {name: actions[name].to_pylist() for name in ("id", *ACTION_COLUMNS)}
-    columns["context"] = context_codec.encode(
-        "contexts", _from_arrow(context_codec, actions["context"])
-    )
-    columns["action"] = action_codec.encode("actions", _from_arrow(action_codec, actions["action"]))
+    contexts = _from_arrow(codecs.context, actions["context"])
+    if codecs.candidates is not None:
+        candidates = _from_arrow(codecs.candidates, actions["candidates"])
+        contexts = ShortlistRows(contexts, unlisted_candidates(candidates))
+    columns |= codecs.encode(contexts, _from_arrow(codecs.action, actions["action"]))
     connection.execute(schema.actions.insert(), _as_rows(columns))
     observed = actions.filter(pa.compute.is_valid(actions["observation"])).sort_by("observation")
     if len(observed):

@@ -1,14 +1,7 @@
-"""All rows of a run as columns in memory: read once, then only what is new.
-
-In the database a context or an action is one byte string per row. Their format is fixed by a run's
-first rows and stored once. Later rows must have the same format, so that what is read is what was
-written: numbers of the same type and shape, text, lists, or the columns of a frame.
-"""
+"""All rows of a run as columns in memory: read once, then only what is new."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +10,13 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats, Integers
+from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.store import schema
+from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import read_settings
 
 _NUMERIC_COLUMNS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
+_CODED_COLUMNS = ("context", "candidates", "action")
 _NUMERIC_TYPES = (np.int32, np.int32, np.bool_, np.float64, np.float64, np.float64)
 
 ROWS_PER_QUERY = 100_000
@@ -31,8 +27,9 @@ ROWS_PER_QUERY = 100_000
 class Rows:
     """Row k is the action with id k + 1. Missing losses and scores are NaN.
 
-    `contexts` are as they were passed in, or their number where there are none. `observation` is
-    the number of the row's observation or withdrawal, 0 while it is pending.
+    `contexts` are as they were passed in, or their number where there are none; in a run on
+    shortlists they are `ShortlistRows`, and `actions` are positions among the candidates.
+    `observation` is the number of the row's observation or withdrawal, 0 while it is pending.
     """
 
     contexts: Any = 0
@@ -79,16 +76,16 @@ class Rows:
 
     def _read_actions(self, connection: sql.Connection) -> bool:
         table = schema.actions
-        selected = [table.c[name] for name in ("context", "action", *_NUMERIC_COLUMNS)]
+        selected = [table.c[name] for name in (*_CODED_COLUMNS, *_NUMERIC_COLUMNS)]
         query = sql.select(*selected).where(table.c.id > len(self)).order_by(table.c.id)
         fresh = connection.execute(query.limit(ROWS_PER_QUERY)).fetchall()
         if not fresh:
             return False
-        contexts, actions, *numbers = zip(*fresh, strict=True)
-        context_codec, action_codec = read_codecs(connection)
+        contexts, candidates, actions, *numbers = zip(*fresh, strict=True)
+        codecs = read_codecs(connection)
         longer: dict[str, Any] = {
-            "contexts": _concatenated(self.contexts, context_codec.decode(contexts)),
-            "actions": _concatenated(self.actions, action_codec.decode(actions)),
+            "contexts": _concatenated(self.contexts, codecs.decode_contexts(contexts, candidates)),
+            "actions": _concatenated(self.actions, codecs.action.decode(actions)),
         }
         for name, kind, column in zip(_NUMERIC_COLUMNS, _NUMERIC_TYPES, numbers, strict=True):
             more: NDArray[Any] = np.array(column, dtype=kind)  # None becomes NaN
@@ -123,14 +120,9 @@ class Rows:
         return True
 
 
-def read_codecs(connection: sql.Connection) -> tuple[Codec, Codec]:
+def read_codecs(connection: sql.Connection) -> RowCodecs:
     """How contexts and actions are encoded, fixed by the run's first action."""
-    return codecs_in(read_settings(connection))
-
-
-def codecs_in(settings: dict[str, Any]) -> tuple[Codec, Codec]:
-    """The codecs of contexts and of actions in stored settings."""
-    return Codec.from_dict(settings["contexts"]), Codec.from_dict(settings["actions"])
+    return RowCodecs.from_dict(read_settings(connection))
 
 
 def _concatenated(old: Any, new: Any) -> Any:
@@ -139,200 +131,11 @@ def _concatenated(old: Any, new: Any) -> Any:
         return old + new
     if old is None or isinstance(old, int):
         return new
+    if isinstance(new, ShortlistRows):
+        contexts = _concatenated(old.contexts, new.contexts)
+        return ShortlistRows(contexts, _concatenated(old.candidates, new.candidates))
     if hasattr(new, "iloc"):
         import pandas as pd
 
         return pd.concat([old, new], ignore_index=True)
     return np.concatenate([old, new])
-
-
-NUMBER_ROWS, TEXT_ROWS, LIST_ROWS, FRAME_ROWS = "numbers", "text", "lists", "frame"
-NO_CONTENT = "nothing"
-"""The kind of contexts that are only a number: there is nothing to store for a row."""
-
-
-@dataclass(frozen=True)
-class Codec:
-    """How the rows of contexts or of actions are encoded: their kind, type, shape and columns."""
-
-    kind: str
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    columns: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, name: str, rows: Any) -> Codec:
-        """The codec for these rows; for a number of contexts there is nothing to encode."""
-        if isinstance(rows, int):
-            return cls(NO_CONTENT)
-        if hasattr(rows, "get_columns") and not hasattr(rows, "iloc"):
-            raise TypeError(
-                f"{name} is a {type(rows).__name__}, which cannot be stored: pass the result of "
-                f"its to_pandas() or to_numpy()"
-            )
-        if hasattr(rows, "iloc") and len(rows.shape) == 2:
-            _check_names(name, list(rows.columns))
-            columns = tuple((str(key), _column_type(name, rows[key])) for key in rows.columns)
-            return cls(FRAME_ROWS, columns=columns)
-        array = np.asarray(rows)
-        if array.dtype.kind in "biuf":
-            return cls(NUMBER_ROWS, array.dtype.newbyteorder("<").str, array.shape[1:])
-        if array.dtype.kind == "U" or _holds_only(array, str):
-            return cls(TEXT_ROWS, shape=array.shape[1:])
-        if array.ndim == 1 and _holds_only(array, (list, tuple, dict)):
-            return cls(LIST_ROWS)
-        raise TypeError(
-            f"{name} must be numbers, text, lists or a pandas frame of these to be stored, got "
-            f"dtype {array.dtype} (first value {next(iter(array.flat), None)!r})"
-        )
-
-    def widened(self) -> Codec:
-        """The same with numbers of 64 bits: safe and optimized policies may differ in precision."""
-        wide = {"f": "<f8", "i": "<i8", "u": "<u8"}
-        if self.kind != NUMBER_ROWS:
-            return self
-        return Codec(self.kind, wide.get(np.dtype(self.dtype).kind, self.dtype), self.shape)
-
-    def encode(self, name: str, rows: Any) -> list[bytes | None]:
-        """One byte string per row; an error if the format differs from that of the first rows."""
-        if self.kind == NO_CONTENT and isinstance(rows, int):
-            return [None] * rows
-        given = Codec.of(name, rows)
-        if given.kind == NUMBER_ROWS == self.kind and given.shape == self.shape:
-            if not np.can_cast(given.dtype, self.dtype, "safe"):
-                raise TypeError(
-                    f"{name} has dtype {np.dtype(given.dtype)}, which cannot be cast safely to "
-                    f"{np.dtype(self.dtype)}, the dtype of the run's first rows"
-                )
-            raw = np.ascontiguousarray(rows, dtype=self.dtype).tobytes()
-            width = len(raw) // len(rows)
-            return [raw[k : k + width] for k in range(0, len(raw), width)] if width else []
-        if given != self and given.widened() != self:
-            raise TypeError(
-                f"{name} must have the format of the run's first rows, {self.describe()}, got "
-                f"{given.describe()}"
-            )
-        if self.kind == FRAME_ROWS:
-            rows = [list(row) for row in zip(*(_as_list(rows[c]) for c in rows), strict=True)]
-        else:
-            rows = np.asarray(rows).tolist()
-        if self.kind == TEXT_ROWS and not self.shape:
-            return [_encode_text(name, row) for row in rows]
-        return [_encode_json(name, row) for row in rows]
-
-    def decode(self, rows: Sequence[bytes | None]) -> Any:
-        """Rows as they were passed in: an array, a frame, or their number."""
-        if self.kind == NO_CONTENT:
-            return len(rows)
-        raw = [bytes(row) for row in rows if row is not None]
-        if self.kind == NUMBER_ROWS:
-            flat = np.frombuffer(b"".join(raw), dtype=self.dtype)
-            return flat.astype(flat.dtype.newbyteorder("=")).reshape(len(rows), *self.shape)
-        if self.kind == TEXT_ROWS and not self.shape:
-            return np.array([row.decode() for row in raw], dtype=np.str_)
-        plain = [json.loads(row) for row in raw]
-        if self.kind == TEXT_ROWS:
-            return np.array(plain, dtype=np.str_).reshape(len(rows), *self.shape)
-        if self.kind == LIST_ROWS:
-            array = np.empty(len(plain), dtype=object)
-            array[:] = plain
-            return array
-        import pandas as pd
-
-        names = [name for name, _ in self.columns]
-        frame = pd.DataFrame(plain, columns=names)
-        return frame.astype({name: kind for name, kind in self.columns if kind != "str"})
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "kind": self.kind,
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "columns": [list(pair) for pair in self.columns],
-        }
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Codec:
-        """The inverse of `to_dict`."""
-        columns = tuple((str(name), str(kind)) for name, kind in plain["columns"])
-        return cls(plain["kind"], plain["dtype"], tuple(plain["shape"]), columns)
-
-    def describe(self) -> str:
-        """The format in words, for an error message."""
-        if self.kind == NO_CONTENT:
-            return "a number of actions without contexts"
-        if self.kind == NUMBER_ROWS:
-            return f"numbers ({np.dtype(self.dtype)}) of shape {self.shape} per row"
-        if self.kind == FRAME_ROWS:
-            return f"a frame with {dict(self.columns)}"
-        return f"{self.kind} of shape {self.shape} per row"
-
-
-def _holds_only(array: Any, kinds: Any) -> bool:
-    return array.dtype == object and all(isinstance(value, kinds) for value in array.flat)
-
-
-def _as_list(column: Any) -> list[Any]:
-    return list(column.to_numpy().tolist())
-
-
-def _check_names(name: str, columns: list[Any]) -> None:
-    if not columns or len(set(columns)) < len(columns):
-        raise TypeError(f"{name} must have columns with distinct names to be stored, got {columns}")
-    for column in columns:
-        if not isinstance(column, str):
-            raise TypeError(
-                f"{name} must have strings as column names to be stored, got {column!r}"
-            )
-
-
-def _encode_text(name: str, text: str) -> bytes:
-    try:
-        if text.endswith("\x00"):
-            raise ValueError("it ends with a NUL character")
-        return text.encode()
-    except ValueError as error:
-        raise ValueError(
-            f"{name} holds the text {text!r}, which cannot be stored: {error}"
-        ) from None
-
-
-def _encode_json(name: str, row: Any) -> bytes:
-    """JSON that reads back unchanged; tuples and keys that are not strings are refused."""
-    try:
-        text = json.dumps(row, ensure_ascii=False)
-        unchanged = json.dumps(json.loads(text), ensure_ascii=False) == text
-        if not (unchanged and _is_plain_json(row)):
-            raise TypeError("it would not read back unchanged")
-        return text.encode()
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} holds {row!r}, which cannot be stored ({error}): use lists, string keys and "
-            f"plain numbers"
-        ) from None
-
-
-def _is_plain_json(row: Any) -> bool:
-    """Whether it contains no tuple, and no key other than a string."""
-    if isinstance(row, dict):
-        return all(isinstance(key, str) for key in row) and all(map(_is_plain_json, row.values()))
-    if isinstance(row, list):
-        return all(map(_is_plain_json, row))
-    return not isinstance(row, tuple)
-
-
-def _column_type(name: str, column: Any) -> str:
-    if hasattr(column.dtype, "categories"):
-        raise TypeError(
-            f"{name}[{column.name!r}] is categorical, and its categories would be lost: pass "
-            f"codes or text instead"
-        )
-    values = column.to_numpy()
-    if values.dtype.kind in "biuf":
-        return str(values.dtype)
-    if values.dtype.kind == "U" or _holds_only(values, str):
-        return "str"
-    raise TypeError(
-        f"{name}[{column.name!r}] must hold numbers or text to be stored, got dtype {values.dtype}"
-    )

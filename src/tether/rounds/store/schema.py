@@ -14,7 +14,7 @@ from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary
 
 from tether.rounds.errors import StoreError
 
-VERSION = 3
+VERSION = 4
 """The version of the tables below. A change raises it and adds a step to `MIGRATIONS`."""
 
 tables = sql.MetaData()
@@ -52,6 +52,7 @@ actions = sql.Table(
     Column("served", Integer, nullable=False),  # 0: the safe policy; else the round's own
     Column("calibration", Boolean, nullable=False),
     Column("context", LargeBinary),
+    Column("candidates", LargeBinary),  # of a shortlist; the action is the position of one of them
     Column("action", LargeBinary, nullable=False),
     Column("log_safe", Double, nullable=False),
     Column("log_optimized", Double),
@@ -109,6 +110,8 @@ columns = sql.Table(
 
 OLD_SETTINGS_TABLE = "tether_terms"
 """The name of the settings table before version 3."""
+SHORTLIST_SETTING = "shortlist"
+"""The name of the setting that holds the number of candidates; null without shortlists."""
 RENAMED_SETTINGS = {
     "enough": "min_observed_share",
     "watched": "alarm_risk",
@@ -150,9 +153,18 @@ def _rename_to_version_3(connection: sql.Connection) -> None:
         connection.execute(renamed.values(calibration=calibration_with_new_keys(text)))
 
 
+def _add_candidates(connection: sql.Connection) -> None:
+    """Version 4: a row may have candidates; no older run has any."""
+    column = actions.c.candidates
+    kind = column.type.compile(dialect=connection.dialect)
+    connection.execute(sql.text(f"ALTER TABLE {actions.name} ADD COLUMN {column.name} {kind}"))
+    connection.execute(settings.insert().values(name=SHORTLIST_SETTING, value="null"))
+
+
 MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {
     1: failures.create,
     2: _rename_to_version_3,
+    3: _add_candidates,
 }
 """From each older version to the next: how to change the tables."""
 ADDITIVE_VERSIONS = frozenset({1})

@@ -1,0 +1,244 @@
+"""Picking one of the candidates of each row by a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls, validate
+from tether._core.contexts import as_contexts
+from tether._core.types import Actions, Floats
+from tether.policies.categorical import picked, positions
+from tether.policies.policy import as_policy
+from tether.policies.shortlist_rows import ShortlistRows
+from tether.sampling.discrete import log_softmax, sample_categorical
+
+
+class Picker:
+    """Picks candidate k with probability proportional to e^(score_k / temperature).
+
+    A policy over the positions 0 to N − 1, whose contexts are `ShortlistRows`. The score is
+
+    - what a function returns;
+    - for an optimized policy, log optimized − log safe density, so that picking approximates the
+      optimized policy, the better the larger N is;
+    - for an optimized policy beside a safe one that cannot state log-probabilities, the optimized
+      policy's log-probability alone. Candidates are the safe policy's, so picking approximates the
+      *product* of the safe density and the optimized one to the power 1 / temperature.
+
+    A score of −inf excludes a candidate. If every candidate of a row is excluded, all are equally
+    likely: something has to be picked, and then it is the safe policy's choice.
+
+    Parameters
+    ----------
+    optimized : callable or Policy
+        A function of (contexts, candidates) that returns one score per candidate, of shape
+        (rows, N), or an optimized policy. The scores of a row must depend on that row alone.
+    size : int
+        The number N of candidates per row.
+    temperature : float, default 1.0
+        A temperature below 1 sharpens the distribution, above 1 flattens it; 0 picks the best
+        candidate, at random among equally good ones.
+    safe : object, optional
+        What draws the candidates; its `log_prob`, if it has one, is used for the ratio to an
+        optimized policy.
+
+    Raises
+    ------
+    TypeError
+        If `optimized` is neither a function nor a policy.
+    ValueError
+        If `size` or `temperature` is out of range.
+
+    Examples
+    --------
+    >>> rows = ShortlistRows(1, np.array([[1.0, 2.0, 3.0]]))
+    >>> picker = Picker(lambda contexts, candidates: candidates, size=3)
+    >>> np.exp(picker.log_prob_all(rows)).round(3)
+    array([[0.09 , 0.245, 0.665]])
+    """
+
+    def __init__(
+        self, optimized: Any, size: int, temperature: float = 1.0, safe: Any = None
+    ) -> None:
+        self.size = validate.integer_at_least("size", size, 2)
+        self.temperature = checked_temperature(temperature)
+        self.actions: NDArray[Any] = validate.frozen(np.arange(self.size))
+        self._is_policy = hasattr(optimized, "log_prob") or hasattr(optimized, "predict_proba")
+        if self._is_policy:
+            optimized = as_policy("optimized", optimized)
+        elif isinstance(optimized, type) or not callable(optimized):
+            raise TypeError(
+                f"optimized must be a function of (contexts, candidates) that returns scores, or a "
+                f"policy, got {optimized!r}"
+            )
+        self.optimized = optimized
+        self._remembered: tuple[ShortlistRows, Floats | None] | None = None
+        self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
+
+    def scores(self, rows: ShortlistRows) -> Floats:
+        """Score every candidate of each row.
+
+        Parameters
+        ----------
+        rows : ShortlistRows
+            Contexts and candidates.
+
+        Returns
+        -------
+        ndarray of shape (rows, N)
+            The scores, before they are divided by the temperature.
+
+        Raises
+        ------
+        ValueError
+            If the scores have another shape, or one of them is NaN or +inf.
+        """
+        remembered = self._remembered
+        if remembered is None or remembered[0] is not rows:
+            return self._compute(self._checked(rows))
+        scores = remembered[1]
+        if scores is None:
+            scores = self._compute(self._checked(rows))
+            self._remembered = (rows, scores)
+        return scores
+
+    def _compute(self, rows: ShortlistRows) -> Floats:
+        shape = (len(rows), self.size)
+        if self._is_policy:
+            return self._log_ratio(*rows.pairs()).reshape(shape)
+        answer = self.optimized(rows.contexts, rows.candidates)
+        if hasattr(answer, "detach"):  # a torch tensor
+            answer = answer.detach().cpu().numpy()
+        array = np.asarray(answer)
+        if array.shape != shape:
+            raise ValueError(
+                f"the score has shape {array.shape} for candidates of shape "
+                f"{rows.candidates.shape}, expected {shape}: one score per candidate"
+            )
+        scores = validate.floats("the score's result", array, ndim=2)
+        if not scores.max() < np.inf:
+            validate.reject(
+                "the score's result", scores, ~(scores < np.inf), "a score below +inf, not NaN"
+            )
+        return scores
+
+    def log_prob_all(self, rows: ShortlistRows) -> Floats:
+        """Compute the log-probability of picking each candidate.
+
+        Parameters
+        ----------
+        rows : ShortlistRows
+            Contexts and candidates.
+
+        Returns
+        -------
+        ndarray of shape (rows, N)
+            One row per context and one column per candidate.
+        """
+        return self.to_log_probabilities(self.scores(rows))
+
+    def to_log_probabilities(self, scores: Floats) -> Floats:
+        """Turn scores into the log-probabilities with which candidates are picked.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (rows, N)
+            A result of `scores`.
+
+        Returns
+        -------
+        ndarray of shape (rows, N)
+            Log-probabilities, normalized in each row.
+        """
+        highest = scores.max(axis=1, keepdims=True)
+        if not highest.min() > -np.inf:
+            scores = np.where(highest > -np.inf, scores, 0.0)
+            highest = np.where(highest > -np.inf, highest, 0.0)
+        if self.temperature > 0:
+            return log_softmax(scores, self.temperature)
+        best = scores == highest
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
+
+    def log_prob(self, rows: ShortlistRows, index: Actions) -> Floats:
+        """Compute the log-probability of each position that was picked.
+
+        Parameters
+        ----------
+        rows : ShortlistRows
+            Contexts and candidates.
+        index : array-like of int
+            One position per row.
+
+        Returns
+        -------
+        ndarray
+            One log-probability per row.
+        """
+        columns = positions(self.actions, index)
+        return picked(self.log_prob_all(as_contexts(rows, columns)), columns)
+
+    def sample(self, rows: ShortlistRows, rng: np.random.Generator) -> NDArray[Any]:
+        """Pick a position in each row.
+
+        Parameters
+        ----------
+        rows : ShortlistRows
+            Contexts and candidates.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of int64
+            One position per row.
+        """
+        validate.generator("rng", rng)
+        return sample_categorical(self.log_prob_all(rows), len(rows), rng)
+
+    def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        if self._reference is None:
+            return policy_calls.score("optimized", self.optimized, contexts, actions)
+        log_safe, log_optimized = policy_calls.score_both(
+            self._reference, self.optimized, contexts, actions, drew_safe=True
+        )
+        return np.asarray(log_optimized - log_safe)
+
+    def _checked(self, rows: Any) -> ShortlistRows:
+        if not isinstance(rows, ShortlistRows):
+            raise TypeError(
+                f"a picker needs candidates: pass ShortlistRows, which Shortlist.draw makes, got "
+                f"{type(rows).__name__}"
+            )
+        if rows.size != self.size:
+            raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
+        return rows
+
+
+@contextmanager
+def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
+    """Within this block a picker scores these rows only once, however often it is asked.
+
+    A score may be a large model. Any other policy is left as it is.
+    """
+    if not isinstance(policy, Picker):
+        yield
+        return
+    policy._remembered = (rows, None)
+    try:
+        yield
+    finally:
+        policy._remembered = None
+
+
+def checked_temperature(temperature: float) -> float:
+    """A finite temperature of at least 0."""
+    number = validate.real("temperature", temperature)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"temperature must be at least 0 and finite, got {temperature!r}")
+    return number

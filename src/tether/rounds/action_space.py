@@ -1,0 +1,79 @@
+"""What the policies of a run choose from: actions, or positions among the candidates of shortlists.
+
+In a run on shortlists the candidates are stored with the context, and the position of the picked
+candidate as the action. So the safe policy is uniform over positions, every policy is a finite
+table, and the rest of the run is as for any finite action set. Here actions become positions on
+their way in, and positions become actions on their way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.policies.policy import Policy, PolicyLike, as_policy
+from tether.policies.sampler import Sampler
+from tether.policies.shortlist import Shortlist
+from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.tethered import Tethered
+from tether.policies.tethered_shortlist import TetheredShortlist
+from tether.rounds.policy_registry import fingerprint
+from tether.rounds.returned_rows import TakenActions
+
+OptimizedLike: TypeAlias = "PolicyLike | Shortlist | Callable[..., Any]"
+"""What is accepted as the optimized policy of a round; the last two only on shortlists."""
+
+
+class ActionSpace:
+    """The safe policy of a run as its rows are stored, and how they are handed out.
+
+    `safe` chooses among what is stored: for a shortlist, it is uniform over positions. `size` is
+    the number of candidates, or None.
+    """
+
+    def __init__(self, safe: Any) -> None:
+        self._shortlist = safe if isinstance(safe, Shortlist) else None
+        self.safe = as_policy("safe", safe if self._shortlist is None else self._shortlist.uniform)
+        self.size = None if self._shortlist is None else self._shortlist.size
+
+    @property
+    def fingerprint(self) -> str | None:
+        """That of the safe policy, which draws the candidates in a run on shortlists."""
+        return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]
+
+    def optimized(self, name: str, optimized: Any) -> Policy:
+        """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
+        if self._shortlist is None:
+            return as_policy(name, optimized)
+        return self._shortlist.picker_of(optimized)
+
+    def stored_contexts(self, contexts: Any, rng: np.random.Generator) -> Any:
+        """The contexts to act in, with fresh candidates in a run on shortlists."""
+        return contexts if self._shortlist is None else self._shortlist.draw(contexts, rng)
+
+    def stored_actions(
+        self, contexts: Any, actions: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Any, NDArray[Any]]:
+        """Actions that the safe policy took, beside fresh candidates in a run on shortlists."""
+        if self._shortlist is None:
+            return contexts, actions
+        return self._shortlist.join(contexts, actions, rng)
+
+    def taken(self, ids: Any, actions: Any, contexts: Any, failure: str = "") -> TakenActions:
+        """Stored rows as they are handed out."""
+        if not isinstance(contexts, ShortlistRows):
+            return TakenActions(ids, actions, contexts, failure)
+        return TakenActions(
+            ids, contexts.picked(actions), contexts.contexts, failure, contexts.candidates
+        )
+
+    def served(self, deployed: Tethered | None) -> Policy | Sampler:
+        """The policy that acts, as a user calls it."""
+        if self._shortlist is None:
+            return self.safe if deployed is None else deployed
+        if deployed is None:
+            return self._shortlist.safe
+        return TetheredShortlist(self._shortlist, deployed)

@@ -1,0 +1,48 @@
+"""What contradicts the assumptions of a shortlist is refused or reported."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tether import Shortlist
+from tether.policies import shortlist_checks
+
+
+def near(contexts, rng):
+    return rng.normal(contexts)
+
+
+def above(contexts, candidates):
+    return candidates - contexts[:, None]
+
+
+def test_a_score_that_depends_on_other_rows_is_refused():
+    """As many rows as candidates: a context broadcasts along the wrong axis without an error."""
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=4)
+    for wrong in (lambda x, c: c - x, lambda x, c: (c - c.mean()) / c.std(),
+                  lambda x, c: c + rng.normal(size=c.shape)):  # fmt: skip
+        shortlist = Shortlist(near, wrong, size=4)
+        with pytest.raises(ValueError, match="when the row is scored alone"):
+            shortlist.make_log(contexts, near(contexts, rng), np.zeros(4), rng)
+
+
+def test_logged_actions_that_another_sampler_took_are_noticed():
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=2_000)
+    shortlist = Shortlist(near, above, size=4)
+    with pytest.warns(UserWarning, match="score higher than fresh candidates .* does not hold"):
+        shortlist.make_log(contexts, near(contexts, rng) + 0.3, np.zeros(2_000), rng)
+    with pytest.warns(UserWarning, match="score lower than fresh candidates"):
+        shortlist.make_log(contexts, near(contexts, rng) - 0.3, np.zeros(2_000), rng)
+
+
+def test_ties_and_single_rows_raise_no_false_warning():
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(200):
+            scores = rng.integers(2, size=(30, 3)).astype(float)
+            shortlist_checks.check_exchangeable(scores, rng.integers(3, size=30))
+        shortlist_checks.check_exchangeable(np.full((1, 2), -np.inf), np.array([0]))

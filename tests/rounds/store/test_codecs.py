@@ -1,0 +1,153 @@
+"""What is stored comes back unchanged, or is refused."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tether.policies import ShortlistRows
+from tether.rounds.store.codecs import Codec, RowCodecs
+
+numbers = hnp.arrays(
+    st.sampled_from(["float64", "float32", "int64", "int8", "uint16", "bool", ">f8", ">i4"]),
+    hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4),
+)
+
+
+def there_and_back(rows):
+    codec = Codec.of("contexts", rows)
+    assert Codec.from_dict(codec.to_dict()) == codec
+    encoded = codec.encode("contexts", rows)
+    assert len(encoded) == len(rows)
+    return codec.decode(encoded)
+
+
+@given(numbers)
+def test_numbers_come_back_with_their_type(rows):
+    back = there_and_back(rows)
+    np.testing.assert_array_equal(back, rows)
+    assert back.dtype == rows.dtype.newbyteorder("=")
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_text_comes_back(rows):
+    rows = [row.replace("\x00", "") for row in rows]  # numpy drops it at the end
+    assert there_and_back(np.array(rows)).tolist() == rows
+    assert there_and_back(np.array(rows, dtype=object)).tolist() == rows
+    grid = np.array([rows, rows])
+    np.testing.assert_array_equal(there_and_back(grid), grid)
+
+
+def test_lists_come_back():
+    rows = np.empty(2, dtype=object)
+    rows[:] = [[1, 2, 3], [4]]
+    assert there_and_back(rows).tolist() == [[1, 2, 3], [4]]
+
+
+def test_frames_come_back_with_their_types():
+    rows = pd.DataFrame(
+        {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, np.nan], "ok": [True, False]}
+    )
+    back = there_and_back(rows)
+    pd.testing.assert_frame_equal(back, rows, check_dtype=False)
+    assert back["age"].dtype == np.int64
+    assert back["ok"].dtype == bool
+    with pytest.raises(TypeError, match=r"contexts\['when'\] must hold numbers or text"):
+        Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
+
+
+def test_a_number_of_contexts_is_stored_as_nothing():
+    codec = Codec.of("contexts", 5)
+    assert codec.encode("contexts", 3) == [None] * 3
+    assert codec.decode([None] * 3) == 3
+
+
+def test_later_rows_must_have_the_format_of_the_first():
+    codec = Codec.of("contexts", np.zeros((2, 3)))
+    assert codec.decode(codec.encode("contexts", np.ones((2, 3), int))).tolist() == [[1.0] * 3] * 2
+    for later_rows, message in [
+        (
+            np.zeros((2, 4)),
+            r"first rows, numbers .* of shape \(3,\) per row, got numbers .* of shape \(4,\)",
+        ),
+        (np.zeros((2, 3), complex), "must be numbers, text, lists or a pandas frame"),
+        (np.array(["a"]), "got text"),
+        (2, "got a number of actions without contexts"),
+        (pd.DataFrame({"a": [1.0]}), "got a frame with"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            codec.encode("contexts", later_rows)
+    narrow = Codec.of("actions", np.zeros(2, int))
+    with pytest.raises(
+        TypeError, match=r"actions has dtype float64, which cannot be cast .* to int64"
+    ):
+        narrow.encode("actions", np.array([0.5]))
+    nothing = Codec.of("contexts", 5)
+    with pytest.raises(TypeError, match="the run's first rows, a number"):
+        nothing.encode("contexts", np.zeros(2))
+
+
+def test_contexts_that_would_not_come_back_unchanged_are_refused():
+    for contexts, words in [
+        (pd.DataFrame({"a": pd.Categorical(["low", "high"])}), "is categorical"),
+        (pd.DataFrame({0: [1.0]}), "strings as column names"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "distinct names"),
+        (pl.DataFrame({"a": [1.0]}), "to_pandas"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            Codec.of("contexts", contexts)
+    for row in [[(1, 2)], [{1: 2}], [[np.int64(3)]]]:
+        array = np.empty(1, dtype=object)
+        array[:] = [row]
+        with pytest.raises(TypeError, match="cannot be stored"):
+            Codec.of("contexts", array).encode("contexts", array)
+    for text in ["a\x00", "\ud800"]:
+        array = np.array([text], dtype=object)
+        with pytest.raises(ValueError, match="cannot be stored"):
+            Codec.of("contexts", array).encode("contexts", array)
+
+
+def vectors(rows, size):
+    return np.arange(rows * size * 3.0).reshape(rows, size, 3)
+
+
+def objects(rows, size):
+    table = np.empty((rows, size), dtype=object)
+    for place in np.ndindex(rows, size):
+        table[place] = list(range(sum(place)))
+    return table
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        np.array([[1, 2], [3, 4], [5, 6]]),
+        vectors(3, 2),
+        np.array([["a", "bb"], ["β", ""], ["long text", "x"]]),
+        objects(3, 2),
+        np.array([[[1, 2], [3, 4]]] * 3, dtype=object),
+    ],
+    ids=["integers", "vectors", "text", "lists", "objects in vectors"],
+)
+@pytest.mark.parametrize("contexts", [3, np.arange(3.0), pd.DataFrame({"age": [1, 2, 3]})])
+def test_candidates_come_back_with_their_contexts(contexts, candidates):
+    if candidates.dtype == object and candidates.ndim == 3:
+        with pytest.raises(TypeError, match="candidates must be numbers, text, lists"):
+            RowCodecs.of(ShortlistRows(contexts, candidates), np.zeros(3, int))
+        return
+    rows = ShortlistRows(contexts, candidates)
+    codecs = RowCodecs.of(rows, np.zeros(3, int))
+    assert RowCodecs.from_dict(codecs.to_dict()) == codecs
+    columns = codecs.encode(rows, np.array([0, 1, 0]))
+    back = codecs.decode_contexts(columns["context"], columns["candidates"])
+    assert back.candidates.tolist() == candidates.tolist()
+    assert back.candidates.shape == candidates.shape
+    if isinstance(contexts, int):
+        assert back.contexts == contexts
+    else:
+        np.testing.assert_array_equal(np.asarray(back.contexts), np.asarray(contexts))
+    with pytest.raises(TypeError, match="candidates must have the format of the run's first rows"):
+        codecs.encode(ShortlistRows(contexts, np.zeros((3, 7), bool)), np.zeros(3, int))
