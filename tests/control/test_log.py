@@ -121,17 +121,17 @@ MAKERS = {
 @pytest.mark.parametrize("maker", MAKERS)
 def test_frames_of_every_kind(maker):
     frame = MAKERS[maker](COLUMNS)
-    made = tether.Log.from_frame(frame)
+    made = tether.Log.from_frame(frame, context="context")
     assert made.loss["loss"].tolist() == GOOD["loss"]
-    assert made.context.tolist() == ["a", "b", "a"]  # found without being named
+    assert made.context.tolist() == ["a", "b", "a"]
     assert made.log_mix.tolist() == [-1, -1, -1]
     renamed = MAKERS[maker]({"cost": [0, 1], "delay": [1, 0], "p": [0.0, 0.0], "q": [0.0, 0.0]})
     several = tether.Log.from_frame(
-        renamed, loss=["cost", "delay"], log_safe="p", log_optimized="q"
+        renamed, context=None, loss=["cost", "delay"], log_safe="p", log_optimized="q"
     )
     assert list(several.loss) == ["cost", "delay"]
     with pytest.raises(ValueError, match=r"log_safe: there is no column 'log_safe'.*'cost'"):
-        tether.Log.from_frame(renamed, loss="cost")
+        tether.Log.from_frame(renamed, loss="cost", context=None)
 
 
 def test_frames_with_tables_and_gaps():
@@ -148,7 +148,7 @@ def test_frames_with_tables_and_gaps():
     gap = {**GOOD, "loss": [0.0, None, 1.0]}
     for maker in (pd.DataFrame, pl.DataFrame, pa.table):
         with pytest.raises(ValueError, match=r"loss\[1\] is nan"):
-            tether.Log.from_frame(maker(gap))
+            tether.Log.from_frame(maker(gap), context=None)
     with pytest.raises(TypeError, match="frame must have named columns, got list"):
         tether.Log.from_frame([1, 2, 3])
     with pytest.raises(ValueError, match="context: there is no column 'patient'"):

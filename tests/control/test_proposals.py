@@ -35,14 +35,16 @@ def test_bad_proposals(changes, message):
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_source_of_draws_in_a_frame(maker):
     drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0]})
-    assert not tether.Proposals.from_frame(drawn).from_safe.any()
-    assert tether.Proposals.from_frame(drawn, source="safe").from_safe.all()
+    assert not tether.Proposals.from_frame(drawn, context=None).from_safe.any()
+    assert tether.Proposals.from_frame(drawn, context=None, source="safe").from_safe.all()
     both = MAKERS[maker](
         {"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "source": ["safe", "optimized"]}
     )
-    assert tether.Proposals.from_frame(both).from_safe.tolist() == [True, False]
+    assert tether.Proposals.from_frame(both, context=None).from_safe.tolist() == [True, False]
     named = MAKERS[maker]({"p": [0.0, 0.0], "q": [0.0, 0.0], "by": ["safe", "optimized"]})
-    made = tether.Proposals.from_frame(named, log_safe="p", log_optimized="q", source="by")
+    made = tether.Proposals.from_frame(
+        named, context=None, log_safe="p", log_optimized="q", source="by"
+    )
     assert made.from_safe.tolist() == [True, False]
 
 

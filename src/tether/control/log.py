@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
+from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame, Losses
+from tether.control.score_checks import refuse_probabilities
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -84,6 +86,8 @@ class Log:
         if log_mix is not None:
             self.log_mix = validate.log_probabilities("log_mix", log_mix)
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
+        for name in ("log_safe", "log_optimized"):
+            refuse_probabilities(name, getattr(self, name))
         self.safe_share = self._checked_share(safe_share)
         self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
@@ -95,10 +99,10 @@ class Log:
         cls,
         frame: Frame,
         *,
+        context: ContextColumns = UNSTATED,
         loss: str | Sequence[str] = "loss",
         log_safe: str = "log_safe",
         log_optimized: str = "log_optimized",
-        context: str | None = None,
         log_mix: str | None = None,
         log_safe_all: Sequence[str] | None = None,
         log_optimized_all: Sequence[str] | None = None,
@@ -107,19 +111,24 @@ class Log:
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
-        Columns called `context` and `log_mix`, and tables called `log_safe_all_…`, are used if they
-        exist, even if they are not named here: a context cannot be left out by mistake.
+        Contexts must be stated, since a frame does not tell whether the policies depend on some of
+        its columns; without a statement the error lists the columns that could be contexts. A
+        column called `log_mix` and tables called `log_safe_all_…` are used if they exist.
 
         Parameters
         ----------
         frame : frame
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        context : str, sequence of str or None
+            The column of contexts; several feature columns, where rows with equal features are in
+            the same context; or None if neither policy depends on a context. May be left out only
+            if the frame has tables of all actions.
         loss : str or sequence of str, default "loss"
             The column of losses, or several of them.
         log_safe, log_optimized : str
             The columns of log-probabilities.
-        context, log_mix : str, optional
-            The columns of contexts and of the mixture.
+        log_mix : str, optional
+            The column of the mixture.
         log_safe_all, log_optimized_all, log_mix_all : sequence of str, optional
             The columns of each table, one per action; by default all whose names start with the
             name of the argument and an underscore.
@@ -134,28 +143,43 @@ class Log:
         Raises
         ------
         TypeError, ValueError
-            If the frame has no such column, or the columns do not make a log.
+            If contexts are not stated, the frame has no such column, or the columns do not make a
+            log.
 
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
-        >>> Log.from_frame(columns, loss="cost")
+        >>> Log.from_frame(columns, loss="cost", context=None)
         Log(2 rows, losses ['loss'])
+        >>> Log.from_frame({**columns, "age": [40, 61], "sex": ["f", "m"]},
+        ...                loss="cost", context=["age", "sex"])
+        Log(2 rows, losses ['loss'], contexts)
         """
+        names = [loss] if isinstance(loss, str) else list(loss)
+        used = [*names, log_safe, log_optimized, log_mix or "log_mix"]
+        for columns in (log_safe_all, log_optimized_all, log_mix_all):
+            used += columns or []
         losses: Losses
         if isinstance(loss, str):
             losses = frames.column(frame, "loss", loss)
         else:
-            losses = {name: frames.column(frame, "loss", name) for name in loss}
+            losses = {name: frames.column(frame, "loss", name) for name in names}
+        tables = {
+            name: frames.table(frame, name, columns)
+            for name, columns in (
+                ("log_safe_all", log_safe_all),
+                ("log_optimized_all", log_optimized_all),
+                ("log_mix_all", log_mix_all),
+            )
+        }
+        has_tables = tables["log_safe_all"] is not None
         return cls(
             losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
-            context=frames.optional(frame, "context", context),
+            context=read_contexts(frame, context, used, has_tables=has_tables),
             log_mix=frames.optional(frame, "log_mix", log_mix),
-            log_safe_all=frames.table(frame, "log_safe_all", log_safe_all),
-            log_optimized_all=frames.table(frame, "log_optimized_all", log_optimized_all),
-            log_mix_all=frames.table(frame, "log_mix_all", log_mix_all),
+            **tables,
             safe_share=safe_share,
         )
 
@@ -227,9 +251,12 @@ class Log:
             off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
             if off.any():
                 row = int(np.argmax(off))
+                hint = "it must list every action"
+                if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
+                    hint = "its values look like probabilities: take their logarithm"
                 raise ValueError(
                     f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; "
-                    f"it must list every action"
+                    f"{hint}"
                 )
         matches = _close(self.log_safe_all, self.log_safe)
         matches &= _close(self.log_optimized_all, self.log_optimized)
