@@ -112,12 +112,27 @@ def test_exit_code_three_when_no_beta_passes(files):
         (["calibrate", "none.csv", "--alpha", 0.1], "there is no file"),
         (["calibrate", "log.txt", "--alpha", 0.1], "must end in .parquet, .csv or .csv.gz"),
         (["calibrate", "broken.parquet", "--alpha", 0.1], "cannot be read"),
-        (["calibrate", "log.csv", "--no-context", "--alpha", "much"], "alpha must be a number, got 'much'"),
-        (["calibrate", "log.csv", "--no-context", "--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
-        (["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--alpha", 0.2], "must be NAME=VALUE"),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", "much"],
+            "alpha must be a number, got 'much'",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 2],
+            "alpha must be above 0 and below 1, got 2.0",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--alpha", 0.2],
+            "must be NAME=VALUE",
+        ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--loss", "cost"], "no column 'cost'"),
-        (["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "knot"], "got 'knot'"),
-        (["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "mix"], "needs proposals"),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "knot"],
+            "got 'knot'",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "mix"],
+            "needs proposals",
+        ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--context", "who"], "no column 'who'"),
         (
             ["calibrate", "log.csv", "--alpha", 0.1],
@@ -138,8 +153,14 @@ def test_exit_code_three_when_no_beta_passes(files):
         ),
         (
             [
-                "calibrate", "features.csv", "--alpha", 0.1, "--context", "age",
-                "--proposals", "contexts.parquet",
+                "calibrate",
+                "features.csv",
+                "--alpha",
+                0.1,
+                "--context",
+                "age",
+                "--proposals",
+                "contexts.parquet",
             ],
             "context: there is no column 'age'",
         ),
