@@ -100,6 +100,16 @@ def test_several_losses_and_a_number_as_test_weight(files):
     assert content["test_weight"] == 3.0
 
 
+def test_mix_without_proposals_and_with_a_largest_ratio(files):
+    words = ["calibrate", files / "features.csv", "--context", "age", "--family", "mix"]
+    done = run(*words, "--alpha", 0.15, "--max-ratio", 8, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["test_weight"] == "max_ratio"
+    done = run(*words, "--alpha", 0.15, "--max-ratio", 1.5)
+    assert done.exit_code == 2
+    assert "above max_ratio = 1.5" in one_line(done)
+
+
 def test_exit_code_three_when_no_beta_passes(files):
     done = run("calibrate", files / "log.csv", "--no-context", "--alpha", 0.01)
     assert done.exit_code == 3

@@ -48,6 +48,15 @@ def test_the_source_of_draws_in_a_frame(maker):
     assert made.from_safe.tolist() == [True, False]
 
 
+@pytest.mark.parametrize("maker", MAKERS)
+def test_contexts_of_a_frame_of_draws_must_be_stated(maker):
+    drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "x": [0.5, 1.5]})
+    with pytest.raises(TypeError, match=r"context must be stated.*could be contexts are \['x'\]"):
+        tether.Proposals.from_frame(drawn)
+    assert tether.Proposals.from_frame(drawn, context=None).context is None
+    assert len(set(tether.Proposals.from_frame(drawn, context=["x"]).context.tolist())) == 2
+
+
 def test_proposals_print_what_they_hold():
     shown = repr(tether.Proposals([0.0], [0.0], context=["a"]))
     assert shown == "Proposals(0 safe and 1 optimized draws, with contexts)"

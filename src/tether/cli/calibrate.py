@@ -71,6 +71,10 @@ def calibrate(
     safe_share: Annotated[
         float | None, typer.Option(help="The share of rows produced by the safe policy.")
     ] = None,
+    max_ratio: Annotated[
+        float | None,
+        typer.Option(help="A number that optimized over safe probability never exceeds."),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
@@ -91,6 +95,7 @@ def calibrate(
             read_table(log),
             loss=names[0] if len(names) == 1 else names,
             safe_share=safe_share,
+            max_ratio=max_ratio,
             **columns,
         )
     except ContextsNotStatedError as error:

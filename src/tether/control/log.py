@@ -46,6 +46,9 @@ class Log:
     safe_share : float, optional
         The share of rows that the safe policy produced. The analytic test weight needs it if
         `log_mix` is given.
+    max_ratio : float, optional
+        A number that optimized over safe probability exceeds for no action in any context, such as
+        one over the smallest propensity. It gives mix a test weight without proposals.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class Log:
         log_optimized_all: ArrayLike | None = None,
         log_mix_all: ArrayLike | None = None,
         safe_share: float | None = None,
+        max_ratio: float | None = None,
     ) -> None:
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
@@ -93,6 +97,7 @@ class Log:
         self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
         self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
         self._check_tables()
+        self.max_ratio = self._checked_max_ratio(max_ratio)
 
     @classmethod
     def from_frame(
@@ -108,6 +113,7 @@ class Log:
         log_optimized_all: Sequence[str] | None = None,
         log_mix_all: Sequence[str] | None = None,
         safe_share: float | None = None,
+        max_ratio: float | None = None,
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
@@ -134,6 +140,8 @@ class Log:
             name of the argument and an underscore.
         safe_share : float, optional
             The share of rows that the safe policy produced.
+        max_ratio : float, optional
+            A number that optimized over safe probability never exceeds.
 
         Returns
         -------
@@ -181,6 +189,7 @@ class Log:
             log_mix=frames.optional(frame, "log_mix", log_mix),
             **tables,
             safe_share=safe_share,
+            max_ratio=max_ratio,
         )
 
     @property
@@ -222,6 +231,25 @@ class Log:
                 f"policy is at least this large"
             )
         return share
+
+    def _checked_max_ratio(self, max_ratio: float | None) -> float | None:
+        if max_ratio is None:
+            return None
+        if validate.number("max_ratio", max_ratio, above=0, below=np.inf) < 1:
+            raise ValueError(
+                f"max_ratio must be at least 1, got {max_ratio!r}: some action is at least as "
+                f"probable under the optimized policy as under the safe one"
+            )
+        log_ratio = self.log_optimized - self.log_safe
+        beyond = log_ratio > np.log(max_ratio) + SHARE_TOLERANCE
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise ValueError(
+                f"row {row} has the ratio exp(log_optimized - log_safe) = "
+                f"{np.exp(log_ratio[row]):.6g}, above max_ratio = {max_ratio!r} "
+                f"({int(beyond.sum())} such row(s))"
+            )
+        return float(max_ratio)
 
     def _check_tables(self) -> None:
         if (self.log_safe_all is None) != (self.log_optimized_all is None):
