@@ -37,6 +37,8 @@ OVERLAP_FALSE_ALARM = 1e-6
 """The probability with which true scores fail the comparison of overlaps."""
 OVERLAP_MARGIN = 0.01
 """How much noise of the scores may move an overlap."""
+MEAN_RATIO_WORDS = "summed over the log"
+"""Words by which a warning about the mean ratio can be recognized, also once it was saved."""
 SAME_SCORE_TOLERANCE = 1e-9
 """Scores that differ by less than this are the same."""
 
@@ -135,13 +137,13 @@ def _mean_ratio(log: Log) -> Iterator[str]:
     slack = MEAN_RATIO_ERRORS * error + SAME_SCORE_TOLERANCE
     if mean > 1 + slack:
         yield (
-            f"the optimized policy's probabilities, summed over the log, come to {mean:.3g} ± "
+            f"the optimized policy's probabilities, {MEAN_RATIO_WORDS}, come to {mean:.3g} ± "
             f"{error:.2g} and should be at most 1: check that the log was scored under the policy "
             f"that produced it, that log_safe and log_optimized are not exchanged, and their signs"
         )
     elif len(log) >= MIN_ROWS_OF_MEAN_RATIO and mean < _possible_mass(log) - MISSING_MASS - slack:
         yield (
-            f"the optimized policy's probabilities, summed over the log, come to only {mean:.3g} ± "
+            f"the optimized policy's probabilities, {MEAN_RATIO_WORDS}, come to only {mean:.3g} ± "
             f"{error:.2g} instead of 1: the log hardly contains what the optimized policy does, or "
             f"its scores are not those of the actions taken"
         )
