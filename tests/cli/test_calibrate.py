@@ -23,6 +23,12 @@ def files(tmp_path):
     log.to_csv(tmp_path / "log.csv.gz", index=False)
     age, sex = np.arange(800) % 7, np.where(np.arange(800) % 2, "f", "m")
     log.assign(age=age, sex=sex).to_csv(tmp_path / "features.csv", index=False)
+    log[:0].to_csv(tmp_path / "empty.csv", index=False)
+    log.to_csv(tmp_path / "semicolons.csv", index=False, sep=";")
+    log[["loss"]].to_csv(tmp_path / "loss.csv", index=False)
+    columns = list(COLUMNS.values())
+    normalized = np.exp(log[columns] - log[columns].max())
+    log.assign(**normalized).to_csv(tmp_path / "probabilities.csv", index=False)
     draws.to_csv(tmp_path / "draws.csv", index=False)
     draws.assign(context="a").to_parquet(tmp_path / "contexts.parquet")
     (tmp_path / "broken.parquet").write_text("not parquet")
@@ -148,6 +154,19 @@ def test_exit_code_three_when_no_beta_passes(files):
             ["calibrate", "log.csv", "--alpha", 0.1],
             "contexts must be stated: --context COLUMN (repeat it for several feature columns), or "
             "--no-context if neither policy depends on a context; the frame has no column left",
+        ),
+        (["calibrate", "empty.csv", "--alpha", 0.1], "empty.csv has no rows"),
+        (
+            ["calibrate", "semicolons.csv", "--alpha", 0.1],
+            "single column 'loss;log_safe;log_optimized': separate columns by commas",
+        ),
+        (
+            ["calibrate", "probabilities.csv", "--alpha", 0.1, "--no-context"],
+            "log_safe must hold log-probabilities, but all its 800 values lie between 0 and 1",
+        ),
+        (
+            ["calibrate", "log.csv", "--alpha", 0.1, "--no-context", "--proposals", "loss.csv"],
+            "loss.csv: log_safe: there is no column 'log_safe'; the frame has ['loss']",
         ),
         (
             ["calibrate", "features.csv", "--alpha", 0.1],

@@ -210,6 +210,13 @@ def test_copied_and_constant_columns_are_named():
     assert score_warnings(tether.Log([0.0], [-1.0], [-1.0])) == ()
 
 
+def test_the_log_in_place_of_proposals_is_named():
+    columns, _ = scored()
+    scores = {name: columns[name] for name in ("log_safe", "log_optimized")}
+    found = score_warnings(tether.Log(**columns), tether.Proposals(**scores))
+    assert "the proposals are the rows of the log" in found[0]
+
+
 def test_contexts_that_do_not_fit_are_left_to_calibration():
     columns, draws = scored(rows=100)
     log = tether.Log(**columns, context=np.arange(100))

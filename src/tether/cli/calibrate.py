@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,7 +92,7 @@ def calibrate(
         "log_optimized": log_optimized,
         "log_mix": log_mix,
     }
-    try:
+    with _naming_the_file(log):
         actions = tether.Log.from_frame(
             read_table(log),
             loss=names[0] if len(names) == 1 else names,
@@ -98,15 +100,10 @@ def calibrate(
             max_ratio=max_ratio,
             **columns,
         )
-    except ContextsNotStatedError as error:
-        raise ValueError(
-            f"contexts must be stated: --context COLUMN (repeat it for several feature columns), "
-            f"or --no-context if neither policy depends on a context; "
-            f"{describe_candidates(error.candidates)}"
-        ) from error
     draws = None
     if proposals is not None:
-        draws = tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
+        with _naming_the_file(proposals):
+            draws = tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
     calibration = tether.calibrate(
         actions,
         draws,
@@ -118,6 +115,22 @@ def calibrate(
     show_and_save(calibration, as_json=as_json, out=out)
     if not calibration.exists:
         raise typer.Exit(NOTHING_PASSES)
+
+
+@contextmanager
+def _naming_the_file(path: Path) -> Iterator[None]:
+    """Say in which file an error is, and how contexts are stated on the command line."""
+    try:
+        yield
+    except ContextsNotStatedError as error:
+        raise ValueError(
+            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
+            f"columns), or --no-context if neither policy depends on a context; "
+            f"{describe_candidates(error.candidates)}"
+        ) from error
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
 
 
 def _stated_contexts(context: list[str] | None, no_context: bool) -> ContextColumns:

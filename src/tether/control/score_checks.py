@@ -76,7 +76,22 @@ def _find_warnings(log: Log, proposals: Proposals | None) -> Iterator[str]:
         yield constant
     else:
         yield from _mean_ratio(log)
+    if proposals is not None and _are_rows(log, proposals):
+        yield (
+            "the proposals are the rows of the log: they must be fresh draws, of the optimized "
+            "policy or of both"
+        )
     yield from _overlaps(log, proposals)
+
+
+def _are_rows(log: Log, proposals: Proposals) -> bool:
+    """Whether the draws are copies of the rows; equal scores of few actions are not enough."""
+    return (
+        len(log) == len(proposals)
+        and len(np.unique(log.log_safe)) > len(log) / 2
+        and np.array_equal(log.log_safe, proposals.log_safe)
+        and np.array_equal(log.log_optimized, proposals.log_optimized)
+    )
 
 
 def _looks_like_probabilities(scores: Floats) -> bool:

@@ -190,20 +190,22 @@ def find_test_weight(
         return Empirical()
     bounded = is_bounded(family)
     # At an infinite beta a family that saturates is evaluated at the ratios seen, not at this one.
-    if not bounded and log.max_ratio is not None and family.normalized and not family.saturates:
+    takes_max_ratio = not bounded and family.normalized and not family.saturates
+    if takes_max_ratio and log.max_ratio is not None:
         _require_safe_share(log, "max_ratio")
         return MaxRatio(float(np.log(log.max_ratio)))
     cancels = family.normalized or (family.clips and family.max_draws is None)  # ψ does
     if test_weight == "empirical" and not (bounded and cancels):
         raise ValueError(
             f"test_weight 'empirical' of family {family.name!r} needs proposals: draws from "
-            f"the optimized policy among which to find the largest weight; or max_ratio in the "
-            f"log, if a bound on optimized over safe probability is known"
+            f"the optimized policy among which to find the largest weight"
+            + ("; or state max_ratio in the log" if takes_max_ratio else "")
         )
     if not bounded:
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
-            f"have no bound; use 'empirical' with proposals, a number, or max_ratio in the log"
+            f"have no bound; use 'empirical' with proposals, or a number"
+            + ("; or state max_ratio in the log" if takes_max_ratio else "")
         )
     _require_safe_share(log, "analytic")
     return Analytic()
