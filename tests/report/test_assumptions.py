@@ -5,6 +5,7 @@ import numpy as np
 import tether
 from tests.report import example_histories
 from tests.report.example_histories import Estimate, example
+from tether.control.score_checks import HIGH_RATIO_WORDS, score_warnings
 from tether.report.assumptions import (
     ASSUMED,
     CHECKED,
@@ -69,7 +70,7 @@ def test_no_beta_no_check_of_its_definition():
     assert not any("Beta meets" in title for title in statuses(history))
 
 
-def test_a_warning_about_the_mean_ratio_makes_log_probabilities_doubtful():
+def test_a_mean_ratio_above_one_makes_log_probabilities_doubtful():
     rng = np.random.default_rng(0)
     actions = rng.normal(1.0, 0.8, size=400)  # of another policy than the safe one
     optimized = tether.Gaussian(1.0, 0.8)
@@ -80,6 +81,8 @@ def test_a_warning_about_the_mean_ratio_makes_log_probabilities_doubtful():
     assert find(history, title).status == PARTLY_CHECKED
     last = dataclasses.replace(history.rounds[-1], calibration=calibration)
     assert find(dataclasses.replace(history, rounds=(last,)), title).status == DOUBTFUL
+    # The warning reads the same once it comes from the checks of the scores alone.
+    assert any(HIGH_RATIO_WORDS in warning for warning in score_warnings(log))
 
 
 def test_pending_losses_leave_their_arrival_partly_checked():

@@ -37,8 +37,8 @@ OVERLAP_FALSE_ALARM = 1e-6
 """The probability with which true scores fail the comparison of overlaps."""
 OVERLAP_MARGIN = 0.01
 """How much noise of the scores may move an overlap."""
-MEAN_RATIO_WORDS = "summed over the log"
-"""Words by which a warning about the mean ratio can be recognized, also once it was saved."""
+HIGH_RATIO_WORDS = "should be at most 1"
+"""Words by which a warning that the mean ratio is too high is recognized, also once saved."""
 SAME_SCORE_TOLERANCE = 1e-9
 """Scores that differ by less than this are the same."""
 
@@ -87,10 +87,9 @@ def _find_warnings(log: Log, proposals: Proposals | None) -> Iterator[str]:
 def _are_rows(log: Log, proposals: Proposals) -> bool:
     """Whether the draws are copies of the rows; equal scores of few actions are not enough."""
     return (
-        len(log) == len(proposals)
-        and len(np.unique(log.log_safe)) > len(log) / 2
-        and np.array_equal(log.log_safe, proposals.log_safe)
+        np.array_equal(log.log_safe, proposals.log_safe)
         and np.array_equal(log.log_optimized, proposals.log_optimized)
+        and not _repeats_scores(log)
     )
 
 
@@ -101,18 +100,21 @@ def _looks_like_probabilities(scores: Floats) -> bool:
 
 def _positive_log_probabilities(log: Log) -> Iterator[str]:
     """Scores above 0 in a log that repeats few distinct scores, as finitely many actions do."""
-    pairs = np.column_stack((log.log_safe, log.log_optimized))
-    if len(np.unique(pairs, axis=0)) > len(log) / 2:
-        return
     for name in ("log_safe", "log_optimized"):
-        positive = getattr(log, name) > SAME_SCORE_TOLERANCE
-        if positive.any() and (log.log_safe != 0).any():
+        scores = getattr(log, name)
+        positive = scores > SAME_SCORE_TOLERANCE
+        if positive.any() and log.log_safe.any() and _repeats_scores(log):
             row = int(np.argmax(positive))
             yield (
-                f"{name}[{row}] is {getattr(log, name)[row]:.4g} ({int(positive.sum())} value(s) "
-                f"above 0), and the log repeats few distinct scores, as finitely many actions do: "
-                f"a log-probability is at most 0, only a log-density can be larger"
+                f"{name}[{row}] is {scores[row]:.4g} ({int(positive.sum())} value(s) above 0), and "
+                f"the log repeats few distinct scores, as finitely many actions do: a "
+                f"log-probability is at most 0, only a log-density can be larger"
             )
+
+
+def _repeats_scores(log: Log) -> bool:
+    pairs = np.column_stack((log.log_safe, log.log_optimized))
+    return len(np.unique(pairs, axis=0)) <= len(log) / 2
 
 
 def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:
@@ -152,13 +154,13 @@ def _mean_ratio(log: Log) -> Iterator[str]:
     slack = MEAN_RATIO_ERRORS * error + SAME_SCORE_TOLERANCE
     if mean > 1 + slack:
         yield (
-            f"the optimized policy's probabilities, {MEAN_RATIO_WORDS}, come to {mean:.3g} ± "
-            f"{error:.2g} and should be at most 1: check that the log was scored under the policy "
+            f"the optimized policy's probabilities, summed over the log, come to {mean:.3g} ± "
+            f"{error:.2g} and {HIGH_RATIO_WORDS}: check that the log was scored under the policy "
             f"that produced it, that log_safe and log_optimized are not exchanged, and their signs"
         )
     elif len(log) >= MIN_ROWS_OF_MEAN_RATIO and mean < _possible_mass(log) - MISSING_MASS - slack:
         yield (
-            f"the optimized policy's probabilities, {MEAN_RATIO_WORDS}, come to only {mean:.3g} ± "
+            f"the optimized policy's probabilities, summed over the log, come to only {mean:.3g} ± "
             f"{error:.2g} instead of 1: the log hardly contains what the optimized policy does, or "
             f"its scores are not those of the actions taken"
         )

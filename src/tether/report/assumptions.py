@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tether.control.score_checks import MEAN_RATIO_WORDS
+from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.report.number_format import format_count, format_interval, format_number
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _about_calibrations(calibrations: list[Calibration]) -> list[Assumption]:
             ),
         ]
     times = format_count(len(calibrations), "calibration")
-    suspicious = any(MEAN_RATIO_WORDS in warning for warning in calibrations[-1].warnings)
+    suspicious = any(HIGH_RATIO_WORDS in warning for warning in calibrations[-1].warnings)
     found = [
         Assumption(
             PARTLY_CHECKED,
@@ -113,7 +113,7 @@ def _about_calibrations(calibrations: list[Calibration]) -> list[Assumption]:
             DOUBTFUL if suspicious else PARTLY_CHECKED,
             matching,
             "In the latest calibration, the optimized policy's mean importance weight over the log "
-            "is not what it should be; see its warnings."
+            "is clearly above 1, which is impossible if they match."
             if suspicious
             else "Each calibration compared the optimized policy's mean importance weight over the "
             "log with 1, and refused draws whose normalizing constant came out clearly above 1 and "
