@@ -35,7 +35,7 @@ Walk = Callable[[], object]
 
 
 def calibrate(folder: Path) -> Walk:
-    """`tether calibrate LOG --alpha 0.1 --proposals DRAWS`: clip, no contexts, text output."""
+    """`tether calibrate LOG --no-context --alpha 0.1 --proposals DRAWS`: clip, text output."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -53,7 +53,7 @@ def calibrate(folder: Path) -> Walk:
     def walk() -> None:
         from tether.__main__ import main
 
-        sys.argv = ["tether", "calibrate", *paths, "--alpha", "0.1"]
+        sys.argv = ["tether", "calibrate", *paths, "--alpha", "0.1", "--no-context"]
         try:
             main()
         except SystemExit as finished:
@@ -151,7 +151,7 @@ WALKS: dict[str, Callable[[Path], Walk]] = {
     "gcrc": gcrc,
     "llm": llm,
 }
-LIMITS = {"calibrate": 18, "begin": 30}
+LIMITS = {"calibrate": 32, "begin": 42}
 """The most files that a walk may visit, where there is a limit."""
 
 

@@ -83,7 +83,14 @@ def splits(task: harness.Task, campaign: str, name: str, floor: float) -> dict[s
         rng = np.random.default_rng(split)
         (training, check), (log_rows, held_out) = thompson.halves(rng), random.halves(rng)
         optimized = learned(name, training, items)
-        log = tether.make_log(safe, optimized, log_rows.position, log_rows.item, 1 - log_rows.click)
+        log = tether.make_log(
+            safe,
+            optimized,
+            log_rows.position,
+            log_rows.item,
+            1 - log_rows.click,
+            propensities=log_rows.propensity,  # compared with the uniform policy's
+        )
         result = tether.calibrate(log, alpha=1 - floor)
         policy = tether.Tethered(safe, optimized, result)
         ours, theirs = click_rate(policy, held_out), click_rate(policy, check)

@@ -21,6 +21,14 @@ def files(tmp_path):
     log.assign(delay=np.linspace(0, 0.4, 800)).to_parquet(tmp_path / "log.parquet")
     log.to_csv(tmp_path / "log.csv", index=False)
     log.to_csv(tmp_path / "log.csv.gz", index=False)
+    age, sex = np.arange(800) % 7, np.where(np.arange(800) % 2, "f", "m")
+    log.assign(age=age, sex=sex).to_csv(tmp_path / "features.csv", index=False)
+    log[:0].to_csv(tmp_path / "empty.csv", index=False)
+    log.to_csv(tmp_path / "semicolons.csv", index=False, sep=";")
+    log[["loss"]].to_csv(tmp_path / "loss.csv", index=False)
+    columns = list(COLUMNS.values())
+    normalized = np.exp(log[columns] - log[columns].max())
+    log.assign(**normalized).to_csv(tmp_path / "probabilities.csv", index=False)
     draws.to_csv(tmp_path / "draws.csv", index=False)
     draws.assign(context="a").to_parquet(tmp_path / "contexts.parquet")
     (tmp_path / "broken.parquet").write_text("not parquet")
@@ -32,14 +40,14 @@ def test_calibrate_agrees_with_the_library(files):
     for name in ("log.parquet", "log.csv", "log.csv.gz"):
         out = files / "found.json"
         done = run(
-            "calibrate", files / name, "--alpha", 0.1, "--proposals", files / "draws.csv",
-            "--out", out,
+            "calibrate", files / name, "--no-context", "--alpha", 0.1, "--proposals",
+            files / "draws.csv", "--out", out,
         )  # fmt: skip
         assert done.exit_code == 0, done.output
         saved = tether.Calibration.load(out)
         found = tether.calibrate(
-            tether.Log.from_frame(pd.read_parquet(files / "log.parquet")),
-            tether.Proposals.from_frame(pd.read_csv(files / "draws.csv")),
+            tether.Log.from_frame(pd.read_parquet(files / "log.parquet"), context=None),
+            tether.Proposals.from_frame(pd.read_csv(files / "draws.csv"), context=None),
             alpha=0.1,
         )
         assert saved.beta == pytest.approx(found.beta)
@@ -47,8 +55,41 @@ def test_calibrate_agrees_with_the_library(files):
         assert "saved in" in done.output
 
 
+def test_feature_columns_are_contexts(files):
+    """One normalizing constant per distinct row of features, as the library computes it."""
+    log = pd.read_csv(files / "features.csv")
+    rng = np.random.default_rng(1)
+    rows = np.repeat(np.arange(14), 50)  # every context of the log has 100 draws
+    safe = rng.normal(size=len(rows))
+    optimized = rng.normal(1, 0.8, size=len(rows))
+    draws = pd.DataFrame(
+        {
+            "log_safe": tether.Gaussian(0.0).log_prob(None, np.append(safe, optimized)),
+            "log_optimized": tether.Gaussian(1.0, 0.8).log_prob(None, np.append(safe, optimized)),
+            "source": np.repeat(["safe", "optimized"], len(rows)),
+            "age": np.tile(log["age"].to_numpy()[rows], 2),
+            "sex": np.tile(log["sex"].to_numpy()[rows], 2),
+        }
+    )
+    draws.to_parquet(files / "draws.parquet")
+    done = run(
+        "calibrate", files / "features.csv", "--context", "age", "--context", "sex",
+        "--alpha", 0.1, "--proposals", files / "draws.parquet", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    content = json.loads(done.output)
+    assert content["contextual"]
+    columns = {"context": ["age", "sex"]}
+    found = tether.calibrate(
+        tether.Log.from_frame(log, **columns),
+        tether.Proposals.from_frame(draws, **columns),
+        alpha=0.1,
+    )
+    assert np.exp(content["log_beta"]) == pytest.approx(found.beta)
+
+
 def test_calibrate_prints_json(files):
-    done = run("calibrate", files / "log.csv", "--alpha", 0.1, "--json")
+    done = run("calibrate", files / "log.csv", "--no-context", "--alpha", 0.1, "--json")
     content = json.loads(done.output)
     assert content["family"] == "clip"
     assert content["test_weight"] == "analytic"
@@ -56,7 +97,7 @@ def test_calibrate_prints_json(files):
 
 def test_several_losses_and_a_number_as_test_weight(files):
     done = run(
-        "calibrate", files / "log.parquet", "--loss", "loss", "--loss", "delay",
+        "calibrate", files / "log.parquet", "--no-context", "--loss", "loss", "--loss", "delay",
         "--alpha", "loss=0.1", "--alpha", "delay=0.25", "--test-weight", 3, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -65,8 +106,18 @@ def test_several_losses_and_a_number_as_test_weight(files):
     assert content["test_weight"] == 3.0
 
 
+def test_mix_without_proposals_and_with_a_largest_ratio(files):
+    words = ["calibrate", files / "features.csv", "--context", "age", "--family", "mix"]
+    done = run(*words, "--alpha", 0.15, "--max-ratio", 8, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["test_weight"] == "max_ratio"
+    done = run(*words, "--alpha", 0.15, "--max-ratio", 1.5)
+    assert done.exit_code == 2
+    assert "above max_ratio = 1.5" in one_line(done)
+
+
 def test_exit_code_three_when_no_beta_passes(files):
-    done = run("calibrate", files / "log.csv", "--alpha", 0.01)
+    done = run("calibrate", files / "log.csv", "--no-context", "--alpha", 0.01)
     assert done.exit_code == 3
     assert "serve the safe policy only" in done.output
 
@@ -77,16 +128,70 @@ def test_exit_code_three_when_no_beta_passes(files):
         (["calibrate", "none.csv", "--alpha", 0.1], "there is no file"),
         (["calibrate", "log.txt", "--alpha", 0.1], "must end in .parquet, .csv or .csv.gz"),
         (["calibrate", "broken.parquet", "--alpha", 0.1], "cannot be read"),
-        (["calibrate", "log.csv", "--alpha", "much"], "alpha must be a number, got 'much'"),
-        (["calibrate", "log.csv", "--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
-        (["calibrate", "log.csv", "--alpha", 0.1, "--alpha", 0.2], "must be NAME=VALUE"),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", "much"],
+            "alpha must be a number, got 'much'",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 2],
+            "alpha must be above 0 and below 1, got 2.0",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--alpha", 0.2],
+            "must be NAME=VALUE",
+        ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--loss", "cost"], "no column 'cost'"),
-        (["calibrate", "log.csv", "--alpha", 0.1, "--family", "knot"], "got 'knot'"),
-        (["calibrate", "log.csv", "--alpha", 0.1, "--family", "mix"], "needs proposals"),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "knot"],
+            "got 'knot'",
+        ),
+        (
+            ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "mix"],
+            "needs proposals",
+        ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--context", "who"], "no column 'who'"),
         (
-            ["calibrate", "log.csv", "--alpha", 0.1, "--proposals", "contexts.parquet"],
-            "contexts but the log has none",
+            ["calibrate", "log.csv", "--alpha", 0.1],
+            "contexts must be stated: --context COLUMN (repeat it for several feature columns), or "
+            "--no-context if neither policy depends on a context; the frame has no column left",
+        ),
+        (["calibrate", "empty.csv", "--alpha", 0.1], "empty.csv has no rows"),
+        (
+            ["calibrate", "semicolons.csv", "--alpha", 0.1],
+            "single column 'loss;log_safe;log_optimized': separate columns by commas",
+        ),
+        (
+            ["calibrate", "probabilities.csv", "--alpha", 0.1, "--no-context"],
+            "log_safe must hold log-probabilities, but all its 800 values lie between 0 and 1",
+        ),
+        (
+            ["calibrate", "log.csv", "--alpha", 0.1, "--no-context", "--proposals", "loss.csv"],
+            "loss.csv: log_safe: there is no column 'log_safe'; the frame has ['loss']",
+        ),
+        (
+            ["calibrate", "features.csv", "--alpha", 0.1],
+            "the columns that could be contexts are ['age', 'sex']",
+        ),
+        (
+            ["calibrate", "features.csv", "--alpha", 0.1, "--context", "age", "--no-context"],
+            "--no-context contradicts --context age",
+        ),
+        (
+            ["calibrate", "features.csv", "--alpha", 0.1, "--context", "loss"],
+            "the column 'loss' holds losses or log-probabilities",
+        ),
+        (
+            [
+                "calibrate",
+                "features.csv",
+                "--alpha",
+                0.1,
+                "--context",
+                "age",
+                "--proposals",
+                "contexts.parquet",
+            ],
+            "context: there is no column 'age'",
         ),
     ],
 )

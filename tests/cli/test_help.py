@@ -7,7 +7,7 @@ import pytest
 from tests.cli.command_line import run
 
 DEFAULTS = {
-    "calibrate": ("(default: loss)", "(default: context, if", "(default: log_mix, if"),
+    "calibrate": ("(default: loss)", "(default: log_mix, if"),
     "preflight": ("(default: the safe model's)", "(default: the model's)"),
     "plan": ("(default: the safe risk)", "(default: several sizes)"),
     "threshold": ("(default: 0.9)",),

@@ -45,6 +45,9 @@ def log(**changes):
         ({"safe_share": 0.5}, ValueError, r"safe_share is 0.5 but without log_mix"),
         ({"log_mix": [-1, -1, -1], "safe_share": 2.0}, ValueError, r"safe_share must be above 0"),
         ({"log_mix": [-9, -9, -9], "safe_share": 0.5}, ValueError, r"log_mix\[0\] is -9, below"),
+        ({"max_ratio": 0.5}, ValueError, r"max_ratio must be at least 1, got 0.5"),
+        ({"max_ratio": np.inf}, ValueError, r"max_ratio must be above 0 and below inf"),
+        ({"max_ratio": 5.0}, ValueError, r"row 1 has the ratio .* = 5.47395, above max_ratio = 5"),
         ({"log_safe_all": np.zeros((3, 1))}, ValueError, r"log_optimized_all is missing"),
         ({"log_optimized_all": np.zeros((3, 1))}, ValueError, r"log_safe_all is missing"),
         ({"log_mix_all": np.zeros((3, 1))}, ValueError, r"log_mix_all needs log_safe_all"),
@@ -121,17 +124,47 @@ MAKERS = {
 @pytest.mark.parametrize("maker", MAKERS)
 def test_frames_of_every_kind(maker):
     frame = MAKERS[maker](COLUMNS)
-    made = tether.Log.from_frame(frame)
+    made = tether.Log.from_frame(frame, context="context")
     assert made.loss["loss"].tolist() == GOOD["loss"]
-    assert made.context.tolist() == ["a", "b", "a"]  # found without being named
+    assert made.context.tolist() == ["a", "b", "a"]
     assert made.log_mix.tolist() == [-1, -1, -1]
     renamed = MAKERS[maker]({"cost": [0, 1], "delay": [1, 0], "p": [0.0, 0.0], "q": [0.0, 0.0]})
     several = tether.Log.from_frame(
-        renamed, loss=["cost", "delay"], log_safe="p", log_optimized="q"
+        renamed, context=None, loss=["cost", "delay"], log_safe="p", log_optimized="q"
     )
     assert list(several.loss) == ["cost", "delay"]
     with pytest.raises(ValueError, match=r"log_safe: there is no column 'log_safe'.*'cost'"):
-        tether.Log.from_frame(renamed, loss="cost")
+        tether.Log.from_frame(renamed, loss="cost", context=None)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_contexts_of_a_frame_must_be_stated(maker):
+    features = {"age": [40, 61, 40], "weight": [70.5, 81.0, 70.5]}
+    frame = MAKERS[maker]({**GOOD, **features})
+    with pytest.raises(
+        TypeError, match=r"context must be stated.*could be contexts are \['age', 'weight'\]"
+    ):
+        tether.Log.from_frame(frame)
+    several = tether.Log.from_frame(frame, context=["age", "weight"])
+    assert several.contextual
+    assert several.context[0] == several.context[2] != several.context[1]
+    assert not tether.Log.from_frame(frame, context=None).contextual
+    assert tether.Log.from_frame(frame, context=None, max_ratio=6).max_ratio == 6
+
+
+def test_a_frame_with_features_no_longer_calibrates_as_if_it_had_none():
+    rng = np.random.default_rng(0)
+    x = rng.integers(2, size=2000)
+    safe, optimized = tether.Gaussian(lambda x: 0.0 * x), tether.Gaussian(lambda x: 2.0 * x)
+    action = safe.sample(x, rng)
+    frame = pd.DataFrame({"loss": action > 1.5, "x": x})
+    frame["log_safe"] = safe.log_prob(x, action)
+    frame["log_optimized"] = optimized.log_prob(x, action)
+    with pytest.raises(TypeError, match=r"could be contexts are \['x'\]"):
+        tether.Log.from_frame(frame)
+    log = tether.Log.from_frame(frame, context="x")
+    with pytest.raises(ValueError, match="the log has contexts, so proposals are needed"):
+        tether.calibrate(log, alpha=0.12)
 
 
 def test_frames_with_tables_and_gaps():
@@ -148,7 +181,7 @@ def test_frames_with_tables_and_gaps():
     gap = {**GOOD, "loss": [0.0, None, 1.0]}
     for maker in (pd.DataFrame, pl.DataFrame, pa.table):
         with pytest.raises(ValueError, match=r"loss\[1\] is nan"):
-            tether.Log.from_frame(maker(gap))
+            tether.Log.from_frame(maker(gap), context=None)
     with pytest.raises(TypeError, match="frame must have named columns, got list"):
         tether.Log.from_frame([1, 2, 3])
     with pytest.raises(ValueError, match="context: there is no column 'patient'"):

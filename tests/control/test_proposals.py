@@ -35,15 +35,26 @@ def test_bad_proposals(changes, message):
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_source_of_draws_in_a_frame(maker):
     drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0]})
-    assert not tether.Proposals.from_frame(drawn).from_safe.any()
-    assert tether.Proposals.from_frame(drawn, source="safe").from_safe.all()
+    assert not tether.Proposals.from_frame(drawn, context=None).from_safe.any()
+    assert tether.Proposals.from_frame(drawn, context=None, source="safe").from_safe.all()
     both = MAKERS[maker](
         {"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "source": ["safe", "optimized"]}
     )
-    assert tether.Proposals.from_frame(both).from_safe.tolist() == [True, False]
+    assert tether.Proposals.from_frame(both, context=None).from_safe.tolist() == [True, False]
     named = MAKERS[maker]({"p": [0.0, 0.0], "q": [0.0, 0.0], "by": ["safe", "optimized"]})
-    made = tether.Proposals.from_frame(named, log_safe="p", log_optimized="q", source="by")
+    made = tether.Proposals.from_frame(
+        named, context=None, log_safe="p", log_optimized="q", source="by"
+    )
     assert made.from_safe.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_contexts_of_a_frame_of_draws_must_be_stated(maker):
+    drawn = MAKERS[maker]({"log_safe": [0.0, 0.0], "log_optimized": [0.0, 0.0], "x": [0.5, 1.5]})
+    with pytest.raises(TypeError, match=r"context must be stated.*could be contexts are \['x'\]"):
+        tether.Proposals.from_frame(drawn)
+    assert tether.Proposals.from_frame(drawn, context=None).context is None
+    assert len(set(tether.Proposals.from_frame(drawn, context=["x"]).context.tolist())) == 2
 
 
 def test_proposals_print_what_they_hold():

@@ -17,6 +17,7 @@ from tether.control.test_weight import (
     Analytic,
     Empirical,
     Fixed,
+    MaxRatio,
     find_test_weight,
     is_bounded,
 )
@@ -191,7 +192,38 @@ def test_which_test_weight_a_name_means():
             find_test_weight("empirical", log, family, has_draws=False)
     with pytest.raises(ValueError, match="'analytic' does not exist for family 'mix'"):
         find_test_weight("analytic", log, mix, has_draws=True)
-    mixed = tether.Log([0.0], [0.0], [0.0], log_mix=[0.0])
+    stated = tether.Log([0.0], [0.0], [0.0], max_ratio=4)
+    for test_weight in ("analytic", "empirical"):
+        found = find_test_weight(test_weight, stated, mix, has_draws=False)
+        assert found == MaxRatio(np.log(4.0))
+        # What saturates is evaluated at the ratios seen once beta is infinite.
+        assert find_test_weight(test_weight, stated, clip, has_draws=False) == Analytic()
+    assert find_test_weight("empirical", stated, mix, has_draws=True) == Empirical()
+    mixed = tether.Log([0.0], [0.0], [0.0], log_mix=[0.0], max_ratio=4)
+    with pytest.raises(ValueError, match="'max_ratio' needs safe_share in the log"):
+        find_test_weight("empirical", mixed, mix, has_draws=False)
     for test_weight in ("analytic", "empirical"):
         with pytest.raises(ValueError, match="needs safe_share in the log"):
             find_test_weight(test_weight, mixed, clip, has_draws=False)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_no_action_of_mix_weighs_more_than_one_with_the_largest_ratio(mixed):
+    log, _, lo, hi = finite_world(np.random.default_rng(45), mixed=mixed)
+    highest = (log.log_optimized_all - log.log_safe_all).max()
+    stated = tether.Log(
+        log.loss,
+        log.log_safe,
+        log.log_optimized,
+        context=np.arange(len(log)),
+        log_mix=log.log_mix,
+        safe_share=log.safe_share,
+        max_ratio=np.exp(highest),
+    )
+    exact, bounded = (pose(each, None, tether.Mix(), "empirical") for each in (log, stated))
+    assert bounded.test_weight == MaxRatio(pytest.approx(highest))
+    for log_beta in np.linspace(lo - 5, hi + 5, 9):
+        largest, bound = (problem.log_weights(log_beta)[1] for problem in (exact, bounded))
+        assert bound >= largest - 1e-9
+        if not mixed:
+            assert bound == pytest.approx(largest)

@@ -77,7 +77,12 @@ def labels(contexts: Any) -> NDArray[np.int64]:
     width of a number does not matter, but an integer differs from a float; −0.0 equals 0.0, and all
     NaN are equal.
     """
-    cells = [_cells(column) for column in _columns(contexts)]
+    return column_labels(_columns(contexts))
+
+
+def column_labels(columns: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """The `labels` of contexts that are given column by column."""
+    cells = [_cells(column) for column in columns]
     rows = cells[0] if len(cells) == 1 else map(b"".join, zip(*cells, strict=True))
     digests = b"".join(blake2b(row, digest_size=8).digest() for row in rows)
     return np.frombuffer(digests, dtype="<i8").astype(np.int64)

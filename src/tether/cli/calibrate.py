@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import tether
+from tether._core.frame_contexts import (
+    UNSTATED,
+    ContextColumns,
+    ContextsNotStatedError,
+    describe_candidates,
+)
 from tether.cli.terminal import (
     NOTHING_PASSES,
     JsonOption,
@@ -49,8 +57,12 @@ def calibrate(
         str, typer.Option(help="The column of log-probabilities under the optimized policy.")
     ] = "log_optimized",
     context: Annotated[
-        str | None, typer.Option(help="The column of contexts. (default: context, if there is one)")
+        list[str] | None,
+        typer.Option(help="The column of contexts; repeat for several feature columns."),
     ] = None,
+    no_context: Annotated[
+        bool, typer.Option("--no-context", help="Neither policy depends on a context.")
+    ] = False,
     log_mix: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +73,10 @@ def calibrate(
     safe_share: Annotated[
         float | None, typer.Option(help="The share of rows produced by the safe policy.")
     ] = None,
+    max_ratio: Annotated[
+        float | None,
+        typer.Option(help="A number that optimized over safe probability never exceeds."),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
@@ -70,25 +86,24 @@ def calibrate(
 ) -> None:
     """Find how far the optimized policy may go."""
     names = loss or ["loss"]
-    actions = tether.Log.from_frame(
-        read_table(log),
-        loss=names[0] if len(names) == 1 else names,
-        log_safe=log_safe,
-        log_optimized=log_optimized,
-        context=context,
-        log_mix=log_mix,
-        safe_share=safe_share,
-    )
+    columns: dict[str, Any] = {
+        "context": _stated_contexts(context, no_context),
+        "log_safe": log_safe,
+        "log_optimized": log_optimized,
+        "log_mix": log_mix,
+    }
+    with _naming_the_file(log):
+        actions = tether.Log.from_frame(
+            read_table(log),
+            loss=names[0] if len(names) == 1 else names,
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+            **columns,
+        )
     draws = None
     if proposals is not None:
-        draws = tether.Proposals.from_frame(
-            read_table(proposals),
-            log_safe=log_safe,
-            log_optimized=log_optimized,
-            context=context,
-            log_mix=log_mix,
-            source=source,
-        )
+        with _naming_the_file(proposals):
+            draws = tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
     calibration = tether.calibrate(
         actions,
         draws,
@@ -100,6 +115,33 @@ def calibrate(
     show_and_save(calibration, as_json=as_json, out=out)
     if not calibration.exists:
         raise typer.Exit(NOTHING_PASSES)
+
+
+@contextmanager
+def _naming_the_file(path: Path) -> Iterator[None]:
+    """Say in which file an error is, and how contexts are stated on the command line."""
+    try:
+        yield
+    except ContextsNotStatedError as error:
+        raise ValueError(
+            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
+            f"columns), or --no-context if neither policy depends on a context; "
+            f"{describe_candidates(error.candidates)}"
+        ) from error
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+
+
+def _stated_contexts(context: list[str] | None, no_context: bool) -> ContextColumns:
+    """The columns of contexts as `from_frame` takes them."""
+    if context and no_context:
+        raise ValueError(f"--no-context contradicts --context {context[0]}: give one of them")
+    if no_context:
+        return None
+    if not context:
+        return UNSTATED
+    return context[0] if len(context) == 1 else context
 
 
 def _values(option: str, texts: list[str]) -> float | dict[str, float]:

@@ -68,9 +68,16 @@ def read_table(path: Path) -> Any:
     if path.suffix not in readers:
         raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
     try:
-        return readers[path.suffix](path)
+        table = readers[path.suffix](path)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+    if table.num_columns == 1 and any(mark in table.column_names[0] for mark in ";\t|"):
+        raise ValueError(
+            f"{path} has a single column {table.column_names[0]!r}: separate columns by commas"
+        )
+    if table.num_rows == 0:
+        raise ValueError(f"{path} has no rows")
+    return table
 
 
 def require_file(path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.control.context_draws import MAX_STANDARD_ERRORS
 from tether.control.problem import Problem
 from tether.control.promise import safe_mean_of
+from tether.control.score_checks import score_warnings
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
 
@@ -82,13 +82,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
-    mean, error = _mean_ratio(problem)
-    if mean > 1 + MAX_STANDARD_ERRORS * error:
-        yield (
-            f"the optimized policy's probabilities, summed over the log, come to {mean:.3g} ± "
-            f"{error:.2g} and should be at most 1: check that the log was scored under the policy "
-            f"that produced it"
-        )
+    yield from score_warnings(problem.given_log, problem.given_proposals)
 
 
 def _asked(found: Calibration) -> float:
@@ -107,11 +101,3 @@ def _near_alpha(found: Calibration, problem: Problem) -> Iterator[str]:
                 f"close to alpha = {each.alpha:.4g}: on some logs no beta passes, and the promise "
                 f"includes {safe.excess(each.alpha):.2g} for them"
             )
-
-
-def _mean_ratio(problem: Problem) -> tuple[float, float]:
-    """The mean of optimized over mixture density in the log: at most one if scores are right."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        ratios = np.exp(problem.log.log_optimized - problem.log_mix)
-        mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
-    return (mean, error) if np.isfinite(error) else (np.inf, 0.0)

@@ -105,8 +105,9 @@ def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
         return _from_proposals(log, proposals)
     if log.context is not None:
         raise ValueError(
-            "the log has contexts, so proposals are needed: draws in each context "
-            "(or log_safe_all and log_optimized_all for a finite action set)"
+            "the log has contexts, so proposals are needed: draws of both policies in each context "
+            "(or log_safe_all and log_optimized_all for a finite action set; a log with "
+            "propensities only can use family 'mix')"
         )
     mix = log.log_safe if log.log_mix is None else log.log_mix
     return ContextDraws(

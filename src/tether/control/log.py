@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
+from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame, Losses
+from tether.control.score_checks import refuse_probabilities
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -44,6 +46,9 @@ class Log:
     safe_share : float, optional
         The share of rows that the safe policy produced. The analytic test weight needs it if
         `log_mix` is given.
+    max_ratio : float, optional
+        A number that optimized over safe probability exceeds for no action in any context, such as
+        one over the smallest propensity. It gives mix a test weight without proposals.
 
     Raises
     ------
@@ -71,6 +76,7 @@ class Log:
         log_optimized_all: ArrayLike | None = None,
         log_mix_all: ArrayLike | None = None,
         safe_share: float | None = None,
+        max_ratio: float | None = None,
     ) -> None:
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
@@ -84,47 +90,58 @@ class Log:
         if log_mix is not None:
             self.log_mix = validate.log_probabilities("log_mix", log_mix)
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
+        for name in ("log_safe", "log_optimized"):
+            refuse_probabilities(name, getattr(self, name))
         self.safe_share = self._checked_share(safe_share)
         self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
         self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
         self._check_tables()
+        self.max_ratio = self._checked_max_ratio(max_ratio)
 
     @classmethod
     def from_frame(
         cls,
         frame: Frame,
         *,
+        context: ContextColumns = UNSTATED,
         loss: str | Sequence[str] = "loss",
         log_safe: str = "log_safe",
         log_optimized: str = "log_optimized",
-        context: str | None = None,
         log_mix: str | None = None,
         log_safe_all: Sequence[str] | None = None,
         log_optimized_all: Sequence[str] | None = None,
         log_mix_all: Sequence[str] | None = None,
         safe_share: float | None = None,
+        max_ratio: float | None = None,
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
-        Columns called `context` and `log_mix`, and tables called `log_safe_all_…`, are used if they
-        exist, even if they are not named here: a context cannot be left out by mistake.
+        Contexts must be stated, since a frame does not tell whether the policies depend on some of
+        its columns; without a statement the error lists the columns that could be contexts. A
+        column called `log_mix` and tables called `log_safe_all_…` are used if they exist.
 
         Parameters
         ----------
         frame : frame
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        context : str, sequence of str or None
+            The column of contexts; several feature columns, where rows with equal features are in
+            the same context; or None if neither policy depends on a context. May be left out only
+            if the frame has tables of all actions.
         loss : str or sequence of str, default "loss"
             The column of losses, or several of them.
         log_safe, log_optimized : str
             The columns of log-probabilities.
-        context, log_mix : str, optional
-            The columns of contexts and of the mixture.
+        log_mix : str, optional
+            The column of the mixture.
         log_safe_all, log_optimized_all, log_mix_all : sequence of str, optional
             The columns of each table, one per action; by default all whose names start with the
             name of the argument and an underscore.
         safe_share : float, optional
             The share of rows that the safe policy produced.
+        max_ratio : float, optional
+            A number that optimized over safe probability never exceeds.
 
         Returns
         -------
@@ -134,29 +151,45 @@ class Log:
         Raises
         ------
         TypeError, ValueError
-            If the frame has no such column, or the columns do not make a log.
+            If contexts are not stated, the frame has no such column, or the columns do not make a
+            log.
 
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
-        >>> Log.from_frame(columns, loss="cost")
+        >>> Log.from_frame(columns, loss="cost", context=None)
         Log(2 rows, losses ['loss'])
+        >>> Log.from_frame({**columns, "age": [40, 61], "sex": ["f", "m"]},
+        ...                loss="cost", context=["age", "sex"])
+        Log(2 rows, losses ['loss'], contexts)
         """
+        names = [loss] if isinstance(loss, str) else list(loss)
+        used = [*names, log_safe, log_optimized, log_mix or "log_mix"]
+        for columns in (log_safe_all, log_optimized_all, log_mix_all):
+            used += columns or []
         losses: Losses
         if isinstance(loss, str):
             losses = frames.column(frame, "loss", loss)
         else:
-            losses = {name: frames.column(frame, "loss", name) for name in loss}
+            losses = {name: frames.column(frame, "loss", name) for name in names}
+        tables = {
+            name: frames.table(frame, name, columns)
+            for name, columns in (
+                ("log_safe_all", log_safe_all),
+                ("log_optimized_all", log_optimized_all),
+                ("log_mix_all", log_mix_all),
+            )
+        }
+        has_tables = tables["log_safe_all"] is not None
         return cls(
             losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
-            context=frames.optional(frame, "context", context),
+            context=read_contexts(frame, context, used, has_tables=has_tables),
             log_mix=frames.optional(frame, "log_mix", log_mix),
-            log_safe_all=frames.table(frame, "log_safe_all", log_safe_all),
-            log_optimized_all=frames.table(frame, "log_optimized_all", log_optimized_all),
-            log_mix_all=frames.table(frame, "log_mix_all", log_mix_all),
+            **tables,
             safe_share=safe_share,
+            max_ratio=max_ratio,
         )
 
     @property
@@ -199,6 +232,25 @@ class Log:
             )
         return share
 
+    def _checked_max_ratio(self, max_ratio: float | None) -> float | None:
+        if max_ratio is None:
+            return None
+        if validate.number("max_ratio", max_ratio, above=0, below=np.inf) < 1:
+            raise ValueError(
+                f"max_ratio must be at least 1, got {max_ratio!r}: some action is at least as "
+                f"probable under the optimized policy as under the safe one"
+            )
+        log_ratio = self.log_optimized - self.log_safe
+        beyond = log_ratio > np.log(max_ratio) + SHARE_TOLERANCE
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise ValueError(
+                f"row {row} has the ratio exp(log_optimized - log_safe) = "
+                f"{np.exp(log_ratio[row]):.6g}, above max_ratio = {max_ratio!r} "
+                f"({int(beyond.sum())} such row(s))"
+            )
+        return float(max_ratio)
+
     def _check_tables(self) -> None:
         if (self.log_safe_all is None) != (self.log_optimized_all is None):
             lacking = "log_safe_all" if self.log_safe_all is None else "log_optimized_all"
@@ -227,9 +279,12 @@ class Log:
             off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
             if off.any():
                 row = int(np.argmax(off))
+                hint = "it must list every action"
+                if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
+                    hint = "its values look like probabilities: take their logarithm"
                 raise ValueError(
                     f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; "
-                    f"it must list every action"
+                    f"{hint}"
                 )
         matches = _close(self.log_safe_all, self.log_safe)
         matches &= _close(self.log_optimized_all, self.log_optimized)

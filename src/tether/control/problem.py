@@ -60,10 +60,16 @@ class Problem:
     family: Family
     densities: Densities
     test_weight: TestWeight
-    has_draws: bool
-    """Whether the draws were given, rather than borrowed from the log's own rows."""
+    given_log: Log
+    given_proposals: Proposals | None
+    """What the user gave, before any blend."""
     blend: float = 0.0
     """The share of the safe policy that is part of what is called the optimized policy."""
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether draws or tables were given; else the log's own rows take their place."""
+        return self.given_proposals is not None or self.log.log_safe_all is not None
 
     @property
     def solver(self) -> Solver:
@@ -186,12 +192,13 @@ def pose(
     if proposals is not None:
         check_normalizer(draws)
     _check_support(draws, family)
+    given = (log, proposals)
     blend = blend if needs_blend(log, draws, family) else 0.0
     if blend:
         log, draws = blend_log(log, blend), blend_draws(draws, blend)
     _check_draws(log, draws)
     family, densities = _densities(log, draws, family, blend)
-    return Problem(log, draws, family, densities, weight, has_draws, blend)
+    return Problem(log, draws, family, densities, weight, *given, blend)
 
 
 def _densities(

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
+from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame
+from tether.control.score_checks import refuse_probabilities
 
 SOURCES = ("safe", "optimized")
 
@@ -71,6 +73,8 @@ class Proposals:
             ):
                 accepted = f"a finite log-probability, since the {policy} policy drew this row"
                 validate.reject(f"log_{policy}", values, impossible, accepted)
+            if self.log_safe.any():  # else the other column holds log ratios, often positive
+                refuse_probabilities(f"log_{policy}", values)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -84,25 +88,27 @@ class Proposals:
         cls,
         frame: Frame,
         *,
+        context: ContextColumns = UNSTATED,
         log_safe: str = "log_safe",
         log_optimized: str = "log_optimized",
-        context: str | None = None,
         log_mix: str | None = None,
         source: str | None = None,
     ) -> Self:
         """Build proposals from the columns of a frame, by name.
 
-        Columns called `context`, `log_mix` and `source` are used if they exist, even if they are
-        not named here.
+        Contexts must be stated, as in `Log.from_frame`. Columns called `log_mix` and `source` are
+        used if they exist, even if they are not named here.
 
         Parameters
         ----------
         frame : frame
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        context : str, sequence of str or None
+            The columns that state the contexts of the log, or None if it has none.
         log_safe, log_optimized : str
             The columns of log-probabilities.
-        context, log_mix : str, optional
-            The columns of contexts and of the mixture.
+        log_mix : str, optional
+            The column of the mixture.
         source : str, optional
             The column of policies that made the draws, or "safe" or "optimized" for all draws; the
             optimized policy by default.
@@ -115,21 +121,23 @@ class Proposals:
         Raises
         ------
         TypeError, ValueError
-            If the frame has no such column, or the columns do not make proposals.
+            If contexts are not stated, the frame has no such column, or the columns do not make
+            proposals.
 
         Examples
         --------
         >>> columns = {"log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
-        >>> Proposals.from_frame(columns, source="safe")
+        >>> Proposals.from_frame(columns, context=None, source="safe")
         Proposals(2 safe and 0 optimized draws)
         """
         drawn_by: str | NDArray[Any] | None = source
         if source not in SOURCES or source in frames.names(frame):
             drawn_by = frames.optional(frame, "source", source)
+        used = [log_safe, log_optimized, log_mix or "log_mix", source or "source"]
         return cls(
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
-            context=frames.optional(frame, "context", context),
+            context=read_contexts(frame, context, used),
             log_mix=frames.optional(frame, "log_mix", log_mix),
             source="optimized" if drawn_by is None else drawn_by,
         )

@@ -8,6 +8,8 @@ says which such points the next action could be; the weight is the largest among
 - empirical: the draws that were given;
 - analytic: an action with an infinite ratio, in every context. With a share m₀ of the safe policy
   in the mixture its base is at most 1/m₀, and no action can weigh more;
+- max_ratio: likewise with the largest ratio that the log states, for mix, whose weights have no
+  other bound;
 - fixed: a number of the user's own, at every beta.
 """
 
@@ -117,6 +119,27 @@ class Analytic:
 
 
 @dataclass(frozen=True)
+class MaxRatio:
+    """The weight of an action with the largest ratio that the log states, in any context."""
+
+    log_ratio: float
+    label: ClassVar[str] = "max_ratio"
+    constant: ClassVar[None] = None
+    grows: ClassVar[bool] = False
+
+    def candidates(self, problem: Problem) -> Candidates:
+        """One point: without a normalizer, contexts do not matter."""
+        log_base = -np.log(problem.log.safe_share or 1.0)
+        return Candidates(
+            np.array([self.log_ratio]), np.array([log_base]), np.zeros(1, dtype=np.int64)
+        )
+
+    def log_weight(self, problem: Problem, log_beta: float) -> float:
+        """The weight at that ratio, over the share."""
+        return _largest_log_weight(problem, log_beta)
+
+
+@dataclass(frozen=True)
 class Fixed:
     """A bound on the weights that the user states."""
 
@@ -164,20 +187,31 @@ def find_test_weight(
     if test_weight == "empirical" and has_draws:
         return Empirical()
     bounded = is_bounded(family)
+    # At an infinite beta a family that saturates is evaluated at the ratios seen, not at this one.
+    takes_max_ratio = not bounded and family.normalized and not family.saturates
+    if takes_max_ratio and log.max_ratio is not None:
+        _require_safe_share(log, "max_ratio")
+        return MaxRatio(float(np.log(log.max_ratio)))
     cancels = family.normalized or (family.clips and family.max_draws is None)  # ψ does
     if test_weight == "empirical" and not (bounded and cancels):
         raise ValueError(
             f"test_weight 'empirical' of family {family.name!r} needs proposals: draws from "
             f"the optimized policy among which to find the largest weight"
+            + ("; or state max_ratio in the log" if takes_max_ratio else "")
         )
     if not bounded:
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
             f"have no bound; use 'empirical' with proposals, or a number"
+            + ("; or state max_ratio in the log" if takes_max_ratio else "")
         )
+    _require_safe_share(log, "analytic")
+    return Analytic()
+
+
+def _require_safe_share(log: Log, name: str) -> None:
     if log.safe_share is None:
         raise ValueError(
-            "test_weight 'analytic' needs safe_share in the log: the share of rows that the "
-            "safe policy produced, since log_mix is given"
+            f"test_weight {name!r} needs safe_share in the log: the share of rows that the "
+            f"safe policy produced, since log_mix is given"
         )
-    return Analytic()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
@@ -14,17 +15,25 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
-from tether.policies.policy import Policy, PolicyLike, as_policy
+from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite
+from tether.policies.propensities import (
+    checked_propensities,
+    compare_with_policy,
+    log_of_propensities,
+    max_ratio_of,
+)
 from tether.policies.shortlist import Shortlist
 
 
 def make_log(
-    safe: PolicyLike | Shortlist,
+    safe: PolicyLike | Shortlist | None,
     optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
     actions: Actions,
     losses: Losses,
     *,
+    propensities: ArrayLike | None = None,
+    min_propensity: float | None = None,
     logged_by: PolicyLike | None = None,
     safe_share: float | None = None,
     rng: np.random.Generator | None = None,
@@ -36,10 +45,16 @@ def make_log(
     constant exact. Without contexts it is marginal. With a `Shortlist` as the safe policy, fresh
     candidates are drawn beside each action, and `Shortlist.tethered` serves the result.
 
+    A bandit log, with the probability of the action that was shown, does not need the safe policy:
+    pass None and the propensities. Without contexts and with two actions everything can be
+    calibrated from such a log; with more actions mix, given `min_propensity` or a number as test
+    weight. Clip then needs the safe policy, whose probabilities of the other actions are not in the
+    log.
+
     Parameters
     ----------
-    safe : Policy or Shortlist
-        The safe policy.
+    safe : Policy, Shortlist or None
+        The safe policy; None if only `propensities` are known of it.
     optimized : Policy
         The optimized policy; beside a shortlist, it may be a score of candidates.
     contexts : array-like, int or None
@@ -48,6 +63,12 @@ def make_log(
         The actions that were taken.
     losses : array-like of float, or mapping
         The loss of each action, or several losses by name.
+    propensities : array-like of float, optional
+        The probability with which the safe policy chose each action. Beside a safe policy they are
+        compared with its own, which are used.
+    min_propensity : float, optional
+        A number that the safe policy's probability of any action in any context is not below, over
+        finitely many actions. It bounds the weights of mix.
     logged_by : Policy, optional
         The policy that took the actions if it was not the safe policy: after several rounds, a
         `Mixture` of the deployed policies.
@@ -64,8 +85,8 @@ def make_log(
     Raises
     ------
     ValueError
-        If lengths do not match, a policy returns invalid scores, or the policy that took the
-        actions gives one of them probability 0.
+        If lengths do not match, a policy returns invalid scores, the policy that took the actions
+        gives one of them probability 0, or propensities contradict it or each other.
 
     Examples
     --------
@@ -78,21 +99,48 @@ def make_log(
     >>> calibration = calibrate(log, proposals, alpha=0.15)
     >>> Tethered(safe, optimized, calibration).sample(3, rng).round(2)
     array([ 0.41, -0.21,  0.71])
+
+    A bandit log with three items, shown at random with the logged propensities:
+
+    >>> from tether import Categorical
+    >>> new = Categorical.from_probabilities([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
+    >>> segment, item = rng.integers(2, size=400), rng.integers(3, size=400)
+    >>> no_click = rng.random(400) < 0.5
+    >>> log = make_log(None, new, segment, item, no_click,
+    ...                propensities=np.full(400, 1 / 3), min_propensity=1 / 3)
+    >>> calibrate(log, alpha=0.6, family="mix").exists
+    True
     """
     if isinstance(safe, Shortlist):
-        if logged_by is not None or safe_share is not None:
+        for_policies = (logged_by, safe_share, propensities, min_propensity)
+        if any(each is not None for each in for_policies):
             raise ValueError(
-                "logged_by and safe_share are not for shortlists: a tether.Controller keeps the "
-                "candidates of several rounds"
+                "logged_by, safe_share and propensities are not for shortlists: a "
+                "tether.Controller keeps the candidates of several rounds"
             )
         picked_by = safe.with_optimized(optimized)
         return picked_by.make_log(contexts, actions, losses, validate.generator("rng", rng))
-    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    optimized = as_policy("optimized", optimized)
+    actions = np.asarray(actions)
+    contexts = as_contexts(contexts, actions)
+    if propensities is not None and logged_by is not None:
+        raise ValueError(
+            "propensities are the safe policy's probabilities of its own actions, so they cannot "
+            "be combined with logged_by"
+        )
+    if safe is None:
+        if propensities is None:
+            raise TypeError(
+                "safe is None: pass the safe policy, or the propensities with which it chose the "
+                "actions"
+            )
+        return log_of_propensities(
+            optimized, contexts, actions, losses, propensities, min_propensity
+        )
+    safe = as_policy("safe", safe)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
-    actions = np.asarray(actions)
-    contexts = as_contexts(contexts, actions)
     known = shared_actions(tuple(policies.values()))
     columns: dict[str, Any] = {}
     if known is None or isinstance(contexts, int):
@@ -110,9 +158,15 @@ def make_log(
             columns[_column(name)] = picked(table, taken)
     if not isinstance(contexts, int):
         columns["context"] = labels(contexts)
+    finite = is_finite(optimized)
+    if propensities is not None:
+        given = checked_propensities(propensities, len(actions), finite=finite)
+        compare_with_policy(given, columns["log_safe"])
     logging_policy = "safe" if logged_by is None else "logged_by"
     _check_possible(logging_policy, columns[_column(logging_policy)])
-    return Log(losses, **columns, safe_share=safe_share)
+    known_scores = columns.get("log_safe_all", columns["log_safe"])
+    max_ratio = max_ratio_of(min_propensity, known_scores, finite=finite)
+    return Log(losses, **columns, safe_share=safe_share, max_ratio=max_ratio)
 
 
 def make_proposals(

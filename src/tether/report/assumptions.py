@@ -1,23 +1,31 @@
-"""What the promise assumes, and what the library or the data say about each assumption."""
+"""What the promise assumes, and what the library or the data say about each assumption.
+
+An assumption is called checked only if code compared it with something in this run, and partly
+checked if that comparison can miss a violation. What has not happened yet (no losses, no
+calibration) has not been checked either. What holds by mathematics is called proven.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.report.number_format import format_count, format_interval, format_number
 
 if TYPE_CHECKING:
+    from tether.control.calibration import Calibration
     from tether.rounds.history import History
 
 CHECKED, PARTLY_CHECKED, ASSUMED, DOUBTFUL = "checked", "partly checked", "assumed", "doubtful"
-STATUS_SYMBOLS = {DOUBTFUL: "✗", CHECKED: "✓", PARTLY_CHECKED: "◐", ASSUMED: "○"}
+PROVEN = "proven"
+STATUS_SYMBOLS = {DOUBTFUL: "✗", CHECKED: "✓", PROVEN: "∎", PARTLY_CHECKED: "◐", ASSUMED: "○"}
 """A symbol for every status, in the order in which assumptions are listed."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption: whether the library checks it, what it states, and how that is known."""
+    """One assumption: whether the library checked it, what it states, and how that is known."""
 
     status: str
     title: str
@@ -25,106 +33,155 @@ class Assumption:
 
 
 def assumptions(history: History) -> list[Assumption]:
-    """List all assumptions of a run: doubtful ones first, then by how far they are checked."""
-    unsorted = [*_always_checked(history), *_partly_checked(history), *_not_checked(history)]
+    """List all assumptions of a run: doubtful ones first, then by how far they were checked."""
+    calibrations = [record.calibration for record in history.rounds if record.calibration]
+    unsorted = [
+        *_about_rows(history),
+        *_about_calibrations(calibrations, history.shortlist),
+        _test_weight(calibrations),
+        _safe_risk(history),
+        *_not_checked(history),
+    ]
     order = list(STATUS_SYMBOLS)
     return sorted(unsorted, key=lambda assumption: order.index(assumption.status))
 
 
-def _always_checked(history: History) -> list[Assumption]:
-    normalizers = (
-        "This family needs no normalizing constants."
-        if history.family == "mix"
-        else "Draws are rejected if the constant that they estimate is clearly above 1: they were "
-        "scored under another policy."
-    )
-    return [
-        Assumption(
-            CHECKED,
-            f"Losses lie between 0 and {format_number(history.bound)}",
-            "Any other loss is rejected when it is observed.",
-        ),
-        Assumption(
-            CHECKED,
-            "Log-probabilities are valid numbers",
-            "NaN and +∞ are rejected, and so is a row that its own policy could not have produced.",
-        ),
-        Assumption(CHECKED, "Normalizing constants are at most 1", normalizers),
-        Assumption(
-            CHECKED,
-            "Calibration rows are not used for training",
-            "Each row is assigned at random, once and permanently, to training or to calibration, "
-            "and only training rows are handed out. What a policy learned from other sources is "
-            "not visible here.",
-        ),
-        _safe_policy_unchanged(history),
-        Assumption(
-            CHECKED,
-            "Beta meets its definition",
-            "The calibrated risk at beta is recomputed and compared with alpha before use.",
-        ),
-    ]
-
-
-def _safe_policy_unchanged(history: History) -> Assumption:
-    title = "The safe policy has not changed"
-    if history.shortlist is None:
-        return Assumption(
-            CHECKED,
-            title,
-            "Its fingerprint and its scores of stored actions are compared whenever the run is "
-            "reopened.",
-        )
-    return Assumption(
-        PARTLY_CHECKED,
-        title,
-        f"It draws {history.shortlist} candidates for each action, of which the policy of the "
-        "round picks one. It is not asked for log-probabilities, so only its fingerprint, if it "
-        "has one, is compared whenever the run is reopened.",
-    )
-
-
-def _partly_checked(history: History) -> list[Assumption]:
+def _about_rows(history: History) -> list[Assumption]:
+    """What is checked whenever actions are taken and losses observed."""
+    rows = sum(record.rows for record in history.rounds)
+    observed = sum(record.observed for record in history.rounds)
     pending = sum(record.pending for record in history.rounds)
-    safe = history.safe_loss
-    evidence, status = "The safe policy has no observed losses yet.", ASSUMED
-    if safe is not None:
-        status = DOUBTFUL if safe.lower > history.alpha else PARTLY_CHECKED
-        losses = format_count(safe.count, "loss", "losses")
-        evidence = (
-            f"Its mean loss is {format_number(safe.mean)} ({format_interval(safe)}) over {losses}."
+    withdrawn = sum(record.withdrawn for record in history.rounds)
+    bounds = f"Losses lie between 0 and {format_number(history.bound)}"
+    numbers = "Log-probabilities are valid numbers"
+    arrive = "Every loss arrives"
+    if not rows:
+        nothing = "There are no actions yet, so nothing has been checked."
+        return [Assumption(ASSUMED, title, nothing) for title in (bounds, numbers, arrive)]
+    arrival = f"{format_count(pending, 'loss is', 'losses are')} pending.".capitalize()
+    if withdrawn:
+        arrival += (
+            f" {format_count(withdrawn, 'action was', 'actions were')} withdrawn as never carried "
+            f"out, which cannot be checked."
         )
     return [
         Assumption(
-            status, f"The safe policy's risk is at most {format_number(history.alpha)}", evidence
-        ),
-        _test_weight(history),
-        Assumption(
-            PARTLY_CHECKED,
-            "Log-probabilities match how the policies sample",
-            "The optimized policy's mean importance weight over the log is compared with 1, with a "
-            "warning if it is larger. A different prompt, temperature or truncation may still go "
-            "unnoticed.",
+            CHECKED if observed else ASSUMED,
+            bounds,
+            f"Each of the {observed:,} observed losses was checked when it was stored; any other "
+            "loss is rejected."
+            if observed
+            else "No loss has been observed yet.",
         ),
         Assumption(
-            PARTLY_CHECKED if pending else CHECKED,
-            "Every loss arrives",
-            f"{format_count(pending, 'loss is', 'losses are')} pending.".capitalize(),
+            CHECKED,
+            numbers,
+            "NaN and +∞ were rejected before an action was stored, and so was an action that its "
+            "own policy could not have taken. Whether the numbers are true is another assumption.",
         ),
+        Assumption(PARTLY_CHECKED if pending or withdrawn else CHECKED, arrive, arrival),
     ]
 
 
-def _test_weight(history: History) -> Assumption:
+def _about_calibrations(
+    calibrations: list[Calibration], candidates: int | None
+) -> list[Assumption]:
+    """What each calibration checks, about its scores and about its result."""
+    unchanged = "The safe policy has not changed"
+    matching = "Log-probabilities match how the policies sample"
+    if not calibrations:
+        return [
+            Assumption(
+                ASSUMED,
+                unchanged,
+                "It is checked before each calibration and when the run is reopened. There has "
+                "been no calibration yet.",
+            ),
+            Assumption(
+                ASSUMED, matching, "It is examined by calibrations, and there has been none yet."
+            ),
+        ]
+    times = format_count(len(calibrations), "calibration")
+    suspicious = any(HIGH_RATIO_WORDS in warning for warning in calibrations[-1].warnings)
+    compared = (
+        f"Before each calibration ({times} so far) its scores of some stored actions were compared "
+        "with those stored. A policy that samples differently and scores alike would not be "
+        "noticed."
+    )
+    if candidates is not None:
+        compared = (
+            f"It draws {candidates} candidates for each action, of which the policy of the round "
+            "picks one. It is not asked for log-probabilities, so only its fingerprint, if it has "
+            "one, is compared when the run is reopened."
+        )
+    found = [
+        Assumption(PARTLY_CHECKED, unchanged, compared),
+        Assumption(
+            DOUBTFUL if suspicious else PARTLY_CHECKED,
+            matching,
+            "In the latest calibration, the optimized policy's mean importance weight over the log "
+            "is clearly above 1, which is impossible if they match."
+            if suspicious
+            else "Each calibration compared the optimized policy's mean importance weight over the "
+            "log with 1, and refused draws whose normalizing constant came out clearly above 1 and "
+            "tables that do not sum to 1. A different prompt, temperature or truncation may still "
+            "go unnoticed.",
+        ),
+    ]
+    betas = sum(calibration.exists for calibration in calibrations)
+    if betas:
+        found.append(
+            Assumption(
+                CHECKED,
+                "Beta meets its definition",
+                f"The calibrated risk was recomputed and compared with alpha before use, for "
+                f"{format_count(betas, 'beta')}.",
+            )
+        )
+    return found
+
+
+def _safe_risk(history: History) -> Assumption:
+    safe = history.safe_loss
+    title = f"The safe policy's risk is at most {format_number(history.alpha)}"
+    if safe is None:
+        return Assumption(ASSUMED, title, "The safe policy has no observed losses yet.")
+    return Assumption(
+        DOUBTFUL if safe.lower > history.alpha else PARTLY_CHECKED,
+        title,
+        f"Its mean loss is {format_number(safe.mean)} ({format_interval(safe)}) over "
+        f"{format_count(safe.count, 'loss', 'losses')}.",
+    )
+
+
+def _test_weight(calibrations: list[Calibration]) -> Assumption:
     title = "The test weight covers the next action"
-    calibrations = [record.calibration for record in history.rounds if record.calibration]
-    latest = calibrations[-1] if calibrations else None
-    test_weight = history.test_weight if latest is None else latest.test_weight
-    if test_weight == "analytic":
-        return Assumption(CHECKED, title, "The analytic test weight is an upper bound.")
-    if test_weight != "empirical":
-        return Assumption(ASSUMED, title, f"It was set to the number {test_weight}.")
-    if latest is None:
-        return Assumption(PARTLY_CHECKED, title, "It is the largest weight among the draws.")
+    if not calibrations:
+        return Assumption(ASSUMED, title, "There has been no calibration yet.")
+    latest = calibrations[-1]
+    if latest.test_weight == "analytic" and not latest.contextual:
+        return Assumption(
+            PROVEN,
+            title,
+            "The analytic test weight is an upper bound for every action, provided that the "
+            "log-probabilities are right.",
+        )
+    if latest.test_weight == "analytic":
+        return Assumption(
+            ASSUMED,
+            title,
+            "The analytic test weight is an upper bound in the contexts of the log. A new context "
+            "may have a smaller normalizing constant, which cannot be checked.",
+        )
+    if latest.test_weight == "max_ratio":
+        return Assumption(
+            ASSUMED,
+            title,
+            "It follows from the largest ratio that was stated with the log. No row of the log "
+            "exceeds that ratio; new actions cannot be checked.",
+        )
+    if latest.test_weight != "empirical":
+        return Assumption(ASSUMED, title, f"It was set to the number {latest.test_weight}.")
     rows = f"{format_count(latest.rows_beyond_draws, 'row')} of {latest.rows:,}"
     verb = "has" if latest.rows_beyond_draws == 1 else "have"
     return Assumption(
@@ -137,8 +194,13 @@ def _test_weight(history: History) -> Assumption:
 
 def _not_checked(history: History) -> list[Assumption]:
     explanations = {
+        "Calibration rows are not used for training": (
+            "Each row is assigned at random, once and permanently, to training or to calibration, "
+            "and only training rows are handed out. What a policy really learned from is not "
+            "visible here."
+        ),
         "New contexts follow the same distribution as past ones": (
-            "A shift monitor detects only changes that its score shows."
+            "A shift monitor, if there is one, detects only changes that its score shows."
         ),
         "Actions were carried out as chosen, and losses were measured correctly": (
             "This cannot be checked from the store."

@@ -42,7 +42,7 @@ def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
     """
     if problem.test_weight.constant is not None:
         return np.array([problem.risk(constraint, point) for point in log_beta])
-    shift = problem.span[1]
+    shift = max(problem.span[1], float(problem.candidates.log_ratio.max()))
     at_zero, at_bound = (
         Lines.build(_terms(problem, constraint.at(alpha)), shift).value(log_beta)
         for alpha in (0.0, constraint.bound)
