@@ -1,0 +1,111 @@
+"""The expected excess of the safe choice, against exact binomial sums and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from tether._core.safe_excess import SafeMean, safe_mean, safe_mean_of_sum
+
+
+def _exact_excess(n_rows, risk, alpha, bound):
+    """E[(m − α)₊] for losses of 0 or bound, m over n + 1 points."""
+    harmed = np.arange(n_rows + 2)
+    excess = np.maximum(bound * harmed / (n_rows + 1) - alpha, 0)
+    return float(binom.pmf(harmed, n_rows + 1, risk / bound) @ excess)
+
+
+def _expected_estimate(n_rows, risk, alpha, bound):
+    """The mean of the estimate over all logs of such losses."""
+    estimates = []
+    for harmed in range(n_rows + 1):
+        losses = np.zeros(n_rows)
+        losses[:harmed] = bound
+        estimates.append(safe_mean(losses, bound).excess(alpha))
+    return float(binom.pmf(np.arange(n_rows + 1), n_rows, risk / bound) @ estimates)
+
+
+@pytest.mark.parametrize("bound", [1.0, 5.0])
+@pytest.mark.parametrize("n_rows", [1, 5, 30, 150, 600])
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.12, 0.3])
+def test_over_bernoulli_logs_the_estimate_is_not_below_the_exact_excess(n_rows, alpha, bound):
+    for share in (0.3, 0.7, 0.9, 1.0, 1.1):
+        exact = _exact_excess(n_rows, share * alpha * bound, alpha * bound, bound)
+        estimate = _expected_estimate(n_rows, share * alpha * bound, alpha * bound, bound)
+        assert estimate >= exact * (1 - 1e-9)
+        # And not so far above it that it says nothing.
+        assert estimate <= 1.5 * exact + 0.5 * bound / (n_rows + 1) + 0.1 * alpha * bound
+
+
+@pytest.mark.parametrize("n_rows", [30, 150])
+@pytest.mark.parametrize("shape", [0.05, 0.5, 5.0])
+def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape):
+    rng = np.random.default_rng(0)
+    alpha = 0.1
+    losses = rng.beta(shape, shape * (1 - alpha) / alpha, (4000, n_rows + 1))
+    excess = np.maximum(losses.mean(axis=1) - alpha, 0)
+    estimates = np.array([safe_mean(log, 1.0).excess(alpha) for log in losses[:, :n_rows]])
+    error = np.hypot(excess.std(), estimates.std()) / np.sqrt(len(losses))
+    assert estimates.mean() >= excess.mean() - 3 * error
+
+
+def test_a_standard_error_of_zero_instead_of_a_point_at_the_bound_would_be_below_the_truth():
+    losses, alpha = np.zeros(30), 0.01
+    assert SafeMean(0.0, 0.0).excess(alpha) == 0 < _exact_excess(30, 0.003, alpha, 1.0)
+    assert safe_mean(losses, 1.0).excess(alpha) > 0
+
+
+@given(st.floats(0, 1), st.floats(1e-3, 1), st.floats(0.01, 0.99))
+def test_the_excess_is_the_integral_it_stands_for(mean, error, alpha):
+    grid = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    integral = np.maximum(mean + error * grid - alpha, 0).mean()
+    assert SafeMean(mean, error).excess(alpha) == pytest.approx(integral, abs=2e-4 * error)
+
+
+@given(st.lists(st.floats(0, 2), min_size=1, max_size=20), st.floats(-700, 700))
+def test_equal_weights_on_any_scale_change_nothing(losses, scale):
+    losses = np.array(losses)
+    plain = safe_mean(losses, 2.0)
+    weighted = safe_mean(losses, 2.0, log_weights=np.full(len(losses), scale))
+    assert weighted == SafeMean(
+        pytest.approx(plain.mean), pytest.approx(plain.standard_error, abs=1e-12)
+    )
+
+
+def test_a_weight_counts_as_that_many_rows_in_the_mean_and_a_large_test_weight_as_uncertainty():
+    losses, log_weights = np.array([0.0, 1.0]), np.log([3.0, 1.0])
+    found = safe_mean(losses, 1.0, log_weights=log_weights)
+    assert found.mean == pytest.approx(0.25)
+    squares = (3 * 0.25) ** 2 + 0.75**2 + (3 * 0.75) ** 2
+    assert found.standard_error == pytest.approx(math.sqrt(squares) / 7)
+    larger = safe_mean(losses, 1.0, log_weights=log_weights, log_test_weight=math.log(30.0))
+    assert larger.standard_error > found.standard_error
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_from_the_sum_alone_the_standard_error_is_at_least_as_large(losses):
+    losses = np.array(losses)
+    known, summed = safe_mean(losses, 1.0), safe_mean_of_sum(losses.sum(), len(losses), 1.0)
+    assert summed.mean == pytest.approx(known.mean)
+    assert summed.standard_error >= known.standard_error - 1e-9
+
+
+def test_from_the_sum_of_bernoulli_losses_it_is_the_same():
+    losses = np.array([0.0, 0.0, 1.0, 0.0])
+    known, summed = safe_mean(losses, 1.0), safe_mean_of_sum(1.0, 4, 1.0)
+    assert summed == SafeMean(pytest.approx(known.mean), pytest.approx(known.standard_error))
+
+
+def test_losses_that_all_cost_the_bound_exceed_alpha_by_exactly_the_difference():
+    assert safe_mean(np.full(10, 1.0), 1.0).excess(0.3) == pytest.approx(0.7)
+
+
+def test_near_means_within_two_standard_errors_of_most_of_alpha_or_above():
+    assert SafeMean(0.10, 0.001).near(0.1)
+    assert SafeMean(0.096, 0.0).near(0.1)
+    assert SafeMean(0.076, 0.01).near(0.1)
+    assert SafeMean(0.5, 0.01).near(0.1)
+    assert not SafeMean(0.07, 0.01).near(0.1)
