@@ -16,6 +16,8 @@ from tether.risk.rule import Rule
 from tether.risk.selection import Selection, Stability
 
 MAX_CURVE_POINTS = 1001
+MIN_ITEMS_FOR_STABILITY = 30
+"""With fewer items than this, an estimate of the stability deserves a warning."""
 
 
 def describe(
@@ -59,6 +61,7 @@ def describe(
             *rule.warnings(sweep),
             *_outcome_warnings(rule, sweep, alpha, index, target),
             *_near_warning(safest, alpha if target is None else target, exists),
+            *_few_items_warning(sweep, stability),
             *_unused_lipschitz(rule, sweep, exists, stability),
         ),
         stability_detail=_of_threshold(stability),
@@ -126,6 +129,16 @@ def _near_warning(safest: SafeMean | None, tolerated: float, exists: bool) -> tu
         f"the safest threshold's own mean loss, {safest.mean:.4g} ± {safest.standard_error:.2g}, "
         f"is close to the tolerated {tolerated:g}: on other data nothing might pass, and the "
         "safest threshold is then served",
+    )
+
+
+def _few_items_warning(sweep: Sweep, stability: Stability | None) -> tuple[str, ...]:
+    """A warning where the stability is estimated from too few items to have seen much."""
+    if stability is None or sweep.monotone or sweep.n_items >= MIN_ITEMS_FOR_STABILITY:
+        return ()
+    return (
+        f"the stability of the threshold is estimated from {sweep.n_items} items only: the promise "
+        "may be too small; use monotonized_crc, or more items",
     )
 
 

@@ -5,6 +5,8 @@ find while item i counts at the bound. By exchangeability the expected loss of t
 of L_i(λ̂₋ᵢ), and the mean of L_i(λ*) is at most alpha wherever λ* exists. So what must be added to
 alpha is the expected mean of L_i(λ̂₋ᵢ) − L_i(λ*). With the calibration items as the set, that mean
 is an unbiased estimate of it for one item fewer, whatever the losses; no smoothness is assumed.
+With few items one more can matter, so the calibration items are also taken as all but one of a set
+in which the other item costs nothing, or the bound, at every threshold; the largest counts.
 """
 
 from __future__ import annotations
@@ -38,10 +40,9 @@ class Stops(NamedTuple):
     together: int
 
 
-def left_out_stops(sweep: Sweep, alpha: float) -> Stops:
+def left_out_stops(sweep: Sweep, limit: float) -> Stops:
     """The candidates λ̂₋ᵢ and λ*, safest first; the safest where nothing passes."""
     sums, bound = sweep.sums, sweep.bound
-    limit = alpha * sweep.n_items * (1 + TIE_TOLERANCE)
     start, stop = first_true(sums > limit - bound), first_true(sums > limit)
     window = slice(min(start, len(sums) - 1), min(stop + 1, len(sums)))
     violations = window.start + first_violations(sweep, window, limit, (bound,))[0]
@@ -64,12 +65,26 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
     )
     if not same or not all(measurable(sweep) for sweep in sweeps):
         return [0.0 if sweep.monotone else None for sweep in sweeps]
-    stops = [left_out_stops(*pair) for pair in zip(sweeps, alphas, strict=True)]
-    without = np.min([stop.without for stop in stops], axis=0)
-    together = min(stop.together for stop in stops)
-    moved = np.flatnonzero(without != together)
-    rises = [_rises(sweep, moved, without[moved], together) for sweep in sweeps]
-    return [max(float(rise.sum()) / first.n_items, 0.0) for rise in rises]
+    pairs = list(zip(sweeps, alphas, strict=True))
+    gaps = np.zeros(len(sweeps))
+    for limits in zip(*(_limits(*pair) for pair in pairs), strict=True):
+        stops = [left_out_stops(*pair) for pair in zip(sweeps, limits, strict=True)]
+        without = np.min([stop.without for stop in stops], axis=0)
+        together = min(stop.together for stop in stops)
+        moved = np.flatnonzero(without != together)
+        rises = [_rises(sweep, moved, without[moved], together).sum() for sweep in sweeps]
+        gaps = np.maximum(gaps, np.array(rises) / first.n_items)
+    return list(gaps.tolist())
+
+
+def _limits(sweep: Sweep, alpha: float) -> tuple[float, float, float]:
+    """What the sum of all items may be: as a set of n, and as n of a set of n + 1.
+
+    In the latter the loss of the other item is anything from 0 to the bound.
+    """
+    as_whole, as_part = alpha * sweep.n_items, alpha * (sweep.n_items + 1)
+    tolerance = 1 + TIE_TOLERANCE
+    return as_whole * tolerance, as_part * tolerance, as_part * tolerance - sweep.bound
 
 
 def _among_others(sweep: Sweep, chosen: Integers) -> Integers:

@@ -1,11 +1,10 @@
 """The level at which the whole stated promise is at most the one that was asked for.
 
 A candidate threshold is chosen from some level of alpha on: each is judged at the smallest such
-level. Of these levels, the largest whose stated promise is at most the target is taken; where there
-are many, the boldest few and then ever fewer of the safer ones are tried. The stated promise need
-not increase with alpha, so that levels above a failing one are never skipped, nor is a level
-accepted because another one passes. Since boldness increases with the level, the result is the
-boldest threshold that can be promised, among those tried.
+level. Of these finitely many levels, the largest whose stated promise is at most the target is
+taken. Since bolder thresholds have larger levels, the result is the boldest threshold that can be
+promised. The stated promise need not increase with alpha, so levels are tried one by one from the
+largest on; where there are many, all of the boldest few and then ever fewer of the safer ones.
 """
 
 from __future__ import annotations
