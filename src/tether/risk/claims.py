@@ -243,7 +243,9 @@ def _checked_names(items: ArrayLike | None, n_items: int) -> NDArray[Any] | None
     names = validate.labels("items", items, n_items)
     distinct, counts = np.unique(names, return_counts=True)
     if (counts > 1).any():
-        raise ValueError(f"items must be all different, got {distinct[counts > 1][0].item()!r} twice")
+        raise ValueError(
+            f"items must be all different, got {distinct[counts > 1][0].item()!r} twice"
+        )
     return names
 
 
