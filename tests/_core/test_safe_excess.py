@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tether._core.safe_excess import SafeMean, safe_mean, safe_mean_of_sum
+from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
 
 
 def _exact_excess(n_rows, risk, alpha, bound):
@@ -26,6 +26,11 @@ def _expected_estimate(n_rows, risk, alpha, bound):
         losses[:harmed] = bound
         estimates.append(safe_mean(losses, bound).excess(alpha))
     return float(binom.pmf(np.arange(n_rows + 1), n_rows, risk / bound) @ estimates)
+
+
+def _from_mean(losses):
+    rows = len(losses)
+    return bounded_safe_mean(losses.mean(), 1.0, effective_rows=rows, test_share=1 / (rows + 1))
 
 
 @pytest.mark.parametrize("bound", [1.0, 5.0])
@@ -86,16 +91,16 @@ def test_a_weight_counts_as_that_many_rows_in_the_mean_and_a_large_test_weight_a
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_from_the_sum_alone_the_standard_error_is_at_least_as_large(losses):
+def test_from_the_mean_alone_the_standard_error_is_at_least_as_large(losses):
     losses = np.array(losses)
-    known, summed = safe_mean(losses, 1.0), safe_mean_of_sum(losses.sum(), len(losses), 1.0)
+    known, summed = safe_mean(losses, 1.0), _from_mean(losses)
     assert summed.mean == pytest.approx(known.mean)
     assert summed.standard_error >= known.standard_error - 1e-9
 
 
-def test_from_the_sum_of_bernoulli_losses_it_is_the_same():
+def test_from_the_mean_of_bernoulli_losses_it_is_the_same():
     losses = np.array([0.0, 0.0, 1.0, 0.0])
-    known, summed = safe_mean(losses, 1.0), safe_mean_of_sum(1.0, 4, 1.0)
+    known, summed = safe_mean(losses, 1.0), _from_mean(losses)
     assert summed == SafeMean(pytest.approx(known.mean), pytest.approx(known.standard_error))
 
 

@@ -10,7 +10,7 @@ DEFAULTS = {
     "calibrate": ("(default: loss)", "(default: log_mix, if"),
     "preflight": ("(default: the safe model's)", "(default: the model's)"),
     "plan": ("(default: the safe risk)", "(default: several sizes)"),
-    "threshold": ("(default: 0.9)",),
+    "threshold": ("(default: 0.9)", "(default: none)", "Exit codes: 0 if the promise is useful"),
 }
 
 

@@ -13,6 +13,26 @@ def test_plan_prints_text_and_json():
     assert json.loads(done.output)["betas"][0][0] == 500
 
 
+def test_a_promise_as_the_target():
+    done = run("plan", "--promise", 0.1, "--safe-risk", 0.05)
+    assert done.exit_code == 0
+    assert "rows at least to state this promise" in done.output
+    for arguments in ([], ["--alpha", 0.1, "--promise", 0.1]):
+        done = run("plan", "--safe-risk", 0.05, *arguments)
+        assert done.exit_code == 2
+        assert "exactly one of --promise and --alpha" in one_line(done)
+
+
+def test_exit_code_three_when_no_number_of_rows_is_enough():
+    for option in ("--alpha", "--promise"):
+        done = run("plan", option, 0.1, "--safe-risk", 0.1)
+        assert done.exit_code == 3
+        assert "no number of rows is enough" in done.output
+        done = run("plan", option, 0.1, "--safe-risk", 0.2, "--json")
+        assert done.exit_code == 3
+        assert json.loads(done.output)["rows_needed"] == "inf"
+
+
 def test_bad_input_is_one_line_and_exit_code_two():
     done = run("plan", "--alpha", 0, "--safe-risk", 0.1)
     assert done.exit_code == 2

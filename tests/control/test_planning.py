@@ -64,6 +64,39 @@ def test_normal_approximation_continues_the_exact_count():
         )
 
 
+def test_a_promise_needs_more_rows_than_a_beta_that_passes():
+    """And with them something passes, with room for the other terms beside alpha."""
+    world = {"safe_risk": 0.06, "optimized_risk": 0.3}
+    named, plain = tether.plan(promise=0.12, **world), tether.plan(alpha=0.12, **world)
+    assert (named.alpha, named.promise) == (None, 0.12)
+    assert (plain.alpha, plain.promise) == (0.12, None)
+    assert plain.rows_needed < named.rows_needed < named.rows_likely
+    assert all(stated <= 0.12 for _, stated in named.promises)
+    assert all(beta > 0 for _, beta in named.betas)
+    assert dict(plain.promises)[plain.rows_likely] > 0.2  # what alpha alone would state
+    too_few = tether.plan(promise=0.12, rows=int(0.9 * named.rows_needed), **world)
+    assert too_few.betas[0][1] == 0
+    assert too_few.promises[0][1] == 1
+    assert "rows at least to state this promise" in str(named)
+
+
+def test_no_number_of_rows_keeps_a_promise_below_the_safe_risk():
+    for promise in (0.05, 0.06):
+        never = tether.plan(promise=promise, safe_risk=0.06)
+        assert not never.possible
+        assert never.rows_needed == never.rows_likely == math.inf
+        assert "the safe policy's risk is not below the promise" in str(never)
+    assert tether.plan(promise=0.061, safe_risk=0.06).possible
+
+
+def test_exactly_one_of_alpha_and_promise():
+    for given in ({}, {"alpha": 0.1, "promise": 0.1}):
+        with pytest.raises(ValueError, match=r"exactly one of alpha, .* and promise"):
+            tether.plan(safe_risk=0.05, **given)
+    with pytest.raises(ValueError, match="promise must be above 0 and below 1, got 2"):
+        tether.plan(safe_risk=0.05, promise=2)
+
+
 def test_harmless_policies_go_all_the_way():
     assert tether.plan(alpha=0.1, safe_risk=0.0, rows=10_000).betas == ((10_000, math.inf),)
     assert (

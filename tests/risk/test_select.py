@@ -119,7 +119,7 @@ def test_an_alpha_that_no_threshold_passes_is_described():
         assert not found.exists
         assert found.threshold == 2  # the safest given
         assert "no threshold passes: the safest, 2, already fails" in found.warnings[-1]
-        assert found.statement == "none: no threshold passes"
+        assert found.statement.startswith("none: no threshold passes")
     few = tether.gcrc(np.zeros((5, 3)), alpha=0.1)
     assert "5 items leave a conservative risk of at least 0.1667" in few.warnings[0]
 
@@ -157,7 +157,7 @@ def nothing(supported, kept):
         (MATRIX, {"alpha": []}, r"alpha must be a number, got \[\]"),
         (MATRIX, {"alpha": [], "groups": GROUPS}, r"alpha is empty: .* got \[\]"),
         (MATRIX, {"alpha": {}, "groups": GROUPS}, "alpha is empty"),
-        (MATRIX, {"alpha": None, "groups": GROUPS}, "alpha must be a number, got None"),
+        (MATRIX, {"alpha": None, "groups": GROUPS}, "pass exactly one of alpha"),
         (MATRIX, {"alpha": 0.1, "bound": None}, "bound must be a number, got None"),
         (MATRIX, {"alpha": 0.1, "bound": None, "groups": GROUPS}, "bound must be a number"),
         (CLAIMS, {"alpha": 0.1, "loss": np.zeros(3)}, "loss must be one of 'fdr'"),

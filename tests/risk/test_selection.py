@@ -115,3 +115,29 @@ def test_incomplete_content_is_refused(tmp_path):
         tether.Selection.load(tmp_path / "found.json")
     with pytest.raises(TypeError, match="content must be a mapping, got list"):
         tether.Selection.from_dict([])
+
+
+def test_a_promise_is_useful_if_it_says_something():
+    assert tether.gcrc(CLAIMS, alpha=0.2).useful
+    assert tether.gcrc(CLAIMS, promise=0.2).useful
+    assert not tether.crc(CLAIMS, alpha=0.2).useful  # not monotone: nothing is promised
+    assert not tether.gcrc(CLAIMS, alpha=0.0001).useful  # nothing passes
+    assert not tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1e6).useful  # more than twice alpha
+    assert tether.monotonized_crc(CLAIMS, alpha=0.2).useful
+    assert tether.ltt(CLAIMS, alpha=0.2).useful
+    halves = np.arange(600) % 2
+    assert tether.gcrc(CLAIMS, alpha=0.2, groups=halves).useful
+    assert not tether.crc(CLAIMS, alpha=0.2, groups=halves).useful
+    both = tether.crc(CLAIMS, alpha=[0.5, 0.2], loss=["any_false", "fdr"])
+    assert [part.useful for part in both.by_loss] == [True, False]
+    assert not both.useful
+    assert both.to_dict()["useful"] is False
+
+
+def test_a_promise_that_says_nothing_is_not_presented_as_success():
+    assert "promise     no useful promise: none: the losses" in str(tether.crc(CLAIMS, alpha=0.2))
+    text = str(tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1e6))
+    assert "promise     no useful promise: expected loss ≤ 1 (alpha 0.2 + " in text
+    grouped = str(tether.crc(CLAIMS, alpha=0.2, groups=np.arange(600) % 2))
+    assert grouped.count("no useful promise") == 3
+    assert "no useful promise" not in str(tether.gcrc(CLAIMS, alpha=0.2))

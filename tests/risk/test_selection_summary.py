@@ -12,7 +12,7 @@ def test_the_summary_says_what_matters():
     assert "gCRC: keep what scores at least 0." in text
     assert "600 items, 3,001 candidates" in text
     assert "not monotone in the threshold" in text
-    assert "(alpha + K·epsilon, with epsilon estimated from these items)" in text
+    assert "for the stability of the threshold, estimated from these items)" in text
     assert "replacing one item moves the threshold by" in text
     text = str(tether.gcrc(CLAIMS, alpha=0.001))
     assert "no threshold passes at alpha 0.001" in text

@@ -81,8 +81,13 @@ def safe_mean(
     return SafeMean(mean, math.sqrt(squares) / float(weights.sum() + test_weight))
 
 
-def safe_mean_of_sum(total: float, n_rows: float, bound: float) -> SafeMean:
-    """The same from the sum of the losses alone: the largest variance that losses can have."""
-    mean = min(total / n_rows, bound)
-    squares = n_rows * mean * (bound - mean) + (bound - mean) ** 2
-    return SafeMean(mean, math.sqrt(squares) / (n_rows + 1))
+def bounded_safe_mean(
+    mean: float, bound: float, *, effective_rows: float, test_share: float
+) -> SafeMean:
+    """The same from the mean alone, with the largest variance that losses in [0, bound] can have.
+
+    `test_share` is the test point's share of all weight; 1 / (n + 1) without weights.
+    """
+    mean = min(mean, bound)
+    variance = mean * (bound - mean) * (1 - test_share) ** 2 / effective_rows
+    return SafeMean(mean, math.sqrt(variance + (test_share * (bound - mean)) ** 2))

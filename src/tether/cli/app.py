@@ -1,7 +1,8 @@
 """The command line application, assembled from its commands.
 
 Exit codes: 0 for success, 2 for invalid input, 3 if no beta or threshold passes (serve the safe
-policy) or a preflight check fails, 4 while an alarm stands.
+policy), if the stated promise is of no use, if no number of rows is enough or if a preflight check
+fails, 4 while an alarm stands.
 """
 
 from __future__ import annotations

@@ -7,13 +7,20 @@ from typing import Annotated
 import typer
 
 import tether
-from tether.cli.terminal import JsonOption, report_errors, show
+from tether.cli.terminal import NOTHING_PASSES, JsonOption, report_errors, show
 
 
 @report_errors
 def plan(
-    alpha: Annotated[float, typer.Option(help="The tolerated expected loss.")],
     safe_risk: Annotated[float, typer.Option(help="The safe policy's expected loss.")],
+    promise: Annotated[
+        float | None,
+        typer.Option(help="The whole bound on the expected loss that may be stated."),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="The tolerated expected loss, instead of --promise."),
+    ] = None,
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
         float | None,
@@ -28,9 +35,15 @@ def plan(
     ] = 0.9,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute how many rows are needed before any beta can pass."""
+    """Compute how many rows are needed before any beta can pass, or a promise can be stated.
+
+    Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
+    """
+    if (alpha is None) == (promise is None):
+        raise ValueError("pass exactly one of --promise and --alpha")
     result = tether.plan(
         alpha=alpha,
+        promise=promise,
         bound=bound,
         safe_risk=safe_risk,
         optimized_risk=optimized_risk,
@@ -39,3 +52,5 @@ def plan(
         confidence=confidence,
     )
     show(result, as_json=as_json)
+    if not result.possible:
+        raise typer.Exit(NOTHING_PASSES)

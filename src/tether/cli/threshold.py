@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import tether
 from tether._core import frames, validate
 from tether.cli.terminal import (
     NOTHING_PASSES,
     JsonOption,
+    print_line,
     read_table,
     report_errors,
     show_and_save,
@@ -32,10 +35,21 @@ def threshold(
     claims: Annotated[
         Path, typer.Argument(help="The claims: a Parquet or CSV file with one row per claim.")
     ],
-    alpha: Annotated[float, typer.Option(help="The tolerated expected loss.")],
     score: Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")],
     label: Annotated[str, typer.Option(help="The column of labels: whether each claim is true.")],
     item: Annotated[str, typer.Option(help="The column that names the item of each claim.")],
+    promise: Annotated[
+        float | None,
+        typer.Option(help="The whole bound on the expected loss that may be stated."),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="The tolerated expected loss, instead of --promise."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="The column of groups, for one threshold per group. (default: none)"),
+    ] = None,
     method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "gcrc",
     loss: Annotated[str, typer.Option(help=f"One of {', '.join(CLAIM_LOSSES)}.")] = "fdr",
     confidence: Annotated[
@@ -47,7 +61,13 @@ def threshold(
     out: Annotated[Path | None, typer.Option(help="Save the selection as JSON.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the threshold above which claims are kept, with a finite-sample guarantee."""
+    """Choose the threshold above which claims are kept, with a finite-sample guarantee.
+
+    Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
+    stated promise is of no use, such as that of crc where losses are not monotone.
+    """
+    if (alpha is None) == (promise is None):
+        raise ValueError("pass exactly one of --promise and --alpha")
     validate.choice("--method", method, METHODS)
     validate.choice("--loss", loss, CLAIM_LOSSES)
     options: dict[str, Any] = {}
@@ -55,12 +75,47 @@ def threshold(
         if method != "ltt":
             raise ValueError(f"--confidence is for --method ltt, got --method {method}")
         options["confidence"] = confidence
-    columns = _columns(claims, score=score, label=label, item=item)
-    scored = Claims.from_table(columns["score"], columns["label"], columns["item"])
-    selection = METHODS[method](scored, alpha=alpha, loss=loss, **options)
+    names = {"score": score, "label": label, "item": item}
+    columns = _columns(claims, **names, **({} if group is None else {"group": group}))
+    scored = Claims.from_table(
+        columns["score"], columns["label"], columns["item"], columns.get("group")
+    )
+    if group is not None:
+        options["groups"] = scored.groups
+    options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
+    selection = METHODS[method](scored, loss=loss, **options)
     show_and_save(selection, as_json=as_json, out=out)
-    if not selection.exists:
+    if not selection.useful:
+        if not as_json:
+            print_line("\n".join(_advice(selection)))
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _advice(selection: Selection) -> list[str]:
+    """What would help where there is no useful promise."""
+    parts = {f"{name}: ": part for name, part in selection.groups.items() if not part.useful}
+    lines = []
+    for name, part in (parts or {"": selection}).items():
+        if part.exists:
+            # More items help where the threshold depends on single ones, but not CRC's assumption.
+            more = (
+                "use --method gcrc, monotonized_crc or ltt"
+                if part.method == "CRC"
+                else ("more items make it more stable; monotonized_crc and ltt need no stability")
+            )
+            lines.append(f"  no useful promise: {name}{more}")
+        elif part.method != "LTT":
+            lines.append(f"  no useful promise: {name}{_items_needed(part)}")
+    return lines or ["  no useful promise: more items are needed"]
+
+
+def _items_needed(part: Selection) -> str:
+    """How many items would be needed before any threshold passes."""
+    safe_risk = 0.0 if math.isnan(part.safe_loss) else part.safe_loss
+    planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+    if math.isinf(planned.rows_needed):
+        return "no number of items helps while the safest threshold costs as much as is tolerated"
+    return f"about {planned.rows_likely:,} items are needed before a threshold passes"
 
 
 def _columns(path: Path, **names: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Floats
+from tether.control.plan_model import Outlook, PlanModel
 
 MAX_EXACT_ROWS = 50_000
 """Beyond this many rows the normal approximation is as good as the exact probability."""
@@ -17,10 +17,6 @@ ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs for which a plan states beta, as multiples of the likely number of rows."""
 INTEGER_TOLERANCE = 1e-9
 """How far a quotient may be above an integer and still count as that integer."""
-LOG_BETA_LIMIT, LOG_BETA_POINTS = 60.0, 24_001
-"""The range of log beta in which the expected condition is examined, and at how many points."""
-CONDITION_TOLERANCE = 1e-12
-"""How far above zero, relatively, the expected condition still passes."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +29,10 @@ class Plan:
 
     Parameters
     ----------
-    alpha : float
-        The tolerated expected loss.
+    alpha : float, optional
+        The tolerated expected loss; None where a promise was named instead.
+    promise : float, optional
+        The whole stated bound that was named: alpha, stability and existence together.
     bound : float
         The largest possible loss.
     safe_risk, optimized_risk : float
@@ -44,11 +42,14 @@ class Plan:
     confidence : float
         The probability with which `rows_likely` rows pass.
     rows_needed : float
-        The fewest rows that pass if their mean loss is exactly the safe risk; inf if none do.
+        The fewest rows that pass if their mean loss is exactly the safe risk; inf if none do. For a
+        promise, the fewest with which the stated promise can be expected to be kept.
     rows_likely : float
         The fewest rows that pass with probability `confidence`; inf if none do.
     betas : tuple of (int, float)
         Numbers of rows, and the beta of clip to expect at each.
+    promises : tuple of (int, float)
+        The same numbers of rows, and the whole promise to expect to be stated at each.
 
     Examples
     --------
@@ -57,7 +58,8 @@ class Plan:
     [(1000, 1.63)]
     """
 
-    alpha: float
+    alpha: float | None
+    promise: float | None
     bound: float
     safe_risk: float
     optimized_risk: float
@@ -66,6 +68,12 @@ class Plan:
     rows_needed: float
     rows_likely: float
     betas: tuple[tuple[int, float], ...]
+    promises: tuple[tuple[int, float], ...]
+
+    @property
+    def possible(self) -> bool:
+        """Whether some number of rows is enough."""
+        return math.isfinite(self.rows_needed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values.
@@ -85,18 +93,26 @@ class Plan:
         str
             Several lines for a terminal; what printing the plan shows.
         """
+        named = f"alpha {self.alpha:g}" if self.promise is None else f"promise {self.promise:g}"
         lines = [
-            f"alpha {self.alpha:g} of at most {self.bound:g}, safe risk {self.safe_risk:g}, "
+            f"{named} of at most {self.bound:g}, safe risk {self.safe_risk:g}, "
             f"optimized risk {self.optimized_risk:g}, log-ratio spread {self.log_ratio_spread:g}"
         ]
-        if math.isinf(self.rows_needed):
-            lines.append("  no number of rows is enough: the safe policy's risk is not below alpha")
+        if not self.possible:
+            what = "alpha" if self.promise is None else "the promise"
+            lines.append(
+                f"  no number of rows is enough: the safe policy's risk is not below {what}"
+            )
             return "\n".join(lines)
+        first = "before any beta can pass" if self.promise is None else "to state this promise"
         lines += [
-            f"  {self.rows_needed:>12,} rows at least before any beta can pass",
+            f"  {self.rows_needed:>12,} rows at least {first}",
             f"  {self.rows_likely:>12,} rows pass with probability {self.confidence:g}",
-            f"  {'rows':>12}   beta to expect (clip)",
-            *(f"  {rows:>12,}   {beta:.4g}" for rows, beta in self.betas),
+            f"  {'rows':>12}   {'beta to expect (clip)':<23}promise to expect",
+            *(
+                f"  {rows:>12,}   {beta:<23.4g}{stated:.4g}"
+                for (rows, beta), (_, stated) in zip(self.betas, self.promises, strict=True)
+            ),
         ]
         return "\n".join(lines)
 
@@ -106,25 +122,29 @@ class Plan:
 
 def plan(
     *,
-    alpha: float,
     safe_risk: float,
+    alpha: float | None = None,
+    promise: float | None = None,
     bound: float = 1.0,
     optimized_risk: float | None = None,
     log_ratio_spread: float = 1.0,
     rows: int | None = None,
     confidence: float = 0.9,
 ) -> Plan:
-    """Estimate how many rows to log before any beta passes at `alpha`, and what beta to expect.
+    """Estimate how many rows to log, and what beta and stated promise to expect.
 
     With n rows of the safe policy, n·(alpha − mean loss) must be at least bound − alpha before any
-    beta passes. A plan is an expectation under the simple model of `Plan`, not a promise.
+    beta passes. A promise to be stated needs more: room for stability and existence beside alpha.
+    A plan is an expectation under the simple model of `Plan`, not a promise.
 
     Parameters
     ----------
-    alpha : float
-        The tolerated expected loss, above 0 and below `bound`.
     safe_risk : float
         The expected loss of the safe policy, from 0 to `bound`.
+    alpha : float, optional
+        The tolerated expected loss, above 0 and below `bound`.
+    promise : float, optional
+        The whole bound to be stated, instead of `alpha`.
     bound : float, default 1.0
         The largest possible loss.
     optimized_risk : float, optional
@@ -144,7 +164,8 @@ def plan(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a number or not in its range.
+        If an argument is not a number or not in its range, or both or neither of `alpha` and
+        `promise` are passed.
 
     Examples
     --------
@@ -152,29 +173,33 @@ def plan(
     >>> made.rows_needed, made.rows_likely
     (18, 69)
     """
+    if (alpha is None) == (promise is None):
+        raise ValueError(
+            "pass exactly one of alpha, the tolerated expected loss, and promise, the whole bound "
+            f"to be stated; got alpha = {alpha!r} and promise = {promise!r}"
+        )
     bound = validate.number("bound", bound, above=0, below=np.inf)
-    alpha = validate.number("alpha", alpha, above=0, below=bound)
+    if promise is None:
+        alpha = validate.number("alpha", alpha, above=0, below=bound)
+    else:
+        promise = validate.number("promise", promise, above=0, below=bound)
     safe_risk = _checked_risk("safe_risk", safe_risk, bound)
     optimized_risk = _checked_risk(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
     )
     spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=100)
     confidence = validate.number("confidence", confidence, above=0, below=1)
-    rows_needed, rows_likely = math.inf, math.inf
-    if safe_risk < alpha:
-        # A quotient that is an integer in decimals must not be rounded up for its binary error.
-        quotient = (bound - alpha) / (alpha - safe_risk)
-        rows_needed = math.ceil(quotient * (1 - INTEGER_TOLERANCE))
-        rows_likely = _rows_likely(alpha, bound, safe_risk, confidence)
+    model = PlanModel(bound, safe_risk / bound, optimized_risk / bound, spread)
+    rows_needed, rows_likely = _rows(model, alpha, promise, confidence)
     if rows is not None:
         sizes = [validate.integer_at_least("rows", rows)]
     else:
         finite = math.isfinite(rows_likely)
         sizes = [int(rows_likely * multiple) for multiple in ROW_MULTIPLES] if finite else []
-    model = _Model(alpha, bound, safe_risk / bound, optimized_risk / bound, spread)
-    betas = tuple((size, model.beta(size)) for size in sizes)
+    outlooks = [_outlook(model, alpha, promise, size) for size in sizes]
     return Plan(
         alpha=alpha,
+        promise=promise,
         bound=bound,
         safe_risk=safe_risk,
         optimized_risk=optimized_risk,
@@ -182,8 +207,37 @@ def plan(
         confidence=confidence,
         rows_needed=rows_needed,
         rows_likely=rows_likely,
-        betas=betas,
+        betas=tuple((size, found.beta) for size, found in zip(sizes, outlooks, strict=True)),
+        promises=tuple((size, found.promise) for size, found in zip(sizes, outlooks, strict=True)),
     )
+
+
+def _outlook(model: PlanModel, alpha: float | None, promise: float | None, rows: int) -> Outlook:
+    """Beta and promise at alpha, or at the best level for a promise; the safe policy if none is."""
+    if alpha is not None:
+        return model.outlook(alpha, rows)
+    assert promise is not None
+    return model.boldest(promise, rows) or Outlook(promise, 0.0, model.bound)
+
+
+def _rows(
+    model: PlanModel, alpha: float | None, promise: float | None, confidence: float
+) -> tuple[float, float]:
+    """The rows needed, and those that are likely to be enough; inf where no number is."""
+    bound, safe_risk = model.bound, model.harmful * model.bound
+    rows_needed: float = 1
+    if promise is not None:
+        rows_needed = model.rows_for_promise(promise)
+        if math.isinf(rows_needed):
+            return math.inf, math.inf
+        alpha = _outlook(model, None, promise, int(rows_needed)).alpha
+    assert alpha is not None
+    if safe_risk >= alpha:
+        return math.inf, math.inf
+    # A quotient that is an integer in decimals must not be rounded up for its binary error.
+    quotient = (bound - alpha) / (alpha - safe_risk)
+    rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
+    return rows_needed, max(rows_needed, _rows_likely(alpha, bound, safe_risk, confidence))
 
 
 def _checked_risk(name: str, value: float, bound: float) -> float:
@@ -210,65 +264,3 @@ def _rows_likely(alpha: float, bound: float, safe_risk: float, confidence: float
     max_harmful = np.floor((rows * alpha - (bound - alpha)) / bound + INTEGER_TOLERANCE)
     failing = np.flatnonzero(binom.cdf(max_harmful, rows, safe_risk / bound) < confidence)
     return int(rows[failing[-1]]) + 1 if len(failing) else 1
-
-
-@dataclass(frozen=True)
-class _Model:
-    """Harmful and harmless actions, each with normal log ratios under the safe policy.
-
-    `harmful` and `harmful_optimized` are the shares of harmful actions of the two policies.
-    """
-
-    alpha: float
-    bound: float
-    harmful: float
-    harmful_optimized: float
-    spread: float
-
-    def beta(self, rows: int) -> float:
-        """Where the expected condition first fails, with as many proposals as rows."""
-        grid = np.linspace(-LOG_BETA_LIMIT, LOG_BETA_LIMIT, LOG_BETA_POINTS)
-        positive = self.harmful * (self.bound - self.alpha)
-        negative = (1 - self.harmful) * self.alpha
-        log_test_weight = np.minimum(grid, self._largest_log_ratio(rows))
-        harmful = self._clipped_mean(grid, self.harmful_optimized, self.harmful)
-        harmless = self._clipped_mean(grid, 1 - self.harmful_optimized, 1 - self.harmful)
-        value = positive * harmful - negative * harmless
-        value += (self.bound - self.alpha) * np.exp(log_test_weight) / rows
-        failing = np.flatnonzero(value > CONDITION_TOLERANCE * np.exp(np.minimum(grid, 0)))
-        if len(failing) == 0:
-            return math.inf
-        return float(np.exp(grid[failing[0] - 1])) if failing[0] else 0.0
-
-    def _center(self, optimized: float, safe: float) -> float:
-        """Mean log ratio of actions that have these shares under the two policies."""
-        if optimized == 0 or safe == 0:
-            return -math.inf
-        return math.log(optimized / safe) - self.spread**2 / 2
-
-    def _clipped_mean(self, grid: Floats, optimized: float, safe: float) -> Floats:
-        """E min(ρ, β) of a lognormal ratio."""
-        from scipy.special import ndtr
-
-        center = self._center(optimized, safe)
-        if math.isinf(center):
-            return np.zeros(len(grid))
-        free = np.exp(center + self.spread**2 / 2) * ndtr(
-            (grid - center) / self.spread - self.spread
-        )
-        return np.asarray(free + np.exp(grid) * ndtr((center - grid) / self.spread))
-
-    def _largest_log_ratio(self, draws: int) -> float:
-        """The largest log ratio to expect among draws from the optimized policy."""
-        from scipy.special import ndtri
-
-        shares = (
-            (self.harmful_optimized, self.harmful),
-            (1 - self.harmful_optimized, 1 - self.harmful),
-        )
-        return max(
-            self._center(optimized, safe)
-            + self.spread**2
-            + self.spread * float(ndtri(1 - 1 / max(optimized * draws, 2.0)))
-            for optimized, safe in shares
-        )

@@ -7,7 +7,6 @@ from tether.risk.methods import crc, gcrc, monotonized_crc
 from tether.risk.risk_curve import Sweep
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.selection import Selection, Stability, ThresholdCurve
-from tether.risk.stability import conservative_alpha
 from tether.risk.sweep_losses import sweep
 from tether.risk.tie_spreading import spread_ties
 
@@ -18,7 +17,6 @@ __all__ = [
     "Stability",
     "Sweep",
     "ThresholdCurve",
-    "conservative_alpha",
     "crc",
     "filter_claims",
     "gcrc",

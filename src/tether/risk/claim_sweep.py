@@ -8,11 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claim_losses import ClaimLoss
+from tether.risk.claim_losses import CLAIM_LOSSES, ClaimLoss
 from tether.risk.claim_steps import LossPieces, claim_steps, event_index, loss_pieces, losses_at
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
-from tether.risk.risk_curve import CELLS_PER_BLOCK, MAX_NAMED_ITEMS, Sweep, checked_thresholds
+from tether.risk.risk_curve import (
+    CELLS_PER_BLOCK,
+    MAX_NAMED_ITEMS,
+    Sweep,
+    checked_thresholds,
+    costs_nothing,
+)
 from tether.risk.running_sums import SweepOrder, binned_sums
 
 
@@ -95,4 +101,6 @@ def sweep_claims(
         read_losses=read_losses,
         claims=claims,
         read_pieces=read_pieces,
+        harmless_start=loss in CLAIM_LOSSES.values()
+        and costs_nothing(candidates[0], loss.safer, exact=exact),
     )

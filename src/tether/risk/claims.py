@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
@@ -30,14 +31,17 @@ class Claims:
     offsets : array_like
         Where the claims of each item begin, and the number of claims at the end: integers that
         start at 0 and do not decrease, one more than there are items.
+    items : array_like, optional
+        The name of each item, all different: integers or strings. Groups and weights are then
+        given by name.
 
     Raises
     ------
     TypeError
         If `scores` or `supported` do not hold real numbers.
     ValueError
-        If a score is not finite, a label is not 0 or 1, the lengths differ, or `offsets` do not
-        delimit the claims.
+        If a score is not finite, a label is not 0 or 1, the lengths differ, `offsets` do not
+        delimit the claims, or two items have the same name.
 
     Examples
     --------
@@ -48,21 +52,38 @@ class Claims:
     scores: Floats
     supported: Booleans
     offsets: Integers
+    items: NDArray[Any] | None
+    _groups: dict[Any, Any] | None
 
-    def __init__(self, scores: ArrayLike, supported: ArrayLike, offsets: ArrayLike) -> None:
+    def __init__(
+        self,
+        scores: ArrayLike,
+        supported: ArrayLike,
+        offsets: ArrayLike,
+        items: ArrayLike | None = None,
+    ) -> None:
         checked = finite_scores("scores", scores)
         labels = binary_labels("supported", supported)
         validate.same_length("supported", labels, "scores", len(checked))
         object.__setattr__(self, "scores", checked)
         object.__setattr__(self, "supported", labels)
         object.__setattr__(self, "offsets", _checked_offsets(offsets, len(checked)))
+        object.__setattr__(self, "items", _checked_names(items, self.n_items))
+        object.__setattr__(self, "_groups", None)
 
     @classmethod
-    def from_table(cls, scores: ArrayLike, supported: ArrayLike, items: ArrayLike) -> Claims:
-        """Build claims from three columns with one row per claim.
+    def from_table(
+        cls,
+        scores: ArrayLike,
+        supported: ArrayLike,
+        items: ArrayLike,
+        groups: ArrayLike | None = None,
+    ) -> Claims:
+        """Build claims from columns with one row per claim.
 
-        The rows of an item need not be adjacent. Items are ordered by name. An item without claims
-        has no row and is missing from the result: pass `offsets` to the constructor instead.
+        The rows of an item need not be adjacent. Items are ordered by name, so that groups and
+        weights are given by name too. An item without claims has no row and is missing from the
+        result: pass `offsets` to the constructor instead.
 
         Parameters
         ----------
@@ -72,6 +93,9 @@ class Claims:
             Whether each claim is true: booleans, or numbers that are 0 or 1.
         items : array_like
             The name of the item that each claim belongs to: integers or strings.
+        groups : array_like, optional
+            The group of the item that each claim belongs to, the same for all claims of an item.
+            The methods take `groups=claims.groups`.
 
         Returns
         -------
@@ -83,7 +107,7 @@ class Claims:
         TypeError
             If a column has the wrong type.
         ValueError
-            If a value is out of range or the lengths differ.
+            If a value is out of range, the lengths differ, or an item has several groups.
 
         Examples
         --------
@@ -94,9 +118,14 @@ class Claims:
         labels = binary_labels("supported", supported)
         names = validate.labels("items", items, len(checked))
         validate.same_length("supported", labels, "scores", len(checked))
-        _, item_of_row, sizes = np.unique(names, return_inverse=True, return_counts=True)
+        distinct, item_of_row, sizes = np.unique(names, return_inverse=True, return_counts=True)
         order = np.argsort(item_of_row, kind="stable")
-        return cls(checked[order], labels[order], np.concatenate([[0], np.cumsum(sizes)]))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        claims = cls(checked[order], labels[order], offsets, distinct)
+        if groups is not None:
+            column = validate.labels("groups", groups, len(checked))[order]
+            object.__setattr__(claims, "_groups", _group_of_items(claims, column))
+        return claims
 
     def __repr__(self) -> str:
         return (
@@ -109,6 +138,13 @@ class Claims:
         """The number of items."""
         return len(self.offsets) - 1
 
+    @property
+    def groups(self) -> dict[Any, Any]:
+        """The group of each item by its name, where `from_table` was given a column of groups."""
+        if self._groups is None:
+            raise ValueError("these claims have no groups: pass a column to Claims.from_table")
+        return dict(self._groups)
+
     def take(self, items: ArrayLike) -> Claims:
         """Select the claims of some of the items.
 
@@ -120,7 +156,7 @@ class Claims:
         Returns
         -------
         Claims
-            The claims of these items.
+            The claims of these items, with their names.
 
         Raises
         ------
@@ -133,7 +169,9 @@ class Claims:
         sizes = np.diff(self.offsets)[chosen]
         ends = np.cumsum(sizes)
         rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
-        return _unchecked(self.scores[rows], self.supported[rows], np.concatenate([[0], ends]))
+        names = None if self.items is None else self.items[chosen]
+        offsets = np.concatenate([[0], ends])
+        return _unchecked(self.scores[rows], self.supported[rows], offsets, names, self._groups)
 
     def between(self, first: int, stop: int) -> Claims:
         """Select the claims of consecutive items, without a copy.
@@ -152,7 +190,9 @@ class Claims:
         """
         offsets = self.offsets[first : stop + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
-        return _unchecked(self.scores[rows], self.supported[rows], offsets - offsets[0])
+        names = None if self.items is None else self.items[first:stop]
+        shifted = offsets - offsets[0]
+        return _unchecked(self.scores[rows], self.supported[rows], shifted, names, self._groups)
 
     def blocks(self) -> Iterator[tuple[Integers, slice | Integers]]:
         """Iterate over blocks of items that have the same number of claims.
@@ -181,12 +221,48 @@ class Claims:
                     yield items, first[:, None] + np.arange(size)
 
 
-def _unchecked(scores: Floats, supported: Booleans, offsets: Integers) -> Claims:
+def _unchecked(
+    scores: Floats,
+    supported: Booleans,
+    offsets: Integers,
+    items: NDArray[Any] | None,
+    groups: dict[Any, Any] | None,
+) -> Claims:
     """Claims from arrays that are already known to be valid (and may be empty)."""
     claims = object.__new__(Claims)
     for name, value in (("scores", scores), ("supported", supported), ("offsets", offsets)):
         object.__setattr__(claims, name, validate.frozen(value))
+    object.__setattr__(claims, "items", items)
+    object.__setattr__(claims, "_groups", groups)
     return claims
+
+
+def _checked_names(items: ArrayLike | None, n_items: int) -> NDArray[Any] | None:
+    if items is None:
+        return None
+    names = validate.labels("items", items, n_items)
+    distinct, counts = np.unique(names, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"items must be all different, got {distinct[counts > 1][0].item()!r} twice"
+        )
+    return names
+
+
+def _group_of_items(claims: Claims, groups: NDArray[Any]) -> dict[Any, Any]:
+    """The group of each item by name, from a column aligned with its claims."""
+    assert claims.items is not None
+    first = groups[claims.offsets[:-1]]
+    differs = groups != np.repeat(first, np.diff(claims.offsets))
+    if differs.any():
+        row = int(np.argmax(differs))
+        item = int(np.searchsorted(claims.offsets, row, side="right")) - 1
+        raise ValueError(
+            "groups must be the same for all claims of an item, got "
+            f"{first[item].item()!r} and {groups[row].item()!r} for item "
+            f"{claims.items[item].item()!r}"
+        )
+    return dict(zip(claims.items.tolist(), first.tolist(), strict=True))
 
 
 def _item_indices(items: ArrayLike, n_items: int) -> Integers:

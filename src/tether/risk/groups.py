@@ -14,14 +14,16 @@ from tether._core import validate
 from tether._core.types import Integers
 from tether.risk.claims import Claims
 from tether.risk.loss_matrix import as_chunk, chunks_of
+from tether.risk.per_item import PerItem, in_item_order
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
+from tether.risk.rule import Request, Rule
 from tether.risk.scored_labels import ScoredLabels
-from tether.risk.select import Request, Rule, one_per_loss, select
+from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
 
 
 def select_by_group(
-    rule: Rule, request: Request, groups: ArrayLike | None, minimum_group_size: int | None
+    rule: Rule, request: Request, groups: PerItem | None, minimum_group_size: int | None
 ) -> Selection:
     """Select within each group; without `groups`, among all items at once.
 
@@ -33,9 +35,10 @@ def select_by_group(
         if minimum_group_size is not None:
             raise ValueError(f"minimum_group_size = {minimum_group_size!r} needs groups")
         return select(rule, request)
+    labels = in_item_order("groups", groups, request.losses)
     request = replace(request, losses=_indexable(request.losses))
     one_per_loss(request)  # raises for invalid arguments once, before any group is looked at
-    names, group_of_item = _group_of_items(request.losses, groups)
+    names, group_of_item = _group_of_items(request.losses, labels)
     minimum_group_size = _checked_minimum(request, minimum_group_size)
     sizes = np.bincount(group_of_item, minlength=len(names))
     small = sizes < minimum_group_size
@@ -49,7 +52,7 @@ def select_by_group(
 def _checked_minimum(request: Request, minimum: int | None) -> int:
     if minimum is None:
         bound = max(_checked_numbers("bound", request.bound, below=np.inf))
-        alpha = min(_checked_numbers("alpha", request.alpha, below=bound))
+        alpha = min(_checked_numbers(*request.target, below=bound))
         return math.ceil(bound / alpha * (1 - 1e-12)) - 1
     if isinstance(minimum, bool) or not isinstance(minimum, int) or minimum < 1:
         raise ValueError(f"minimum_group_size must be an integer of at least 1, got {minimum!r}")
@@ -70,6 +73,8 @@ def _combine(
         exists=all(part.exists for part in parts),
         risk=max(part.risk for part in parts),
         promise=max(part.promise for part in parts),
+        stability_term=max(part.stability_term for part in parts),
+        existence_term=max(part.existence_term for part in parts),
         statement=statement,
         n_items=sum(part.n_items for part in parts),
         effective_sample_size=sum(part.effective_sample_size for part in parts),

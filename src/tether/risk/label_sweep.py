@@ -13,7 +13,13 @@ from tether.risk.claim_losses import CLAIM_LOSSES, LossFunction
 from tether.risk.claim_steps import LossPieces, event_index, loss_pieces
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
-from tether.risk.risk_curve import CELLS_PER_BLOCK, MAX_NAMED_ITEMS, Sweep, checked_thresholds
+from tether.risk.risk_curve import (
+    CELLS_PER_BLOCK,
+    MAX_NAMED_ITEMS,
+    Sweep,
+    checked_thresholds,
+    costs_nothing,
+)
 from tether.risk.running_sums import SweepOrder, binned_sums
 from tether.risk.scored_labels import ScoredLabels
 
@@ -106,6 +112,7 @@ def sweep_labels(
         read_losses=read_losses,
         claims=None if among_selected else single,
         read_pieces=None if among_selected else read_pieces,
+        harmless_start=not among_selected and costs_nothing(candidates[0], safer, exact=exact),
     )
 
 

@@ -14,9 +14,10 @@ from tether.risk.groups import select_by_group
 from tether.risk.item_weights import ItemWeights
 from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
 from tether.risk.p_values import Betting, hoeffding_bentkus, largest_rejected_sum
+from tether.risk.per_item import PerItem
 from tether.risk.promises import Promise, ltt_promise
 from tether.risk.risk_curve import DEFAULT_BOUND, Sweep, require_selected_start
-from tether.risk.select import Request, Rule
+from tether.risk.rule import Request, Rule, Target
 from tether.risk.selection import Selection, Stability
 
 PROCEDURES = ("fixed_sequence", "bonferroni", "holm")
@@ -28,13 +29,14 @@ def ltt(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
     *,
-    alpha: PerLoss,
+    alpha: PerLoss | None = None,
+    promise: PerLoss | None = None,
     bound: PerLoss = DEFAULT_BOUND,
     loss: LossNames = None,
     confidence: float = 0.9,
     procedure: str = "fixed_sequence",
     pvalue: str = "hoeffding_bentkus",
-    groups: ArrayLike | None = None,
+    groups: PerItem | None = None,
     minimum_group_size: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Selection:
@@ -42,7 +44,7 @@ def ltt(
 
     Promised: with probability at least `confidence` over the calibration items, the risk at the
     threshold is at most alpha, for independent, identically distributed items with losses in
-    [0, bound].
+    [0, bound]; where no threshold passes, nothing is promised about the safest.
 
     Parameters
     ----------
@@ -53,9 +55,11 @@ def ltt(
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
-    alpha : float, sequence or mapping
+    alpha : float, sequence or mapping, optional
         The tolerated risk, the expected loss: one for all losses, or one per loss, in order or by
         name.
+    promise : float, sequence or mapping, optional
+        The bound to be stated, instead of `alpha`; for this method they are the same number.
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
@@ -71,8 +75,9 @@ def ltt(
         "hoeffding_bentkus", from the mean loss alone, or "betting" (Waudby-Smith and Ramdas), which
         is often sharper where losses vary little but reads every item at every candidate: on large
         data, pass thresholds.
-    groups : array_like, optional
-        The group of each item, for one threshold and one promise per group.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a table.
     minimum_group_size : int, optional
         Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
         that no threshold could pass.
@@ -138,7 +143,9 @@ def ltt(
         boldest = int(np.flatnonzero(passed)[-1]) if passed.any() else -1
         return [boldest] * len(sweeps)
 
-    def promise(sweep: Sweep, level: float, stability: Stability | None) -> Promise:
+    def stated(
+        sweep: Sweep, level: float, stability: Stability | None, existence: float
+    ) -> Promise:
         return ltt_promise(sweep, level, confidence)
 
     def too_few(sweep: Sweep, level: float) -> str | None:
@@ -155,8 +162,8 @@ def ltt(
         )
 
     settings = {"confidence": confidence, "procedure": procedure, "pvalue": pvalue}
-    rule = Rule("LTT", stop, promise, conservative=False, too_few=too_few, settings=settings)
-    request = Request(losses, thresholds, alpha, bound, loss, ItemWeights())
+    rule = Rule("LTT", stop, stated, conservative=False, too_few=too_few, settings=settings)
+    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, ItemWeights())
     return select_by_group(rule, request, groups, minimum_group_size)
 
 

@@ -6,7 +6,9 @@ They differ in which sums they read and where they stop; all count the test item
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
@@ -14,6 +16,7 @@ from tether._core.types import Floats
 from tether.risk.groups import select_by_group
 from tether.risk.item_weights import item_weights
 from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
+from tether.risk.per_item import PerItem, in_item_order
 from tether.risk.promises import crc_promise, crc_warnings, gcrc_promise, monotonized_promise
 from tether.risk.risk_curve import (
     DEFAULT_BOUND,
@@ -22,7 +25,7 @@ from tether.risk.risk_curve import (
     boldest_passing,
     require_selected_start,
 )
-from tether.risk.select import Request, Rule
+from tether.risk.rule import Request, Rule, Target
 from tether.risk.selection import Selection, Stability
 from tether.risk.stability import replace_one
 
@@ -31,24 +34,29 @@ def gcrc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
     *,
-    alpha: PerLoss,
+    alpha: PerLoss | None = None,
+    promise: PerLoss | None = None,
     bound: PerLoss = DEFAULT_BOUND,
     loss: LossNames = None,
-    weights: ArrayLike | None = None,
-    log_weights: ArrayLike | None = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: ArrayLike | None = None,
+    groups: PerItem | None = None,
     minimum_group_size: int | None = None,
     measure_stability: bool = True,
     lipschitz: float | None = None,
 ) -> Selection:
     """Choose the boldest threshold such that it and every safer one have conservative risk ≤ alpha.
 
-    The conservative risk counts the test item at the bound: (Σ loss + bound) / (n + 1). Promised:
-    expected loss ≤ alpha + K·epsilon for exchangeable items whose losses, in [0, bound], are
-    K-Lipschitz in the threshold; epsilon is the replace-one stability of the threshold. Losses need
-    not be monotone; where they are, the promise is alpha.
+    The conservative risk counts the test item at the bound: (Σ loss + bound) / (n + 1). Promised,
+    for exchangeable items with losses in [0, bound]: expected loss ≤ alpha + stability + existence.
+    Stability pays for the dependence of the threshold on single items: how much an item's loss
+    rises when the item itself is left out (0 where losses are monotone), or K·epsilon where K is
+    passed. Existence pays for data on which nothing passes, so that the safest threshold is served.
+    Both are estimated from the items, without bias or too large on average; where the level is
+    chosen from the same items, by `promise`, the stated bound is met on these items, and holds up
+    to the error of that estimate.
 
     Parameters
     ----------
@@ -59,32 +67,38 @@ def gcrc(
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
-    alpha : float, sequence or mapping
+    alpha : float, sequence or mapping, optional
         The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    promise : float, sequence or mapping, optional
+        The whole bound to be stated, instead of `alpha`: the boldest threshold whose stated promise
+        is at most this. Several losses must be monotone, unless by `monotonized_crc`.
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
         The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
         `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
-    weights : array_like, optional
-        One importance weight per item, for a known shift; only proportions matter.
-    log_weights : array_like, optional
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a table.
+    log_weights : array_like or mapping, optional
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
         largest of them.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
-    groups : array_like, optional
-        The group of each item, for one threshold and one promise per group.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a table.
     minimum_group_size : int, optional
         Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
         that no threshold could pass.
     measure_stability : bool, default True
         Whether to measure the stability of the threshold, in O(N log N).
     lipschitz : float, optional
-        K, if it is known: the promise is then a number.
+        K, if it is known: the stability term is then K·epsilon, with epsilon the mean move of the
+        threshold when one item is replaced.
 
     Returns
     -------
@@ -96,8 +110,8 @@ def gcrc(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If an argument is out of range, a loss lies outside [0, bound], or `lipschitz` is passed
-        while the stability is not measured.
+        If an argument is out of range, both or neither of `alpha` and `promise` are passed, a loss
+        lies outside [0, bound], or `lipschitz` is passed while the stability is not measured.
 
     References
     ----------
@@ -118,13 +132,21 @@ def gcrc(
         if not measure_stability:
             raise ValueError(f"lipschitz = {lipschitz:g} needs measure_stability=True")
 
-    def stability(sweep: Sweep, level: float) -> Stability | None:
-        return replace_one(sweep, level, lipschitz) if measure_stability else None
+    def stability(sweeps: Sequence[Sweep], levels: Sequence[float]) -> list[Stability | None]:
+        if not measure_stability:
+            return [None] * len(sweeps)
+        return replace_one(sweeps, levels, lipschitz)
 
     stop = _for_each_loss(before_first_violation, _sums_from_selected)
-    rule = Rule("gCRC", stop, gcrc_promise, stability=stability, lipschitz=lipschitz)
-    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
-    request = Request(losses, thresholds, alpha, bound, loss, shared)
+    levels = _levels(np.maximum.accumulate, _sums_from_selected)
+    rule = Rule("gCRC", stop, gcrc_promise, levels, stability=stability, lipschitz=lipschitz)
+    shared = item_weights(
+        in_item_order("weights", weights, losses),
+        in_item_order("log_weights", log_weights, losses),
+        test_weight,
+        log_test_weight,
+    )
+    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
@@ -132,21 +154,23 @@ def crc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
     *,
-    alpha: PerLoss,
+    alpha: PerLoss | None = None,
+    promise: PerLoss | None = None,
     bound: PerLoss = DEFAULT_BOUND,
     loss: LossNames = None,
-    weights: ArrayLike | None = None,
-    log_weights: ArrayLike | None = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: ArrayLike | None = None,
+    groups: PerItem | None = None,
     minimum_group_size: int | None = None,
 ) -> Selection:
     """Choose the boldest threshold with conservative risk ≤ alpha, whether or not safer ones pass.
 
     Promised: expected loss ≤ alpha for exchangeable items whose losses, in [0, bound], never fall
-    as the threshold gets bolder. Where some do, the result names the items and warns: then nothing
-    is promised; use `gcrc` or `monotonized_crc` instead.
+    as the threshold gets bolder, plus an existence term for data on which nothing passes, so that
+    the safest threshold is served. Where some losses fall, the result names the items and warns:
+    then nothing is promised; use `gcrc` or `monotonized_crc` instead.
 
     Parameters
     ----------
@@ -157,25 +181,30 @@ def crc(
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
-    alpha : float, sequence or mapping
+    alpha : float, sequence or mapping, optional
         The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    promise : float, sequence or mapping, optional
+        The whole bound to be stated, instead of `alpha`: the boldest threshold whose stated promise
+        is at most this. Several losses must be monotone, unless by `monotonized_crc`.
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
         The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
         `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
-    weights : array_like, optional
-        One importance weight per item, for a known shift; only proportions matter.
-    log_weights : array_like, optional
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a table.
+    log_weights : array_like or mapping, optional
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
         largest of them.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
-    groups : array_like, optional
-        The group of each item, for one threshold and one promise per group.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a table.
     minimum_group_size : int, optional
         Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
         that no threshold could pass.
@@ -190,7 +219,8 @@ def crc(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If an argument is out of range, or a loss lies outside [0, bound].
+        If an argument is out of range, both or neither of `alpha` and `promise` are passed, or a
+        loss lies outside [0, bound].
 
     References
     ----------
@@ -203,10 +233,15 @@ def crc(
     >>> tether.crc(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive").threshold
     0.33
     """
-    stop = _for_each_loss(boldest_passing, lambda sweep: sweep.sums)
-    rule = Rule("CRC", stop, crc_promise, warnings=crc_warnings)
-    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
-    request = Request(losses, thresholds, alpha, bound, loss, shared)
+    stop = _for_each_loss(boldest_passing, _all_sums)
+    rule = Rule("CRC", stop, crc_promise, _levels(_minimum_from_the_end, _all_sums), crc_warnings)
+    shared = item_weights(
+        in_item_order("weights", weights, losses),
+        in_item_order("log_weights", log_weights, losses),
+        test_weight,
+        log_test_weight,
+    )
+    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
@@ -214,21 +249,23 @@ def monotonized_crc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
     *,
-    alpha: PerLoss,
+    alpha: PerLoss | None = None,
+    promise: PerLoss | None = None,
     bound: PerLoss = DEFAULT_BOUND,
     loss: LossNames = None,
-    weights: ArrayLike | None = None,
-    log_weights: ArrayLike | None = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
     test_weight: float | None = None,
     log_test_weight: float | None = None,
-    groups: ArrayLike | None = None,
+    groups: PerItem | None = None,
     minimum_group_size: int | None = None,
 ) -> Selection:
     """Apply CRC to each item's largest loss at any threshold at least as safe.
 
-    Promised: expected loss ≤ alpha for exchangeable items and any losses in [0, bound]. The price
-    is that an item counts with its largest loss so far: a false claim at the top is never made up
-    for by true ones below it.
+    Promised: expected loss ≤ alpha for exchangeable items and any losses in [0, bound], plus an
+    existence term for data on which nothing passes, so that the safest threshold is served. The
+    price is that an item counts with its largest loss so far: a false claim at the top is never
+    made up for by true ones below it.
 
     Parameters
     ----------
@@ -239,25 +276,30 @@ def monotonized_crc(
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
-    alpha : float, sequence or mapping
+    alpha : float, sequence or mapping, optional
         The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    promise : float, sequence or mapping, optional
+        The whole bound to be stated, instead of `alpha`: the boldest threshold whose stated promise
+        is at most this. Several losses must be monotone, unless by `monotonized_crc`.
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
         The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
         `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
-    weights : array_like, optional
-        One importance weight per item, for a known shift; only proportions matter.
-    log_weights : array_like, optional
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a table.
+    log_weights : array_like or mapping, optional
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
         largest of them.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
-    groups : array_like, optional
-        The group of each item, for one threshold and one promise per group.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a table.
     minimum_group_size : int, optional
         Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
         that no threshold could pass.
@@ -272,8 +314,9 @@ def monotonized_crc(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If an argument is out of range, a loss lies outside [0, bound], or the losses have no
-        monotone envelope (a rate among the selected).
+        If an argument is out of range, both or neither of `alpha` and `promise` are passed, a loss
+        lies outside [0, bound], or the losses have no monotone envelope (a rate among
+        the selected).
 
     References
     ----------
@@ -287,9 +330,15 @@ def monotonized_crc(
     (0.0, 2.0)
     """
     stop = _for_each_loss(boldest_passing, _envelope)
-    rule = Rule("monotonized CRC", stop, monotonized_promise, envelope=True)
-    shared = item_weights(weights, log_weights, test_weight, log_test_weight)
-    request = Request(losses, thresholds, alpha, bound, loss, shared)
+    levels = _levels(_minimum_from_the_end, _envelope)
+    rule = Rule("monotonized CRC", stop, monotonized_promise, levels, envelope=True)
+    shared = item_weights(
+        in_item_order("weights", weights, losses),
+        in_item_order("log_weights", log_weights, losses),
+        test_weight,
+        log_test_weight,
+    )
+    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
@@ -303,6 +352,25 @@ def _for_each_loss(
         return [search(sweep, read(sweep), level) for sweep, level in pairs]
 
     return stop
+
+
+def _levels(
+    extreme: Callable[[Floats], Floats], read: Callable[[Sweep], Floats]
+) -> Callable[[Sweep], Floats]:
+    """The smallest alpha at which each candidate is chosen, given how a method walks."""
+
+    def levels(sweep: Sweep) -> Floats:
+        return extreme(replace(sweep, sums=read(sweep)).risks())
+
+    return levels
+
+
+def _minimum_from_the_end(risks: Floats) -> Floats:
+    return np.asarray(np.minimum.accumulate(risks[::-1])[::-1])
+
+
+def _all_sums(sweep: Sweep) -> Floats:
+    return sweep.sums
 
 
 def _sums_from_selected(sweep: Sweep) -> Floats:

@@ -9,14 +9,17 @@ from tether.risk.selection import Stability
 
 
 class Promise(NamedTuple):
-    """The stated bound on the expected loss, and the statement with its assumptions."""
+    """The stated bound on the expected loss, the statement, and the stability term in it."""
 
     value: float
     statement: str
+    stability_term: float = 0.0
 
 
-def gcrc_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> Promise:
-    """Alpha where losses are monotone; otherwise alpha + K·epsilon, a number where K is known."""
+def gcrc_promise(
+    sweep: Sweep, alpha: float, stability: Stability | None, existence: float
+) -> Promise:
+    """Alpha, the stability of the threshold (0 where losses are monotone) and existence."""
     items = _assumed_items(sweep)
     if sweep.among_selected:
         return Promise(
@@ -26,36 +29,36 @@ def gcrc_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> Pro
             f"{alpha:g} · P(selected) + K·epsilon), for {items}; the expected share is not bounded",
         )
     if sweep.monotone:
-        return _monotone_promise(alpha, items)
-    if stability is not None and stability.promise is not None:
+        return _monotone_promise(sweep, alpha, existence)
+    if stability is None:
         return Promise(
-            stability.promise,
-            f"expected loss ≤ {stability.promise:.4g} (alpha + K·epsilon, with epsilon estimated "
-            f"from these items), for {items} and losses "
-            f"{stability.lipschitz:g}-Lipschitz in the threshold",
+            sweep.bound,
+            f"expected loss ≤ {alpha:g} + stability, for {items}; the stability of the threshold "
+            "was not measured",
         )
-    return Promise(
-        sweep.bound,
-        f"expected loss ≤ {alpha:g} + K·epsilon, for {items} and losses K-Lipschitz in the "
-        "threshold; epsilon is the true stability, which can only be estimated",
-    )
+    assumed = f"{items} and any losses in [0, {sweep.bound:g}]"
+    if stability.lipschitz is not None:
+        assumed = f"{items} and losses {stability.lipschitz:g}-Lipschitz in the threshold"
+    return _with_terms(sweep, alpha, stability.term, existence, assumed)
 
 
-def crc_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> Promise:
-    """Alpha for monotone losses, nothing otherwise."""
+def crc_promise(
+    sweep: Sweep, alpha: float, stability: Stability | None, existence: float
+) -> Promise:
+    """Alpha and existence for monotone losses, nothing otherwise."""
     if sweep.among_selected:
         return Promise(sweep.bound, "none: a rate among the selected is not monotone")
     if not sweep.monotone:
         return Promise(sweep.bound, "none: the losses are not monotone in the threshold")
-    return _monotone_promise(alpha, _assumed_items(sweep))
+    return _monotone_promise(sweep, alpha, existence)
 
 
-def monotonized_promise(sweep: Sweep, alpha: float, stability: Stability | None) -> Promise:
-    """Alpha for any losses."""
-    items = _assumed_items(sweep)
-    return Promise(
-        alpha, f"expected loss ≤ {alpha:g}, for {items} and any losses in [0, {sweep.bound:g}]"
-    )
+def monotonized_promise(
+    sweep: Sweep, alpha: float, stability: Stability | None, existence: float
+) -> Promise:
+    """Alpha and existence for any losses."""
+    assumed = f"{_assumed_items(sweep)} and any losses in [0, {sweep.bound:g}]"
+    return _with_terms(sweep, alpha, 0.0, existence, assumed)
 
 
 def ltt_promise(sweep: Sweep, alpha: float, confidence: float) -> Promise:
@@ -89,10 +92,25 @@ def crc_warnings(sweep: Sweep) -> tuple[str, ...]:
     )
 
 
-def _monotone_promise(alpha: float, items: str) -> Promise:
-    return Promise(
-        alpha, f"expected loss ≤ {alpha:g}, for {items} and losses monotone in the threshold"
-    )
+def _monotone_promise(sweep: Sweep, alpha: float, existence: float) -> Promise:
+    assumed = f"{_assumed_items(sweep)} and losses monotone in the threshold"
+    return _with_terms(sweep, alpha, 0.0, existence, assumed)
+
+
+def _with_terms(
+    sweep: Sweep, alpha: float, stability: float, existence: float, assumed: str
+) -> Promise:
+    """The sum of the three terms, which are named where they can be seen."""
+    value = min(sweep.bound, alpha + stability + existence)
+    statement = f"expected loss ≤ {value:g}"
+    if f"{value:g}" != f"{alpha:g}":
+        terms = [f"alpha {alpha:g}"]
+        if stability > 0:
+            terms.append(f"{stability:.3g} for the stability of the threshold")
+        if f"{alpha + existence:g}" != f"{alpha:g}":
+            terms.append(f"{existence:.3g} for data on which nothing passes")
+        statement += f" ({' + '.join(terms)}, estimated from these items)"
+    return Promise(value, f"{statement}, for {assumed}", stability)
 
 
 def _assumed_items(sweep: Sweep) -> str:

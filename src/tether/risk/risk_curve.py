@@ -73,6 +73,8 @@ class Sweep:
         The claims that the losses are computed from, if any.
     read_pieces : callable, optional
         Reads the losses of claims as step functions, item by item.
+    harmless_start : bool, default False
+        Whether the safest threshold costs nothing by definition, such as one that keeps nothing.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Sweep:
     read_losses: LossReader | None = None
     claims: Claims | None = None
     read_pieces: Callable[[slice, Integers], LossPieces] | None = None
+    harmless_start: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -159,6 +162,14 @@ def checked_thresholds(thresholds: ArrayLike, safer: str) -> Floats:
             f"thresholds[{i + 1}] = {array[i + 1]}"
         )
     return array[::-1] if safer == "larger" else array
+
+
+def costs_nothing(safest: float, safer: str, *, exact: bool) -> bool:
+    """Whether a safest threshold keeps nothing, or everything where smaller thresholds are safer.
+
+    Where every score is a candidate, the threshold served when none passes is infinite.
+    """
+    return exact or safest == (np.inf if safer == "larger" else -np.inf)
 
 
 def passes(sweep: Sweep, sums: Floats, alpha: float, where: slice) -> Booleans:

@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Floats, Integers
-from tether.risk.item_weights import ItemWeights
-from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
-from tether.risk.promises import Promise
+from tether.risk.describe import describe
+from tether.risk.promised_level import promised_level
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
-from tether.risk.selection import Selection, Stability
+from tether.risk.rule import Request, Rule
+from tether.risk.selection import Selection
 from tether.risk.sweep_losses import prepare
-
-MAX_CURVE_POINTS = 1001
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One method: which sums it reads, where it stops, what it promises.
-
-    `stop` returns, for each loss, the index of the chosen candidate (−1: none).
-    """
-
-    method: str
-    stop: Callable[[Sequence[Sweep], Sequence[float]], list[int]]
-    promise: Callable[[Sweep, float, Stability | None], Promise]
-    warnings: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
-    stability: Callable[[Sweep, float], Stability | None] = lambda sweep, alpha: None
-    lipschitz: float | None = None
-    envelope: bool = False
-    conservative: bool = True
-    too_few: Callable[[Sweep, float], str | None] = lambda sweep, alpha: None
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Request:
-    """The user's arguments, besides the method."""
-
-    losses: LossInputs
-    thresholds: ArrayLike | None
-    alpha: PerLoss
-    bound: PerLoss
-    loss: LossNames
-    weights: ItemWeights
-    name: str | None = None
-    item_indices: Integers | None = None  # among all items, where these are those of one group
 
 
 def select(rule: Rule, request: Request) -> Selection:
     """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
     parts = one_per_loss(request)
     sweeps = [_sweep(rule, part) for part in parts]
-    alphas = [
-        validate.number(_argument_name("alpha", parts, i), part.alpha, above=0, below=sweep.bound)
+    name = request.target.name
+    tolerated = [
+        validate.number(
+            _argument_name(name, parts, i), part.target.value, above=0, below=sweep.bound
+        )
         for i, (part, sweep) in enumerate(zip(parts, sweeps, strict=True))
     ]
     _require_same_direction(sweeps)
@@ -69,10 +35,42 @@ def select(rule: Rule, request: Request) -> Selection:
                 f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale "
                 "losses, alpha and bound"
             )
+    if name == "alpha":
+        return _at_levels(rule, sweeps, tolerated, [None] * len(sweeps))
+    _require_separate_promises(rule, sweeps)
+    found = [promised_level(rule, *pair) for pair in zip(sweeps, tolerated, strict=True)]
+    alphas = [t if level is None else level for level, t in zip(found, tolerated, strict=True)]
+    return _at_levels(rule, sweeps, alphas, tolerated, [level is not None for level in found])
+
+
+def _at_levels(
+    rule: Rule,
+    sweeps: Sequence[Sweep],
+    alphas: Sequence[float],
+    targets: Sequence[float | None],
+    reached: Sequence[bool] | None = None,
+) -> Selection:
+    """Stop at these levels and describe the result; where a target is not reached, none passes."""
     stops = rule.stop(sweeps, alphas)
-    if len(sweeps) == 1:
-        return _describe(rule, sweeps[0], alphas[0], stops[0])
-    return _combine(rule, sweeps, alphas, stops)
+    if reached is not None:
+        stops = [stop if ok else -1 for stop, ok in zip(stops, reached, strict=True)]
+    exists = min(stops) >= 0
+    places = _common(sweeps, stops) if exists else [-1] * len(sweeps)
+    measured = rule.stability(sweeps, alphas) if exists else [None] * len(sweeps)
+    parts = [
+        describe(rule, sweep, alpha, place, target=target, stability=stability)
+        for sweep, alpha, place, target, stability in zip(
+            sweeps, alphas, places, targets, measured, strict=True
+        )
+    ]
+    return parts[0] if len(parts) == 1 else _combine(parts, stops)
+
+
+def _common(sweeps: Sequence[Sweep], stops: Sequence[int]) -> list[int]:
+    """For each loss, its candidate at the safest of the thresholds."""
+    chosen = [sweep.thresholds[stop] for sweep, stop in zip(sweeps, stops, strict=True)]
+    threshold = max(chosen) if sweeps[0].safer == "larger" else min(chosen)
+    return [_index_at(sweep, threshold) for sweep in sweeps]
 
 
 def _sweep(rule: Rule, part: Request) -> Sweep:
@@ -86,117 +84,11 @@ def _sweep(rule: Rule, part: Request) -> Sweep:
     return swept if part.name is None else replace(swept, loss=part.name)
 
 
-def _describe(rule: Rule, sweep: Sweep, alpha: float, index: int, alone: bool = True) -> Selection:
-    exists = index >= 0
-    stability = rule.stability(sweep, alpha) if alone and exists else None
-    promise = Promise(sweep.bound, "none: no threshold passes")
-    if exists:
-        promise = rule.promise(sweep, alpha, stability)
-    if rule.envelope and sweep.envelope is not None:
-        sweep = replace(sweep, sums=sweep.envelope)
-    at = slice(max(index, 0), max(index, 0) + 1)
-    thresholds, risks = _curve(sweep, rule.conservative, index)
-    safest = float(sweep.thresholds[0])
-    if sweep.exact and sweep.safer == "smaller":
-        safest = -np.inf  # safer than the lowest score seen, for scores to come
-    return Selection(
-        method=rule.method,
-        threshold=float(sweep.thresholds[index]) if exists else safest,
-        exists=exists,
-        risk=float(sweep.risks(conservative=rule.conservative, where=at)[0]),
-        alpha=alpha,
-        bound=sweep.bound,
-        promise=promise.value,
-        statement=promise.statement,
-        loss=sweep.loss,
-        safer=sweep.safer,
-        n_items=sweep.n_items,
-        effective_sample_size=sweep.effective_sample_size,
-        n_candidates=len(sweep.thresholds),
-        monotone=sweep.monotone,
-        n_nonmonotone=sweep.n_nonmonotone,
-        nonmonotone_items=sweep.nonmonotone_items,
-        warnings=(
-            *rule.warnings(sweep),
-            *_outcome_warnings(rule, sweep, alpha, index),
-            *_unused_lipschitz(rule, sweep, alone, exists and stability is None),
-        ),
-        stability_detail=stability,
-        settings=dict(rule.settings),
-        curve_thresholds=thresholds,
-        curve_risks=risks,
-    )
-
-
-def _outcome_warnings(rule: Rule, sweep: Sweep, alpha: float, index: int) -> tuple[str, ...]:
-    """A warning where no threshold passes, or only one that keeps nothing."""
-    if index >= 0:
-        if sweep.thresholds[index] == np.inf and sweep.safer == "larger":
-            return ("only +inf passes: nothing is kept",)
-        return ()
-    minimum_risk = sweep.test_weight * sweep.bound
-    if isinstance(sweep.total_weight, float):
-        minimum_risk /= sweep.total_weight + sweep.test_weight
-        if rule.conservative and minimum_risk > alpha:
-            return (
-                f"no threshold passes: {sweep.n_items} items leave a conservative risk of at least "
-                f"{minimum_risk:.4g} even with no loss at all, above alpha {alpha:g}",
-            )
-        if reason := rule.too_few(sweep, alpha):
-            return (f"no threshold passes: {reason}",)
-        return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
-    return (
-        "no threshold passes: too few items are selected near the safest threshold to establish a "
-        "rate among them; pass thresholds that start where more are selected",
-    )
-
-
-def _unused_lipschitz(rule: Rule, sweep: Sweep, alone: bool, missing: bool) -> tuple[str, ...]:
-    """A warning for a Lipschitz constant without a stability to go with it."""
-    if rule.lipschitz is None or not missing:
-        return ()
-    if not alone:
-        reason = "several losses"
-    elif sweep.weighted:
-        reason = "weighted items"
-    else:
-        reason = "a rate among the selected" if sweep.among_selected else "a stream"
-    return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
-
-
-def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats]:
-    """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
-    count = len(sweep.thresholds)
-    picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
-    picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
-    thresholds, risks = (
-        sweep.thresholds[picked],
-        sweep.risks(conservative=conservative, where=picked),
-    )
-    order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
-    return validate.frozen(thresholds[order]), validate.frozen(risks[order])
-
-
-def _combine(
-    rule: Rule,
-    sweeps: Sequence[Sweep],
-    alphas: Sequence[float],
-    stops: Sequence[int],
-) -> Selection:
-    """Several losses: describe each at the safest of their thresholds."""
-    larger = sweeps[0].safer == "larger"
-    common = [-1] * len(sweeps)
-    if min(stops) >= 0:
-        chosen = [sweep.thresholds[stop] for sweep, stop in zip(sweeps, stops, strict=True)]
-        threshold = max(chosen) if larger else min(chosen)
-        common = [_index_at(sweep, threshold) for sweep in sweeps]
-    parts = [
-        _describe(rule, sweep, alpha, index, alone=False)
-        for sweep, alpha, index in zip(sweeps, alphas, common, strict=True)
-    ]
-    if min(stops) < 0:
-        threshold = (max if larger else min)(part.threshold for part in parts)
-    parts = [replace(part, threshold=float(threshold)) for part in parts]
+def _combine(parts: list[Selection], stops: Sequence[int]) -> Selection:
+    """Several losses, each described at the safest of their thresholds, in one record."""
+    safest_of = max if parts[0].safer == "larger" else min
+    threshold = safest_of(part.threshold for part in parts)
+    parts = [replace(part, threshold=threshold) for part in parts]
     binding = max(parts, key=lambda part: part.risk / part.alpha)
     failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop < 0]
     warnings = [f"{part.loss}: {warning}" for part in parts for warning in part.warnings]
@@ -245,12 +137,15 @@ def one_per_loss(request: Request) -> list[Request]:
         inputs = [request.losses] * len(kinds)
     else:
         return [request]
-    alphas = _value_per_loss("alpha", request.alpha, names)
+    target = request.target
+    tolerated = [
+        target._replace(value=value) for value in _value_per_loss(target.name, target.value, names)
+    ]
     bounds = _value_per_loss("bound", request.bound, names)
     return [
-        replace(request, losses=losses, loss=kind, alpha=alpha, bound=bound, name=_loss_name(name))
-        for losses, kind, alpha, bound, name in zip(
-            inputs, kinds, alphas, bounds, names, strict=True
+        replace(request, losses=losses, loss=kind, target=each, bound=bound, name=_loss_name(name))
+        for losses, kind, each, bound, name in zip(
+            inputs, kinds, tolerated, bounds, names, strict=True
         )
     ]
 
@@ -274,6 +169,17 @@ def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
 
 def _argument_name(name: str, parts: Sequence[Request], index: int) -> str:
     return name if len(parts) == 1 else f"{name}[{index}]"
+
+
+def _require_separate_promises(rule: Rule, sweeps: Sequence[Sweep]) -> None:
+    """Refuse a promise for several losses where each depends on where the others stop."""
+    separate = rule.levels is None or rule.envelope or all(sweep.monotone for sweep in sweeps)
+    if len(sweeps) > 1 and not separate:
+        named = ", ".join(sweep.loss for sweep in sweeps if not sweep.monotone)
+        raise ValueError(
+            f"promise = ... for several losses needs losses that are monotone in the threshold, "
+            f"and these are not: {named}; pass alpha, or use monotonized_crc"
+        )
 
 
 def _require_same_direction(sweeps: Sequence[Sweep]) -> None:

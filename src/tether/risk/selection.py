@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._core import records, validate
 from tether._core.types import Floats
+from tether._core.useful_promise import is_useful
 from tether.risk import selection_summary
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ POOL_NAME = "(pooled)"
 
 @dataclass(frozen=True)
 class Stability:
-    """How far the threshold moves when one item is replaced, and the promise that this implies.
+    """How much depends on a single item: how far the threshold moves, how much the loss rises.
 
     Parameters
     ----------
@@ -34,17 +35,22 @@ class Stability:
         when that item is replaced by one that costs 0, or the bound, at every threshold.
     largest : float
         The largest of these moves.
+    gap : float
+        The average over the items of how much an item's own loss is larger at the threshold that
+        the other items find than at the one that all find together; at least 0.
     lipschitz : float, optional
         K, where the user passed it: the losses are K-Lipschitz in the threshold.
-    promise : float, optional
-        The implied bound on the expected loss, alpha + K·epsilon and at most the bound of the loss;
-        None where K is not known.
     """
 
     epsilon: float
     largest: float
+    gap: float
     lipschitz: float | None = None
-    promise: float | None = None
+
+    @property
+    def term(self) -> float:
+        """What the promise adds to alpha: K·epsilon where K is known, otherwise the gap."""
+        return self.gap if self.lipschitz is None else self.lipschitz * self.epsilon
 
 
 class ThresholdCurve(NamedTuple):
@@ -77,16 +83,17 @@ class Selection(records.Saved):
         The chosen threshold. Where none passes, the safest: of the thresholds passed by the user,
         or +inf (−inf where smaller is safer) where every score is a candidate.
     exists : bool
-        Whether any threshold passes; if not, nothing is promised.
+        Whether any threshold passes; if not, the safest is served and nothing is promised.
     risk : float
         The risk that was compared with alpha, at the threshold. For LTT, the mean loss.
     alpha : float
-        The tolerated expected loss.
+        The level that the risk was compared with: the tolerated expected loss, or, where a promise
+        was asked for, the level that was found for it.
     bound : float
         The largest possible loss.
     promise : float
-        The stated bound on the expected loss. The bound of the loss where nothing is promised, and
-        where the promise is alpha + K·epsilon but K is not known.
+        The stated bound on the expected loss: alpha, the stability term and the existence term
+        together. The bound of the loss where nothing is promised.
     statement : str
         The promise in words, with its assumptions.
     loss : str
@@ -121,6 +128,17 @@ class Selection(records.Saved):
         One selection per group, where groups were passed.
     pooled_groups : tuple of str, optional
         The groups too small for a threshold of their own, which share that of the pool.
+    target : float, optional
+        The promise that was asked for; None where alpha was passed.
+    stability_term : float, optional
+        The part of the promise that pays for the dependence of the threshold on single items.
+    existence_term : float, optional
+        The part of the promise that pays for data on which no threshold passes and the safest is
+        served: an estimate of E[(m − alpha)₊], where m is the mean loss of the safest threshold.
+    safe_loss : float, optional
+        The mean loss of the safest threshold; NaN where it is not needed.
+    safe_error : float, optional
+        Its standard error, counting one item at the bound.
 
     Examples
     --------
@@ -157,6 +175,28 @@ class Selection(records.Saved):
     by_loss: tuple[Selection, ...] = ()
     groups: dict[str, Selection] = field(default_factory=dict)
     pooled_groups: tuple[str, ...] = ()
+    target: float | None = None
+    stability_term: float = 0.0
+    existence_term: float = 0.0
+    safe_loss: float = math.nan
+    safe_error: float = math.nan
+
+    @property
+    def tolerated(self) -> float:
+        """What the user tolerates: the promise that was asked for, otherwise alpha."""
+        return self.alpha if self.target is None else self.target
+
+    @property
+    def useful(self) -> bool:
+        """Whether the promise says something.
+
+        It does if a threshold passes and the stated bound is at most twice what is tolerated and
+        clearly below the bound of the loss; with several losses or groups, for each of them.
+        """
+        parts = [*self.by_loss, *self.groups.values()]
+        if parts:
+            return all(part.useful for part in parts)
+        return self.exists and is_useful(self.promise, self.tolerated, self.bound)
 
     @property
     def stability(self) -> float:
@@ -247,6 +287,7 @@ class Selection(records.Saved):
         """
         content = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
         content["stability"] = self.stability
+        content["useful"] = self.useful
         if self.stability_detail is not None:
             content["stability_detail"] = asdict(self.stability_detail)
         content["by_loss"] = [part.to_dict() for part in self.by_loss]

@@ -18,10 +18,14 @@ def summarize(selection: Selection) -> str:
         note = "" if part.monotone else ", not monotone in the threshold"
         lines.append(f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}{note}")
     for name, part in selection.groups.items():
-        lines.append(f"  group       {name}: {_verdict(part)} ({part.n_items:,} items)")
+        note = "" if part.useful or not part.exists else ", no useful promise"
+        lines.append(f"  group       {name}: {_verdict(part)} ({part.n_items:,} items){note}")
     if selection.pooled_groups:
         lines.append(f"  pooled      {', '.join(selection.pooled_groups)}")
-    lines.append(f"  promise     {selection.statement}")
+    if selection.target is not None:
+        lines.append(f"  asked for   a promise of at most {selection.target:g}")
+    verdict = "" if selection.useful or not selection.exists else "no useful promise: "
+    lines.append(f"  promise     {verdict}{selection.statement}")
     if (detail := selection.stability_detail) is not None:
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g}"
         lines.append(f"  stability   {moved} on average, {detail.largest:.3g} at most")
@@ -31,7 +35,8 @@ def summarize(selection: Selection) -> str:
 
 def _verdict(selection: Selection) -> str:
     if not selection.exists:
-        return f"no threshold passes at alpha {selection.alpha:g}"
+        named = "alpha" if selection.target is None else "a promise of"
+        return f"no threshold passes at {named} {selection.tolerated:g}"
     return f"keep what scores at least {selection.threshold:.6g}"
 
 

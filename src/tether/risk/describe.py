@@ -1,0 +1,171 @@
+"""One loss, one threshold: the record of the result, with its promise and warnings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.safe_excess import SafeMean
+from tether._core.types import Floats
+from tether.risk.promises import Promise
+from tether.risk.risk_curve import Sweep
+from tether.risk.rule import Rule
+from tether.risk.selection import Selection, Stability
+
+MAX_CURVE_POINTS = 1001
+MIN_ITEMS_FOR_STABILITY = 30
+"""With fewer items than this, an estimate of the stability deserves a warning."""
+
+
+def describe(
+    rule: Rule,
+    sweep: Sweep,
+    alpha: float,
+    index: int,
+    *,
+    target: float | None,
+    stability: Stability | None,
+) -> Selection:
+    """The selection of the candidate with this index; −1 where none passes."""
+    exists = index >= 0
+    safest = rule.safest(sweep)
+    existence = 0.0 if safest is None else safest.excess(alpha)
+    promise = Promise(sweep.bound, f"none: no threshold passes{_served_instead(safest)}")
+    if exists:
+        promise = rule.promise(sweep, alpha, stability, existence)
+    if rule.envelope and sweep.envelope is not None:
+        sweep = replace(sweep, sums=sweep.envelope)
+    at = slice(max(index, 0), max(index, 0) + 1)
+    thresholds, risks = _curve(sweep, rule.conservative, index)
+    return Selection(
+        method=rule.method,
+        threshold=float(sweep.thresholds[index]) if exists else _safest_threshold(sweep),
+        exists=exists,
+        risk=float(sweep.risks(conservative=rule.conservative, where=at)[0]),
+        alpha=alpha,
+        bound=sweep.bound,
+        promise=promise.value,
+        statement=promise.statement,
+        loss=sweep.loss,
+        safer=sweep.safer,
+        n_items=sweep.n_items,
+        effective_sample_size=sweep.effective_sample_size,
+        n_candidates=len(sweep.thresholds),
+        monotone=sweep.monotone,
+        n_nonmonotone=sweep.n_nonmonotone,
+        nonmonotone_items=sweep.nonmonotone_items,
+        warnings=(
+            *rule.warnings(sweep),
+            *_outcome_warnings(rule, sweep, alpha, index, target),
+            *_near_warning(safest, alpha if target is None else target, exists),
+            *_few_items_warning(sweep, stability),
+            *_unused_lipschitz(rule, sweep, exists, stability),
+        ),
+        stability_detail=_of_threshold(stability),
+        settings=dict(rule.settings),
+        curve_thresholds=thresholds,
+        curve_risks=risks,
+        target=target,
+        stability_term=promise.stability_term,
+        existence_term=existence,
+        safe_loss=math.nan if safest is None else safest.mean,
+        safe_error=math.nan if safest is None else safest.standard_error,
+    )
+
+
+def _of_threshold(stability: Stability | None) -> Stability | None:
+    """The stability, where the moves of the threshold were measured and not the gap alone."""
+    return None if stability is None or math.isnan(stability.epsilon) else stability
+
+
+def _safest_threshold(sweep: Sweep) -> float:
+    if sweep.exact and sweep.safer == "smaller":
+        return -np.inf  # safer than the lowest score seen, for scores to come
+    return float(sweep.thresholds[0])
+
+
+def _served_instead(safest: SafeMean | None) -> str:
+    if safest is None:
+        return ""
+    return f"; the mean loss of the safest is {safest.mean:.4g} ± {safest.standard_error:.2g}"
+
+
+def _outcome_warnings(
+    rule: Rule, sweep: Sweep, alpha: float, index: int, target: float | None
+) -> tuple[str, ...]:
+    """A warning where no threshold passes, or only one that keeps nothing."""
+    if index >= 0:
+        if sweep.thresholds[index] == np.inf and sweep.safer == "larger":
+            return ("only +inf passes: nothing is kept",)
+        return ()
+    minimum_risk = sweep.test_weight * sweep.bound
+    if isinstance(sweep.total_weight, float):
+        minimum_risk /= sweep.total_weight + sweep.test_weight
+        if rule.conservative and minimum_risk > alpha:
+            return (
+                f"no threshold passes: {sweep.n_items} items leave a conservative risk of at least "
+                f"{minimum_risk:.4g} even with no loss at all, above "
+                f"{'alpha' if target is None else 'the promise'} {alpha:g}",
+            )
+        if reason := rule.too_few(sweep, alpha):
+            return (f"no threshold passes: {reason}",)
+        if target is not None:
+            return (f"no threshold has a stated promise of at most {target:g}",)
+        return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
+    return (
+        "no threshold passes: too few items are selected near the safest threshold to establish a "
+        "rate among them; pass thresholds that start where more are selected",
+    )
+
+
+def _near_warning(safest: SafeMean | None, tolerated: float, exists: bool) -> tuple[str, ...]:
+    """A warning where the safest threshold itself is hardly better than what is tolerated."""
+    if safest is None or not exists or not safest.near(tolerated):
+        return ()
+    return (
+        f"the safest threshold's own mean loss, {safest.mean:.4g} ± {safest.standard_error:.2g}, "
+        f"is close to the tolerated {tolerated:g}: on other data nothing might pass, and the "
+        "safest threshold is then served",
+    )
+
+
+def _few_items_warning(sweep: Sweep, stability: Stability | None) -> tuple[str, ...]:
+    """A warning where the stability is estimated from too few items to have seen much."""
+    if stability is None or sweep.monotone or sweep.n_items >= MIN_ITEMS_FOR_STABILITY:
+        return ()
+    return (
+        f"the stability of the threshold is estimated from {sweep.n_items} items only: the promise "
+        "may be too small; use monotonized_crc, or more items",
+    )
+
+
+def _unused_lipschitz(
+    rule: Rule, sweep: Sweep, exists: bool, stability: Stability | None
+) -> tuple[str, ...]:
+    """A warning for a Lipschitz constant without a stability to go with it."""
+    used = stability is not None and stability.lipschitz is not None
+    if rule.lipschitz is None or used or not exists:
+        return ()
+    if sweep.weighted:
+        reason = "weighted items"
+    elif sweep.among_selected:
+        reason = "a rate among the selected"
+    else:
+        reason = "a stream" if sweep.read_losses is None else "several losses"
+    return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
+
+
+def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats]:
+    """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
+    count = len(sweep.thresholds)
+    picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
+    picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
+    thresholds, risks = (
+        sweep.thresholds[picked],
+        sweep.risks(conservative=conservative, where=picked),
+    )
+    order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
+    return validate.frozen(thresholds[order]), validate.frozen(risks[order])

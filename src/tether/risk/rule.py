@@ -1,0 +1,90 @@
+"""What the four methods differ in, and what the user asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.types import Floats, Integers
+from tether.risk.item_weights import ItemWeights
+from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
+from tether.risk.promises import Promise
+from tether.risk.risk_curve import Sweep
+from tether.risk.selection import Stability
+
+
+class Target(NamedTuple):
+    """What the user tolerates: "alpha", or "promise", the whole bound to be stated."""
+
+    name: str
+    value: Any
+
+    @classmethod
+    def of(cls, alpha: PerLoss | None, promise: PerLoss | None) -> Target:
+        """Exactly one of the two."""
+        if (alpha is None) == (promise is None):
+            raise ValueError(
+                "pass exactly one of alpha, the level that the risk is compared with, and promise, "
+                f"the whole bound to be stated; got alpha = {alpha!r} and promise = {promise!r}"
+            )
+        return cls("promise", promise) if alpha is None else cls("alpha", alpha)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The user's arguments, besides the method."""
+
+    losses: LossInputs
+    thresholds: ArrayLike | None
+    target: Target
+    bound: PerLoss
+    loss: LossNames
+    weights: ItemWeights
+    name: str | None = None
+    item_indices: Integers | None = None  # among all items, where these are those of one group
+
+
+def _no_stability(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stability | None]:
+    return [None] * len(sweeps)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One method: which sums it reads, where it stops, what it promises.
+
+    `stop` returns, for each loss, the index of the chosen candidate (−1: none). `levels` returns
+    the smallest alpha at which each candidate is chosen; it is None where the promise is alpha
+    itself, so that there is nothing to search for.
+    """
+
+    method: str
+    stop: Callable[[Sequence[Sweep], Sequence[float]], list[int]]
+    promise: Callable[[Sweep, float, Stability | None, float], Promise]
+    levels: Callable[[Sweep], Floats] | None = None
+    warnings: Callable[[Sweep], tuple[str, ...]] = lambda sweep: ()
+    stability: Callable[[Sequence[Sweep], Sequence[float]], list[Stability | None]] = _no_stability
+    lipschitz: float | None = None
+    envelope: bool = False
+    conservative: bool = True
+    too_few: Callable[[Sweep, float], str | None] = lambda sweep, alpha: None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def safest(self, sweep: Sweep) -> SafeMean | None:
+        """The mean loss of the safest threshold; None where the promise does not depend on it."""
+        if not self.conservative or sweep.among_selected or sweep.harmless_start:
+            return None
+        assert isinstance(sweep.total_weight, float)
+        if sweep.read_losses is None or sweep.weighted:
+            return bounded_safe_mean(
+                float(sweep.sums[0]) / sweep.total_weight,
+                sweep.bound,
+                effective_rows=sweep.effective_sample_size,
+                test_share=sweep.test_weight / (sweep.total_weight + sweep.test_weight),
+            )
+        blocks = sweep.read_losses(slice(0, 1), None)
+        return safe_mean(np.concatenate([block[:, 0] for block in blocks]), sweep.bound)
