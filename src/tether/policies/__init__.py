@@ -1,6 +1,8 @@
 """Policies: objects that draw and score actions, and the tethered policy between two of them."""
 
 from tether.policies.categorical import Categorical
+from tether.policies.density_ratio import DensityRatio, estimate_ratio
+from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.function_policy import FunctionPolicy
 from tether.policies.gaussian import Gaussian
 from tether.policies.log_from_policies import make_log, make_proposals
@@ -8,12 +10,15 @@ from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
 from tether.policies.policy import FinitePolicy, Policy, as_policy
 from tether.policies.pool import Pool
+from tether.policies.ratio_error import RatioCell, RatioError
 from tether.policies.serve_with_fallback import Served, serve
 from tether.policies.tethered import Tethered
 from tether.policies.torch_policy import TorchPolicy
 
 __all__ = [
     "Categorical",
+    "DensityRatio",
+    "EstimatedPolicy",
     "FinitePolicy",
     "FunctionPolicy",
     "Gaussian",
@@ -21,10 +26,13 @@ __all__ = [
     "Normalizer",
     "Policy",
     "Pool",
+    "RatioCell",
+    "RatioError",
     "Served",
     "Tethered",
     "TorchPolicy",
     "as_policy",
+    "estimate_ratio",
     "make_log",
     "make_proposals",
     "serve",
