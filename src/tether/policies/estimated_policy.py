@@ -81,3 +81,19 @@ class EstimatedPolicy:
         """
         actions = np.asarray(actions)
         return self.relative_log_density(as_contexts(contexts, actions), actions)
+
+
+def approximation_of(*policies: Any) -> tuple[str | None, float]:
+    """What is approximate about the densities of policies, and the largest factor they are off by.
+
+    A policy says so by its attributes `approximate` and `ratio_error`; the parts of mixtures and of
+    tethered policies are asked as well. (None, 1.0) where nothing is approximate.
+    """
+    sentence, error = None, 1.0
+    for policy in policies:
+        parts = [*getattr(policy, "policies", ())]
+        parts += [getattr(policy, name, None) for name in ("safe", "optimized")]
+        inner, inner_error = approximation_of(*(part for part in parts if part is not None))
+        sentence = sentence or getattr(policy, "approximate", None) or inner
+        error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
+    return sentence, error

@@ -67,7 +67,7 @@ def cross_fit(
     optimized = int(is_optimized.sum())
     log_draws = np.log([optimized, len(is_optimized) - optimized])
     log_prior = float(log_draws[0] - log_draws[1])
-    shift, slope = recalibrated(log_odds, is_optimized, log_prior)
+    shift, slope = recalibrated(log_odds, is_optimized)
     scorer = RatioClassifier(
         tuple(models), shift - log_prior, slope, -float(log_draws[0]), float(log_draws[1])
     )
@@ -85,7 +85,7 @@ def log_odds_of(model: Any, matrix: Any) -> Floats:
     return np.asarray(np.log(probability) - np.log1p(-probability))
 
 
-def recalibrated(log_odds: Floats, is_optimized: Booleans, log_prior: float) -> tuple[float, float]:
+def recalibrated(log_odds: Floats, is_optimized: Booleans) -> tuple[float, float]:
     """Shift and slope of the log odds with the largest likelihood; the slope is not negative."""
     sign = np.where(is_optimized, 1.0, -1.0)
 
