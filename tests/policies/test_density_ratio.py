@@ -111,7 +111,7 @@ def test_text_is_compared_by_its_features_dense_or_sparse():
         words = world.safe(500, np.random.default_rng(1))
         preferred = world.features(500, words)[:, 6:].sum(axis=1)
         true = preferred * np.log(1.6) + (6 - preferred) * np.log(0.8)
-        assert np.abs(ratio.log_ratio(None, words) - true).mean() < 0.15
+        assert np.abs(ratio.log_ratio(None, words) - true).mean() < 0.25
 
 
 def test_ratios_of_far_policies_are_clipped_and_said_to_be_unknown():

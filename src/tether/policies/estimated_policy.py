@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
+from tether.policies.mixture import Mixture
+from tether.policies.policy import Policy
+from tether.policies.tethered import Tethered
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class EstimatedPolicy:
         return self.relative_log_density(as_contexts(contexts, actions), actions)
 
 
-def approximation_of(*policies: Any) -> tuple[str | None, float]:
+def approximation_of(*policies: Policy) -> tuple[str | None, float]:
     """What is approximate about the densities of policies, and the largest factor they are off by.
 
     A policy says so by its attributes `approximate` and `ratio_error`; the parts of mixtures and of
@@ -91,9 +94,12 @@ def approximation_of(*policies: Any) -> tuple[str | None, float]:
     """
     sentence, error = None, 1.0
     for policy in policies:
-        parts = [*getattr(policy, "policies", ())]
-        parts += [getattr(policy, name, None) for name in ("safe", "optimized")]
-        inner, inner_error = approximation_of(*(part for part in parts if part is not None))
+        parts: tuple[Policy, ...] = ()
+        if isinstance(policy, Mixture):
+            parts = policy.policies
+        elif isinstance(policy, Tethered):
+            parts = (policy.safe, policy.optimized)
+        inner, inner_error = approximation_of(*parts)
         sentence = sentence or getattr(policy, "approximate", None) or inner
         error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
     return sentence, error
