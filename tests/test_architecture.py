@@ -58,7 +58,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "matplotlib": frozenset({"demo", "report"}),
     "typer": frozenset({"cli"}),
     "rich": frozenset({"cli", "demo"}),
-    "sklearn": frozenset({"demo"}),
+    "sklearn": frozenset({"demo", "policies"}),
     "polars": frozenset(),
 }
 """The rooms in which each heavy dependency may be imported."""

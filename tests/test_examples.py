@@ -1,9 +1,12 @@
 """The examples run and show what they say."""
 
+import inspect
 import runpy
 from pathlib import Path
 
 import pytest
+
+import tether
 
 FOLDER = Path(__file__).parent.parent / "examples"
 
@@ -25,3 +28,15 @@ def test_example(name, capsys):
         assert "Round(3, beta=" in printed
     else:
         assert names["info"].acceptance > 0.99
+
+
+@pytest.mark.skipif(
+    "ratio_error" not in inspect.signature(tether.calibrate).parameters,
+    reason="calibrate has no ratio_error yet",
+)
+def test_the_example_without_likelihoods(capsys):
+    names = runpy.run_path(str(FOLDER / "no_likelihoods.py"))
+    printed = capsys.readouterr().out
+    assert printed.count("approximate") >= 2
+    assert 1 < names["ratio"].error < 1.3
+    assert 0.2 < names["found"].beta < 2

@@ -1,6 +1,8 @@
 """Policies: objects that draw and score actions, and the tethered policy between two of them."""
 
 from tether.policies.categorical import Categorical
+from tether.policies.density_ratio import DensityRatio, estimate_ratio
+from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.function_policy import FunctionPolicy
 from tether.policies.gaussian import Gaussian
 from tether.policies.log_from_policies import make_log, make_proposals
@@ -9,6 +11,7 @@ from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import FinitePolicy, Policy, as_policy
 from tether.policies.pool import Pool
+from tether.policies.ratio_error import RatioCell, RatioError
 from tether.policies.serve_with_fallback import Served, serve
 from tether.policies.shortlist import Shortlist
 from tether.policies.shortlist_rows import ShortlistRows
@@ -18,6 +21,8 @@ from tether.policies.torch_policy import TorchPolicy
 
 __all__ = [
     "Categorical",
+    "DensityRatio",
+    "EstimatedPolicy",
     "FinitePolicy",
     "FunctionPolicy",
     "Gaussian",
@@ -26,6 +31,8 @@ __all__ = [
     "Picker",
     "Policy",
     "Pool",
+    "RatioCell",
+    "RatioError",
     "Served",
     "Shortlist",
     "ShortlistRows",
@@ -33,6 +40,7 @@ __all__ = [
     "TetheredShortlist",
     "TorchPolicy",
     "as_policy",
+    "estimate_ratio",
     "make_log",
     "make_proposals",
     "serve",
