@@ -92,7 +92,9 @@ class TinyWorld:
     def every_log(self, rows, limit=lambda weight, own: own):
         """Every log, with its probability; `limit` from the row's weight and its true limit."""
         for log in product(self.outcomes(), repeat=rows):
-            probability, loss, weight, limits = (np.array(column) for column in zip(*log))
+            probability, loss, weight, limits = (
+                np.array(column) for column in zip(*log, strict=True)
+            )
             yield probability.prod(), weighted(loss, weight, limit(weight, limits))
 
 
@@ -138,6 +140,34 @@ def test_the_enumeration_finds_limits_that_depend_on_the_action():
         for p, losses in world.every_log(3, lambda weight, own: weight)
     )
     assert mean > 1.05
+
+
+def unbiased_outcomes(beta):
+    """Rows of budgeted clip with two fresh proposals of the safe policy each, and its risk."""
+    world, risk = TinyWorld(), 0.0
+    ratio = world.tested / world.acted  # optimized over safe
+    accept = np.minimum(1, ratio / beta)
+    rows = []
+    for x, a, loss, one, other in product(range(2), repeat=5):
+        harm = world.harm[x, a] if loss else 1 - world.harm[x, a]
+        probability = world.share[x] * world.acted[x, a] * harm
+        probability *= world.acted[x, one] * world.acted[x, other]
+        tries = 1 + (1 - accept[x, one])
+        fallback = (1 - accept[x, one]) * (1 - accept[x, other])
+        weight = accept[x, a] * tries + fallback
+        risk += probability * weight * loss
+        rows.append((probability, loss, weight, 2 * 1 + 1))
+    return rows, risk
+
+
+def test_the_expected_capital_is_exactly_one_with_unbiased_weights_too():
+    rows, risk = unbiased_outcomes(beta=0.5)
+    bets, mean = spread_bets(2, risk, 1.0, 0.2), 0.0
+    for log in product(rows, repeat=2):
+        probability, loss, weight, limit = (np.array(column) for column in zip(*log, strict=True))
+        capital = np.exp(log_total_capital(bets, weighted(loss, weight, limit), risk))
+        mean += probability.prod() * capital
+    assert mean == pytest.approx(1, abs=1e-7)
 
 
 def test_a_false_certificate_from_a_few_coins_is_at_most_as_likely_as_stated():

@@ -114,7 +114,8 @@ class ActingWeights:
 
     def _largest_in_tables(self, log_logged_all: Floats, log_beta: float) -> Floats:
         log = self.problem.log
-        assert log.log_safe_all is not None and log.log_optimized_all is not None
+        assert log.log_safe_all is not None
+        assert log.log_optimized_all is not None
         density = self._log_density(log.log_safe_all, log.log_optimized_all, log_beta)
         with np.errstate(invalid="ignore"):
             weight = density - log_logged_all
@@ -124,7 +125,8 @@ class ActingWeights:
     def _largest_log_ratio(self) -> Floats:
         """The largest log ratio among the actions that the safe policy can take, in each row."""
         log = self.problem.log
-        assert log.log_safe_all is not None and log.log_optimized_all is not None
+        assert log.log_safe_all is not None
+        assert log.log_optimized_all is not None
         with np.errstate(invalid="ignore"):
             ratio = log.log_optimized_all - log.log_safe_all
         return np.asarray(np.where(np.isneginf(log.log_safe_all), -np.inf, ratio).max(axis=1))
@@ -173,13 +175,12 @@ def _check_acting(problem: Problem, acting: Acting | None) -> None:
             )
         return
     same_length("log_logged", acting.log_logged, "log_safe", len(log))
-    if acting.log_logged_all is not None and log.log_safe_all is None:
-        raise ValueError("log_logged_all needs log_safe_all and log_optimized_all in the log")
-    if acting.log_logged_all is not None and log.log_safe_all is not None:
-        if acting.log_logged_all.shape != log.log_safe_all.shape:
+    if (table := acting.log_logged_all) is not None:
+        if log.log_safe_all is None:
+            raise ValueError("log_logged_all needs log_safe_all and log_optimized_all in the log")
+        if table.shape != log.log_safe_all.shape:
             raise ValueError(
-                f"log_logged_all has shape {acting.log_logged_all.shape} but log_safe_all "
-                f"{log.log_safe_all.shape}"
+                f"log_logged_all has shape {table.shape} but log_safe_all {log.log_safe_all.shape}"
             )
     if acting.log_base_limit is not None:
         same_length("log_base_limit", acting.log_base_limit, "log_safe", len(log))

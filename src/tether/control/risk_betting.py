@@ -12,10 +12,10 @@ is then at least 1/δ with probability at most δ: a policy that reaches 1/δ is
 
 The stake λ is fixed before the rows are seen. In a context in which no weight is above W, the
 largest possible Z is (B − α − c)·W + c. It stays within 1/λ with c = 0 if W ≤ 1/(λ·(B − α)), and
-otherwise with the smallest c that is enough, which is below B − α for every stake up to
+otherwise with the smallest c that is enough, which is at most B − α for every stake up to
 1/(B − α). So W may be different in every context, unknown in contexts that were not seen, or
-infinite. A small c keeps the variance small; an infinite W gives c = B − α, where Z ≤ B − α whatever
-the weight. Weights may also have E[w_i] ≤ 1: since c ≥ 0, this only lowers the capital.
+infinite. A small c keeps the variance small. An infinite W gives c = B − α, and then Z is at most
+B − α whatever the weight. Weights may also have E[w_i] ≤ 1: c ≥ 0, so this only lowers the capital.
 
 Several bettors with different stakes share the capital. The total is a product over rows for each
 of them, so it does not depend on the order of the rows. Rows of adaptively chosen rounds are
