@@ -141,12 +141,12 @@ def random_problem(seed, family, test_weight):
     if family.name == "mix" and test_weight == "analytic":
         test_weight = "empirical"
     if seed % 3 == 0:
-        log, proposals, *_ = drawn_world(rng, rows=12)
+        log, proposals, *_ = drawn_world(rng, rows=12, draws=5)
     elif seed % 3 == 1:
         log, *_ = finite_world(rng, rows=12, mixed=seed % 2 == 0)
         proposals = None
     else:
-        log, proposals, *_ = drawn_world(rng, rows=12)
+        log, proposals, *_ = drawn_world(rng, rows=12, draws=5)
         log = tether.Log(log.loss, log.log_safe, log.log_optimized)
         source = np.where(proposals.from_safe, "safe", "optimized")
         proposals = tether.Proposals(proposals.log_safe, proposals.log_optimized, source=source)

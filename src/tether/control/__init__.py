@@ -3,6 +3,7 @@
 Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here.
 """
 
+from tether.control.acting import Acting
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve
@@ -12,9 +13,11 @@ from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
+from tether.control.promise import Promise
 from tether.control.proposals import Proposals
 
 __all__ = [
+    "Acting",
     "BudgetedClip",
     "Calibration",
     "Clip",
@@ -24,6 +27,7 @@ __all__ = [
     "Log",
     "Mix",
     "Plan",
+    "Promise",
     "Proposals",
     "find_family",
     "mixture_log_density",

@@ -21,41 +21,15 @@ largest ratio of safe density to that of the policy that acted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from tether._core.types import Floats
-from tether._core.validate import log_probabilities, same_length
+from tether._core.validate import same_length
+from tether.control.acting import Acting
 from tether.control.families import BudgetedClip, Clip, Mix
 from tether.control.problem import Problem
-
-
-@dataclass(frozen=True)
-class Acting:
-    """The policies that acted in the rows of a log, where it was not always the safe policy.
-
-    Parameters
-    ----------
-    log_logged : ndarray of float
-        The log-density of each row's action under the policy that acted in that row.
-    log_logged_all : ndarray of float, optional
-        The same for every action of the row's tables (rows × actions).
-    log_base_limit : ndarray of float, optional
-        For each row, the log of a number that safe over acting density cannot exceed at any action
-        in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
-        default. It must not depend on the action that was taken.
-    """
-
-    log_logged: Floats
-    log_logged_all: Floats | None = None
-    log_base_limit: Floats | None = None
-
-    def __post_init__(self) -> None:
-        log_probabilities("log_logged", self.log_logged)
-        if self.log_logged_all is not None:
-            log_probabilities("log_logged_all", self.log_logged_all, ndim=2, zero=True)
 
 
 class ActingWeights:
@@ -133,11 +107,9 @@ class ActingWeights:
 
     def _log_density(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """The tethered density at actions in the contexts of the rows, one row of actions each."""
-        log_psi = self.problem.log_psi(log_beta)
-        if len(log_psi) > 1:
-            log_psi = log_psi[self.problem.draws.row]
-            log_psi = log_psi if log_safe.ndim == 1 else log_psi[:, None]
-        return self.problem.family.log_density(log_safe, log_optimized, log_beta, log_psi)
+        densities = self.problem.densities
+        cell = densities.row if log_safe.ndim == 1 else densities.row[:, None]
+        return densities.log_density(log_safe, log_optimized, cell, log_beta)
 
 
 def _check_weights(problem: Problem) -> None:
@@ -153,12 +125,12 @@ def _check_weights(problem: Problem) -> None:
             f"{family.name!r} has one here: give tables of all actions (log_safe_all, "
             f"log_optimized_all), or use family 'mix' or 'budgeted_clip'"
         )
-    shared = len(log) - len(np.unique(problem.draws.row))
+    shared = len(log) - len(np.unique(problem.densities.row))
     if shared:
         raise ValueError(
             f"confidence needs draws of its own for every row, but {shared} of {len(log)} rows "
-            f"share those of another row of their context; give every row a context label and "
-            f"draws of its own, or tables of all actions"
+            f"share those of another row of their context: give {family.max_draws} draws of each "
+            f"policy for every row, or tables of all actions"
         )
 
 
@@ -168,10 +140,11 @@ def _check_acting(problem: Problem, acting: Acting | None) -> None:
     if acting is None:
         if log.log_mix is not None:
             raise ValueError(
-                "confidence needs log_logged, the log-density of each action under the policy that "
-                "acted in its row: the log has log_mix, the mixture of several policies, against "
-                "which weights are not unbiased if later policies were chosen from earlier losses; "
-                "if every action was drawn from the mixture itself, log_logged is log_mix"
+                "confidence needs acting=tether.control.Acting(log_logged=…) in the log, the "
+                "log-density of each action under the policy that acted in its row: the log has "
+                "log_mix, the mixture of several policies, against which weights are not unbiased "
+                "if later policies were chosen from earlier losses; if every action was drawn from "
+                "the mixture itself, log_logged is log_mix"
             )
         return
     same_length("log_logged", acting.log_logged, "log_safe", len(log))

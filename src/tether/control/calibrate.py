@@ -14,11 +14,14 @@ from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.family import Family
+from tether.control.high_probability import certified_beta
 from tether.control.log import Log
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
 
+LARGEST_RATIO_ERROR = 1e9
+"""What an infinite ratio error is replaced by: no beta passes at either."""
 RISK_TOLERANCE = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
 
@@ -33,7 +36,7 @@ def calibrate(
     bound: float | Mapping[str, float] = 1.0,
     family: str | Family = "clip",
     test_weight: str | float = "empirical",
-    ratio_error: float = 1.0,
+    ratio_error: float | None = None,
     blend: float = DEFAULT_BLEND,
 ) -> Calibration:
     """Find how far the optimized policy may pull away from the safe one: the largest safe beta.
@@ -72,9 +75,10 @@ def calibrate(
     test_weight : str or float, default "empirical"
         The weight of the action not yet taken: "empirical" (the largest among the draws),
         "analytic" (a bound that no draw can exceed) or a number.
-    ratio_error : float, default 1.0
+    ratio_error : float, optional
         A factor by which every importance weight may be wrong, in either direction, without
-        breaking the promise.
+        breaking the promise; by default that of the log, which is 1 unless its log-probabilities
+        are estimates.
     blend : float, default 0.01
         The share of the safe policy that is blended into an optimized policy which never takes some
         actions; clip needs it to have tethered policies near the safe one. 0 turns it off.
@@ -105,13 +109,12 @@ def calibrate(
     """
     chosen = find_family(family)
     asked, targets = _target(alpha, promise)
-    factor = 1.0
-    if ratio_error != 1:
-        factor = validate.number("ratio_error", ratio_error, above=1, below=np.inf)
-    constraints = _constraints(log, asked, targets, bound, factor)
+    constraints = _constraints(log, asked, targets, bound, ratio_error)
     if blend != 0:
         blend = validate.number("blend", blend, above=0, below=1)
     problem = pose(log, proposals, chosen, test_weight, blend)
+    if confidence is not None:
+        return _certify(problem, constraints, confidence, asked)
     if asked == "alpha":
         return _solve(problem, constraints)
 
@@ -128,19 +131,41 @@ def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration
     log_beta_by_constraint = {
         constraint.name: problem.solver.largest(problem, constraint) for constraint in constraints
     }
-    found = Calibration(
-        log_beta=min(log_beta_by_constraint.values()),
+    found = _result(problem, constraints, log_beta_by_constraint)
+    _check_result(found)
+    return found
+
+
+def _certify(
+    problem: Problem, constraints: tuple[Constraint, ...], confidence: float, asked: str
+) -> Calibration:
+    """The largest beta whose risks are at most alpha with a given probability over logs."""
+    certified = certified_beta(problem, constraints, confidence)
+    found = _result(problem, constraints, certified.log_beta_by_constraint)
+    targets = {each.name: each.alpha for each in constraints}
+    return replace(
+        found,
+        confidence=certified.confidence,
+        upper_bounds=dict(certified.risk_bounds),
+        asked_promise=targets if asked == "promise" else None,
+    )
+
+
+def _result(
+    problem: Problem, constraints: tuple[Constraint, ...], log_betas: Mapping[str, float]
+) -> Calibration:
+    return Calibration(
+        log_beta=min(log_betas.values()),
         constraints=constraints,
-        log_beta_by_constraint=log_beta_by_constraint,
+        log_beta_by_constraint=dict(log_betas),
         family=problem.family.name,
         test_weight=problem.test_weight.label,
         rows=len(problem.log),
         contextual=problem.log.contextual,
         blend=problem.blend,
+        approximate=problem.log.approximate,
         _stored_problem=problem,
     )
-    _check_result(found)
-    return found
 
 
 def _target(
@@ -173,7 +198,7 @@ def _constraints(
     asked: str,
     targets: float | Mapping[str, float],
     bound: float | Mapping[str, float],
-    ratio_error: float,
+    ratio_error: float | None,
 ) -> tuple[Constraint, ...]:
     if not isinstance(log, Log):
         raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
@@ -182,6 +207,10 @@ def _constraints(
             raise ValueError(
                 f"{name} has the losses {list(value)} but the log has {list(log.loss)}"
             )
+    factor = log.ratio_error if ratio_error is None else ratio_error
+    if factor != 1:
+        factor = LARGEST_RATIO_ERROR if factor == np.inf else factor
+        factor = validate.number("ratio_error", factor, above=1, below=np.inf)
     constraints = []
     for name, loss in log.loss.items():
         several = len(log.loss) > 1 or isinstance(targets, Mapping)
@@ -193,7 +222,7 @@ def _constraints(
         if loss.max() > worst:
             accepted = f"a loss of at most bound = {worst:g}"
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
-        constraints.append(Constraint(name, tolerated, worst, ratio_error))
+        constraints.append(Constraint(name, tolerated, worst, factor))
     return tuple(constraints)
 
 

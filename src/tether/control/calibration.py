@@ -59,7 +59,9 @@ class Calibration(records.Saved):
     confidence : float, optional
         The probability over logs with which the promise holds, where it is not in expectation.
     upper_bounds : mapping of str to float, optional
-        With a confidence, the upper confidence bound on each expected loss at beta.
+        With a confidence, the smallest alpha that would be certified at beta, for each loss.
+    approximate : str, optional
+        What is approximate about the log-probabilities, and so about the promise.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Calibration(records.Saved):
     asked_promise: Mapping[str, float] | None = None
     confidence: float | None = None
     upper_bounds: Mapping[str, float] | None = None
+    approximate: str | None = None
     _stored_problem: Problem | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -32,10 +32,17 @@ def rows_beyond_draws(problem: Problem) -> int:
 
 def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
     """What a careful reader would want to know before deploying."""
+    if found.approximate is not None:
+        yield found.approximate
     if not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
             f"collect rows (tether.plan says how many), or ask for less"
+        )
+    elif not found.exists and found.confidence is not None:
+        yield (
+            f"no beta is certified with confidence {found.confidence:g}: serve the safe policy "
+            f"only, collect rows, or raise alpha"
         )
     elif not found.exists:
         yield (

@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether._core.validate import number
-from tether.control.acting_weights import Acting, ActingWeights
+from tether.control.acting_weights import ActingWeights
 from tether.control.constraint import Constraint
 from tether.control.families import Mix
 from tether.control.problem import Problem
@@ -74,7 +74,6 @@ def certified_beta(
     problem: Problem,
     constraints: Sequence[Constraint],
     confidence: float,
-    acting: Acting | None = None,
 ) -> CertifiedBeta:
     """Find the largest beta on a fixed sequence up to which every beta is certified.
 
@@ -90,8 +89,6 @@ def certified_beta(
         The losses with their alphas and bounds.
     confidence : float
         The probability 1 − δ, above 0 and below 1.
-    acting : Acting, optional
-        The policies that acted, if they were not the safe policy in every row.
 
     Returns
     -------
@@ -102,10 +99,10 @@ def certified_beta(
     ------
     ValueError
         If `confidence` is not between 0 and 1, the weights are not unbiased given the past, or the
-        log has `log_mix` and `acting` is missing.
+        log has `log_mix` and not `acting`.
     """
     error = 1 - number("confidence", confidence, above=0, below=1)
-    weights = ActingWeights(problem, acting)
+    weights = ActingWeights(problem, problem.log.acting)
     sequence = log_beta_sequence(problem)
     bets = {each.name: _bets(problem, each, error) for each in constraints}
     found = {each.name: -np.inf for each in constraints}
@@ -137,14 +134,13 @@ def risk_bounds(
     constraints: Sequence[Constraint],
     confidence: float,
     log_beta: float,
-    acting: Acting | None = None,
 ) -> dict[str, float]:
     """Upper confidence bounds on the risks of one beta that was chosen without the log.
 
     Each holds with probability at least `confidence`. The parameters are those of `certified_beta`.
     """
     error = 1 - number("confidence", confidence, above=0, below=1)
-    at_beta = ActingWeights(problem, acting).at(log_beta)
+    at_beta = ActingWeights(problem, problem.log.acting).at(log_beta)
     return {
         each.name: risk_upper_bound(
             _bets(problem, each, error), _weighted(problem, each, at_beta), error
@@ -178,11 +174,26 @@ def log_beta_sequence(problem: Problem) -> Floats:
 
 
 def _bets(problem: Problem, constraint: Constraint, error: float) -> Bets:
-    return spread_bets(len(problem.log), constraint.alpha, constraint.bound, error)
+    bound = constraint.alpha + constraint.worst
+    return spread_bets(len(problem.log), constraint.alpha, bound, error)
 
 
 def _weighted(
     problem: Problem, constraint: Constraint, at_beta: tuple[Floats, Floats | float]
 ) -> WeightedLosses:
-    loss = problem.log.loss[constraint.name]
-    return WeightedLosses.from_logs(loss, *at_beta, constraint.bound)
+    """What is bet on; a ratio error g moves losses away from alpha, and divides all weights.
+
+    With true weights in [w/g, w·g], E[(l − α)·w*] ≤ E[(l′ − α)·w] where l′ − α is l − α times g
+    above alpha and divided by it below. Then w/g has an expectation of at most one.
+    """
+    loss, (log_weight, log_limit) = problem.log.loss[constraint.name], at_beta
+    if constraint.ratio_error == 1:
+        return WeightedLosses.from_logs(loss, log_weight, log_limit, constraint.bound)
+    moved = constraint.alpha + constraint.factors(loss) * (loss - constraint.alpha)
+    log_error = np.log(constraint.ratio_error)
+    return WeightedLosses.from_logs(
+        np.asarray(moved),
+        log_weight - log_error,
+        log_limit - log_error,
+        constraint.alpha + constraint.worst,
+    )

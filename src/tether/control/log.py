@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame, Losses
+from tether.control.acting import Acting
 from tether.control.score_checks import refuse_probabilities
 
 SHARE_TOLERANCE = 1e-6
@@ -49,6 +50,13 @@ class Log:
     max_ratio : float, optional
         A number that optimized over safe probability exceeds for no action in any context, such as
         one over the smallest propensity. It gives mix a test weight without proposals.
+    acting : Acting, optional
+        The policies that acted in the rows, if it was not always the safe policy; a calibration
+        with a confidence needs it.
+    approximate : str, optional
+        What is approximate about the log-probabilities; every result made from the log says so.
+    ratio_error : float, default 1.0
+        A factor by which ratios of probabilities may be wrong, which calibrations allow for.
 
     Raises
     ------
@@ -77,7 +85,11 @@ class Log:
         log_mix_all: ArrayLike | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
+        acting: Acting | None = None,
+        approximate: str | None = None,
+        ratio_error: float = 1.0,
     ) -> None:
+        self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
         self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
@@ -172,7 +184,7 @@ class Log:
             losses = frames.column(frame, "loss", loss)
         else:
             losses = {name: frames.column(frame, "loss", name) for name in names}
-        tables = {
+        tables: dict[str, Any] = {
             name: frames.table(frame, name, columns)
             for name, columns in (
                 ("log_safe_all", log_safe_all),
@@ -208,6 +220,8 @@ class Log:
             parts.append(f"{self.log_safe_all.shape[1]} actions")
         if self.log_mix is not None:
             parts.append("a mixture of policies")
+        if self.approximate is not None:
+            parts.append("approximate")
         return f"Log({', '.join(parts)})"
 
     def _checked_share(self, safe_share: float | None) -> float | None:

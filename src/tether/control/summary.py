@@ -49,6 +49,8 @@ def write_statement(found: Calibration) -> str:
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
     statement = f"the expected loss of the next action is at most {found.promise:.4g}"
+    if found.approximate is not None:
+        statement = f"approximately, {statement}"
     if found.confidence is not None:
         return f"with probability at least {found.confidence:g} over logs, {statement}"
     return statement if found.useful else f"no useful promise: {statement}"

@@ -14,6 +14,7 @@ from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
+from tether.policies.estimated_policy import approximation_of
 from tether.policies.mixture import shared_actions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite
 from tether.policies.propensities import (
@@ -166,7 +167,15 @@ def make_log(
     _check_possible(logging_policy, columns[_column(logging_policy)])
     known_scores = columns.get("log_safe_all", columns["log_safe"])
     max_ratio = max_ratio_of(min_propensity, known_scores, finite=finite)
-    return Log(losses, **columns, safe_share=safe_share, max_ratio=max_ratio)
+    approximate, ratio_error = approximation_of(*policies.values())
+    return Log(
+        losses,
+        **columns,
+        safe_share=safe_share,
+        max_ratio=max_ratio,
+        approximate=approximate,
+        ratio_error=ratio_error,
+    )
 
 
 def make_proposals(
