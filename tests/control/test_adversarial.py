@@ -5,7 +5,6 @@ import pytest
 
 import tether
 from tests.control.example_logs import finite_world, leave_one_out
-from tether.control.problem import pose
 from tether.control.solvers.excess import Excess
 
 HUGE = 1e4
@@ -35,7 +34,9 @@ def test_underflow_is_not_a_certificate():
     ratio = np.append(np.zeros(100), [3000.0, 10_000.0])
     loss = np.append(np.zeros(100), [1.0, 0.0])
     log = tether.Log(loss, np.zeros(n), ratio, context=contexts)
-    proposals = tether.Proposals(np.zeros(n), np.zeros(n), context=contexts, source="safe")
+    drawn, label = np.zeros(2 * n), np.repeat(contexts, 2)
+    source = np.tile(["safe", "optimized"], n)
+    proposals = tether.Proposals(drawn, drawn, context=label, source=source)
     found = tether.calibrate(log, proposals, alpha=0.2)
     assert 3 < found.log_beta < 4
     assert found.risk == pytest.approx(0.2, rel=1e-6)
@@ -69,6 +70,20 @@ def test_one_outlier_does_not_hide_the_crossing(family):
     assert moved >= 3
 
 
+def count_intervals(*arguments, **how):
+    """A calibration, and how many intervals of beta its search examined."""
+    calls = []
+    original = Excess.between
+
+    def counted(self, *ends, **more):
+        calls.append(ends)
+        return original(self, *ends, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Excess, "between", counted)
+        return tether.calibrate(*arguments, **how), len(calls)
+
+
 def test_plateaus_are_certified_at_once():
     """One draw at a ratio of e^−1000 makes a long plateau, which is certified at a stroke."""
     rng = np.random.default_rng(1)
@@ -82,19 +97,35 @@ def test_plateaus_are_certified_at_once():
     proposals = tether.Proposals(
         *drawn.T, context=np.repeat(np.arange(n), 2), source=np.tile(["safe", "optimized"], n)
     )
-    problem = pose(log, proposals, tether.Clip(), "empirical")
-    calls = []
-    original = Excess.between
+    found, examined = count_intervals(log, proposals, alpha=0.2)
+    assert found.exists
+    assert examined < 3000
+    tries, fallback = found._problem.densities.log_averages(-800.0)
+    assert (tries[:n] == 0).all()  # one proposal
+    assert fallback[0] == 0  # which is rejected in the first context, and accepted in all others
+    assert (fallback[1:n] == -np.inf).all()
 
-    def counted(self, *arguments, **more):
-        calls.append(arguments)
-        return original(self, *arguments, **more)
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Excess, "between", counted)
-        tether.calibrate(log, proposals, alpha=0.2)
-    assert len(calls) < 3000
-    assert problem.densities.log_psi(-800.0).min() == pytest.approx(-800, abs=1)
+def test_plateaus_of_exact_normalizers_are_certified_at_once():
+    """The same with a table, in which one action is all but impossible."""
+    rng = np.random.default_rng(1)
+    n = 300
+    safe = np.log(np.full((n, 3), 1 / 3))
+    optimized = safe + 0.3 * rng.normal(size=(n, 3))
+    optimized[0, 2] = -1000.0
+    optimized -= np.logaddexp.reduce(optimized, axis=1, keepdims=True)
+    log = tether.Log(
+        rng.random(n) < 0.17,
+        safe[:, 0],
+        optimized[:, 0],
+        log_safe_all=safe,
+        log_optimized_all=optimized,
+    )
+    found, examined = count_intervals(log, alpha=0.2)
+    assert found.exists
+    assert examined < 3000
+    log_psi = found._problem.densities.log_psi(-800.0)
+    assert log_psi == pytest.approx(-800 + np.log(np.where(np.arange(n) == 0, 2 / 3, 1.0)))
 
 
 @pytest.mark.parametrize("harmful", [False, True])
@@ -125,7 +156,8 @@ def test_enormous_ratios_everywhere(test_weight, family, mixed, contexts):
     n = 30
     safe = -np.abs(rng.normal(size=n)) * HUGE
     optimized = safe + rng.choice([-1.0, -0.5, 0.0, 1e-3], size=n) * HUGE
-    drawn = rng.choice([-1.0, 0.0, 1e-3, 1.0], size=2 * n) * HUGE
+    each = 6  # draws per context, half of each policy
+    drawn = rng.choice([-1.0, 0.0, 1e-3, 1.0], size=each * n) * HUGE
     mix = np.logaddexp(safe, optimized) - np.log(2)
     draw_mix = np.logaddexp(0.0, drawn) - np.log(2)
     log = tether.Log(
@@ -137,10 +169,11 @@ def test_enormous_ratios_everywhere(test_weight, family, mixed, contexts):
         safe_share=0.5 if mixed else None,
     )
     proposals = tether.Proposals(
-        np.zeros(2 * n),
+        np.zeros(each * n),
         drawn,
-        context=np.repeat(np.arange(n), 2) if contexts else None,
+        context=np.repeat(np.arange(n), each) if contexts else None,
         log_mix=draw_mix if mixed else None,
+        source=np.tile(["safe", "optimized"], each * n // 2),
     )
     found = tether.calibrate(log, proposals, alpha=0.3, family=family, test_weight=test_weight)
     assert not found.exists or found.risk <= 0.3 * (1 + 1e-6)
@@ -176,7 +209,8 @@ def test_wide_ratios_in_contexts():
     log = tether.Log(action > 2, action, action * 4000, context=np.arange(rows))
     label = np.repeat(np.arange(rows), 4)
     drawn = rng.normal(size=len(label))
-    proposals = tether.Proposals(drawn, drawn * 4000, context=label)
+    source = np.tile(["safe", "optimized"], 2 * rows)
+    proposals = tether.Proposals(drawn, drawn * 4000, context=label, source=source)
     found = tether.calibrate(log, proposals, alpha=0.2)
     assert 0 <= found.risk <= 1
     assert found.stability >= 0

@@ -147,7 +147,9 @@ def test_text_that_reads_inf_stays_text(tmp_path):
 def test_a_fresh_calibration_can_be_pickled_and_copied():
     log = tether.Log(np.zeros(60), np.zeros(60), np.linspace(-1, 1, 60))
     for family in ("clip", "budgeted_clip(2)"):
-        found = tether.calibrate(log, tether.Proposals([0.0], [1.0]), alpha=0.2, family=family)
+        drawn = np.zeros(4), np.array([-1.0, 0.0, 0.5, 1.0])
+        proposals = tether.Proposals(*drawn, source=["safe", "safe", "optimized", "optimized"])
+        found = tether.calibrate(log, proposals, alpha=0.2, family=family)
         for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
             assert again == found
             assert again.stability == found.stability

@@ -6,8 +6,8 @@ import pytest
 import tether
 from tests.control.example_logs import drawn_world
 from tether.control import context_draws
-from tether.control.context_draws import ClipNormalizer
-from tether.control.problem import pose
+from tether.control.context_draws import ClipNormalizer, gather_draws
+from tether.control.densities import NormalizedDensities
 
 
 def test_a_log_with_contexts_is_never_calibrated_without_them():
@@ -68,14 +68,36 @@ def test_a_few_draws_may_agree_by_chance():
 
 def test_a_context_without_possible_draws_is_an_error():
     n = 40
-    optimized = np.zeros(2 * n)
-    optimized[:2] = -np.inf
-    log = tether.Log(np.ones(n), np.zeros(n), np.zeros(n), context=np.arange(n))
-    proposals = tether.Proposals(
-        np.zeros(2 * n), optimized, context=np.repeat(np.arange(n), 2), source="safe"
-    )
+    safe, optimized = np.log(np.full((2, n, 2), 0.5))
+    with np.errstate(divide="ignore"):
+        safe[0], optimized[0] = np.log([1.0, 0.0]), np.log([0.0, 1.0])
+    tables = {"log_safe_all": safe, "log_optimized_all": optimized}
+    log = tether.Log(np.zeros(n), safe[:, 0], optimized[:, 0], **tables)
     with pytest.raises(ValueError, match="context number 0 has no draw that both policies"):
-        tether.calibrate(log, proposals, alpha=0.1)
+        tether.calibrate(log, alpha=0.1, blend=0)
+    found = tether.calibrate(log, alpha=0.1)  # the blend of the two policies can take both
+    assert found.exists
+    assert found.blend == 0.01
+
+
+def test_a_context_in_which_every_proposal_is_rejected_has_the_safe_policy():
+    """Budgeted clip divides by no normalizer: it gives up, and the weight of the row is one."""
+    n, drawn = 40, np.zeros(80)
+    drawn[0] = -np.inf
+    log = tether.Log(np.zeros(n), np.zeros(n), np.zeros(n), context=np.arange(n))
+    proposals = tether.Proposals(
+        np.zeros(2 * n),
+        drawn,
+        context=np.repeat(np.arange(n), 2),
+        source=np.tile(["safe", "optimized"], n),
+    )
+    found = tether.calibrate(log, proposals, alpha=0.1, blend=0)
+    densities = found._problem.densities
+    tries, fallback = densities.log_averages(-1.0)
+    assert tries[densities.row] == pytest.approx(np.zeros(n))
+    assert fallback[densities.row].tolist() == [0.0] + [-np.inf] * (n - 1)
+    impossible = densities.log_density(np.zeros(1), np.full(1, -np.inf), densities.row[:1], -1.0)
+    assert impossible == 0.0
 
 
 @pytest.mark.parametrize("depth", [700.0, 742.0, 744.3, 800.0, 5000.0])
@@ -88,9 +110,9 @@ def test_normalizers_far_below_one(depth):
         context=np.repeat(np.arange(n), 2),
         source="safe",
     )
-    problem = pose(log, proposals, tether.Clip(), "empirical")
+    densities = NormalizedDensities(tether.Clip(), gather_draws(log, proposals))
     exact = -depth + np.log((1 + np.exp(-0.6)) / 2)
-    assert problem.densities.log_psi(0.0) == pytest.approx(np.full(n, exact), abs=1e-9)
+    assert densities.log_psi(0.0) == pytest.approx(np.full(n, exact), abs=1e-9)
 
 
 def test_contexts_of_another_type_are_not_matched():
@@ -105,7 +127,7 @@ def test_windows_give_the_normalizer_at_every_beta(monkeypatch):
     monkeypatch.setattr(context_draws, "DRAWS_PER_WINDOW", 16)
     rng = np.random.default_rng(22)
     log, proposals, *_ = drawn_world(rng, rows=30)
-    draws = pose(log, proposals, tether.Clip(), "empirical").draws
+    draws = gather_draws(log, proposals)
     normalizer = ClipNormalizer(draws)
     assert len(normalizer.edge) > 5
     betas = np.concatenate((normalizer.edge[1:-1], rng.normal(size=30) * 2, [-300.0, 300.0]))

@@ -71,15 +71,15 @@ def test_finite_action_sets_against_the_definition():
     assert outcomes >= {"finite", "none"}
 
 
-def test_draws_in_contexts_against_the_definition():
-    rng = np.random.default_rng(52)
-    outcomes = set()
-    for _ in range(15):
-        log, proposals, risk, lo, hi = drawn_world(rng, rows=40, kernel=geometric_kernel)
-        found = tether.calibrate(log, proposals, alpha=0.3, family=Geometric())
-        assert_supremum_in_contexts(found, risk, lo - FAR, hi + FAR, 0.3)
-        outcomes.add("inf" if found.beta == np.inf else "finite" if found.exists else "none")
-    assert "finite" in outcomes
+def test_a_normalizer_that_draws_could_only_estimate_is_refused():
+    """No weight divides by an estimate, whatever the test weight and the number of draws."""
+    log, proposals, *_ = drawn_world(np.random.default_rng(52), rows=10, draws=40)
+    for test_weight in ("empirical", 1.5):
+        with pytest.raises(ValueError, match=r"'geometric' has a normalizing constant in each con"):
+            tether.calibrate(
+                log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight
+            )
+    assert tether.calibrate(log, proposals, alpha=0.9, family=Coin()).family == "coin"
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -78,4 +78,6 @@ def test_supports_that_do_not_meet():
         found = tether.calibrate(nothing, tether.Proposals(zeros, zeros), alpha=0.1, **how)
         assert not found.exists
     with pytest.raises(ValueError, match="no draw is possible under both policies"):
-        tether.calibrate(nothing, alpha=0.1, test_weight=2.0)
+        tether.calibrate(nothing, alpha=0.1, test_weight=2.0, blend=0)
+    blended = tether.calibrate(nothing, alpha=0.1, test_weight=2.0)
+    assert (blended.blend, blended.exists) == (0.01, False)

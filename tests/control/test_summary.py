@@ -68,14 +68,6 @@ def test_a_fixed_test_weight_that_the_log_disproves_is_warned_of():
     assert any("have a larger weight than the test point" in warning for warning in found.warnings)
 
 
-def test_one_sided_draws_in_contexts_are_warned_of():
-    n = 40
-    log = tether.Log(np.zeros(n), np.zeros(n), np.zeros(n), context=np.arange(n))
-    proposals = tether.Proposals(np.zeros(n), np.zeros(n), context=np.arange(n))
-    found = tether.calibrate(log, proposals, alpha=0.2)
-    assert any("one policy only" in warning for warning in found.warnings)
-
-
 def test_proposals_that_the_safe_policy_never_takes_are_warned_of():
     proposals = tether.Proposals(np.append(np.full(99, -np.inf), 0.0), np.zeros(100))
     log = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50))

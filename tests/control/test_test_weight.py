@@ -62,14 +62,28 @@ def test_a_fixed_test_weight_takes_the_normalizer_from_proposals():
 
 
 def test_analytic_test_weight_in_contexts():
+    """At most N tries, each accepted: N·max(β, 1), and the safe policy after N rejections: 1."""
     rng = np.random.default_rng(14)
+    outcomes = set()
     for _ in range(20):
-        log, proposals, *_ = drawn_world(rng, rows=40)
+        log, proposals, risk, lo, hi = drawn_world(rng, rows=40)
         empirical = tether.calibrate(log, proposals, alpha=0.4)
         analytic = tether.calibrate(log, proposals, alpha=0.4, test_weight="analytic")
         assert analytic.log_beta <= empirical.log_beta + 1e-9
-        if analytic.exists:
-            assert analytic.risk == pytest.approx(0.4, rel=1e-6)
+        assert analytic.log_beta < np.inf
+
+        def heaviest(grid):
+            return 3 * np.maximum(np.exp(grid), 1) + 1
+
+        assert_supremum_in_contexts(
+            analytic,
+            lambda grid, risk=risk: risk(grid, heaviest),
+            lo,
+            max(hi, analytic.log_beta),
+            0.4,
+        )
+        outcomes.add(analytic.exists)
+    assert outcomes == {True, False}
 
 
 def test_the_analytic_test_weight_can_stop_beta_above_every_ratio():

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tether._core.ties import within_limit
 from tether.control.calibration import Calibration
 
 MAX_STEPS = 40
@@ -61,9 +60,7 @@ def reach_promise(
 
 
 def _kept(found: Calibration, asked: Mapping[str, float]) -> bool:
-    return found.exists and all(
-        bool(within_limit(promise, asked[name])) for name, promise in found.promises.items()
-    )
+    return found.exists and all(promise <= asked[name] for name, promise in found.promises.items())
 
 
 def _lowered(found: Calibration, name: str, asked: float) -> float:

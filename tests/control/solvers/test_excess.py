@@ -53,7 +53,8 @@ def test_leaving_out_each_row_in_turn(seed, family, log_beta):
 
 def test_a_condition_without_a_row_below_alpha_fails():
     log = tether.Log([1.0, 0.5], np.zeros(2), np.zeros(2), context=[0, 1])
-    proposals = tether.Proposals(np.zeros(2), np.zeros(2), context=[0, 1])
+    source = ["safe", "optimized"] * 2
+    proposals = tether.Proposals(np.zeros(4), np.zeros(4), context=[0, 0, 1, 1], source=source)
     excess = Excess(pose(log, proposals, tether.Clip(), 1.0), Constraint("loss", 0.3, 1.0))
     assert excess(0.0) == np.inf
     one = tether.Log([1.0, 0.0], np.zeros(2), np.zeros(2), context=[0, 1])
