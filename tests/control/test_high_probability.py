@@ -56,6 +56,22 @@ def test_the_result_is_the_last_before_the_first_that_fails(family):
         assert found.log_beta > -np.inf
 
 
+def test_a_beta_that_would_pass_after_one_that_failed_is_never_reached(monkeypatch):
+    answers = {"loss": [True, True, False, True, True], "late": [True, False] + [True] * 3}
+    asked = {name: iter(each) for name, each in answers.items()}
+
+    def scripted(bets, losses, alpha, error, first):
+        return next(asked["loss" if alpha == 0.1 else "late"]), 0
+
+    problem = gaussian_problem(5, losses={"loss": lambda a: a > 1, "late": lambda a: a > 2})
+    monkeypatch.setattr(high_probability, "is_certified", scripted)
+    constraints = [Constraint("loss", 0.1, 1.0), Constraint("late", 0.2, 1.0)]
+    found, sequence = certified_beta(problem, constraints, 0.9), log_beta_sequence(problem)
+    assert found.log_beta_by_constraint == {"loss": sequence[1], "late": sequence[0]}
+    assert found.log_beta == sequence[0]
+    assert [len(list(rest)) for rest in asked.values()] == [2, 3]  # no further test was made
+
+
 def full_sequence():
     class Anything(Family):
         name = "anything"
@@ -144,8 +160,6 @@ def test_more_confidence_never_allows_more():
 def test_an_optimized_policy_without_harm_is_certified_at_infinity():
     world, rng = WORLDS["finite actions", 1], np.random.default_rng(0)
     contexts, actions = world.collect(world.log_safe, 300, rng)
-    log = world.log(contexts, actions)
-    problem = pose(log, None, find_family("clip"), "empirical")
     harmless = dataclasses.replace(world, losses={"loss": np.zeros_like(world.reward)})
     problem = pose(harmless.log(contexts, actions), None, find_family("clip"), "empirical")
     assert certified_beta(problem, [Constraint("loss", 0.11, 1.0)], 0.9).log_beta == np.inf

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
@@ -206,6 +206,7 @@ def test_order_and_the_bettor_who_is_asked_first_do_not_matter():
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1, 20) | st.just(np.inf))
+@settings(max_examples=30)
 def test_the_capital_grows_with_alpha(seed, limit):
     rng = np.random.default_rng(seed)
     losses = weighted(rng.random(30) < 0.2, rng.random(30) * min(limit, 20), np.full(30, limit))
