@@ -164,14 +164,32 @@ def test_rows_that_share_draws_are_refused():
         ActingWeights(own_draws([0, 1, 1, 2, 3, 3]))
 
 
+def test_clip_with_draws_is_budgeted_and_has_its_limit():
+    problem = own_draws(np.arange(6), "clip")
+    assert problem.family == tether.BudgetedClip(2)
+    same = ActingWeights(own_draws(np.arange(6))).at(0.3)
+    weights, limit = ActingWeights(problem).at(0.3)
+    assert np.array_equal(weights, same[0])
+    assert limit == same[1]
+
+
 def test_an_estimated_normalizer_is_refused():
-    with pytest.raises(ValueError, match="estimated normalizing constant, and family 'clip'"):
-        ActingWeights(own_draws(np.arange(6), "clip"))
+    class Halfway(Family):
+        name = "halfway"
+
+        def log_kernel(self, log_safe, log_optimized, log_beta):
+            return (log_safe + log_optimized) / 2
+
+    log = gaussian_problem().log
+    proposals = tether.Proposals(log.log_safe, log.log_optimized, source="safe")
+    problem = pose(log, proposals, Halfway(), "empirical")
+    with pytest.raises(ValueError, match="estimated normalizing constant, and family 'halfway'"):
+        ActingWeights(problem)
 
 
 def test_a_mixture_alone_does_not_say_who_acted():
     problem = gaussian_problem(log_mix=np.zeros(50))
-    with pytest.raises(ValueError, match="confidence needs log_logged"):
+    with pytest.raises(ValueError, match=r"confidence needs acting=.*Acting\(log_logged=…\)"):
         ActingWeights(problem)
 
 

@@ -79,7 +79,6 @@ def test_a_normalizer_that_draws_could_only_estimate_is_refused():
             tether.calibrate(
                 log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight
             )
-    assert tether.calibrate(log, proposals, alpha=0.9, family=Coin()).family == "coin"
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -67,8 +67,8 @@ def test_analytic_test_weight_in_contexts():
     outcomes = set()
     for _ in range(20):
         log, proposals, risk, lo, hi = drawn_world(rng, rows=40)
-        empirical = tether.calibrate(log, proposals, alpha=0.4)
-        analytic = tether.calibrate(log, proposals, alpha=0.4, test_weight="analytic")
+        empirical = tether.calibrate(log, proposals, alpha=0.3)
+        analytic = tether.calibrate(log, proposals, alpha=0.3, test_weight="analytic")
         assert analytic.log_beta <= empirical.log_beta + 1e-9
         assert analytic.log_beta < np.inf
 
@@ -80,7 +80,7 @@ def test_analytic_test_weight_in_contexts():
             lambda grid, risk=risk: risk(grid, heaviest),
             lo,
             max(hi, analytic.log_beta),
-            0.4,
+            0.3,
         )
         outcomes.add(analytic.exists)
     assert outcomes == {True, False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from tether.control.log import Log
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
+
+Target = TypeVar("Target")
 
 LARGEST_RATIO_ERROR = 1e9
 """What an infinite ratio error is replaced by: no beta passes at either."""
@@ -108,7 +111,8 @@ def calibrate(
     2.96
     """
     chosen = find_family(family)
-    asked, targets = _target(alpha, promise)
+    targets: float | Mapping[str, float]
+    asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     if blend != 0:
         blend = validate.number("blend", blend, above=0, below=1)
@@ -168,9 +172,7 @@ def _result(
     )
 
 
-def _target(
-    alpha: float | Mapping[str, float] | None, promise: float | Mapping[str, float] | None
-) -> tuple[str, float | Mapping[str, float]]:
+def find_target(alpha: Target | None, promise: Target | None) -> tuple[str, Target]:
     """Which of alpha and promise was given, and its value."""
     if (alpha is None) == (promise is None):
         given = "neither" if alpha is None else "both"
@@ -178,7 +180,10 @@ def _target(
             f"give exactly one of alpha (the tolerated loss inside the calibration) and promise "
             f"(what may be promised in total), got {given}"
         )
-    return ("alpha", alpha) if promise is None else ("promise", promise)  # type: ignore[return-value]
+    if promise is not None:
+        return "promise", promise
+    assert alpha is not None
+    return "alpha", alpha
 
 
 def _check_result(found: Calibration) -> None:

@@ -267,13 +267,15 @@ class Tethered:
         rows = self._tables(self._as_contexts(contexts))
         return np.concatenate([self._log_density(*tables) for _, *tables in rows])
 
-    def normalizer(self, contexts: Contexts) -> Normalizer:
+    def normalizer(self, contexts: Contexts, more: int = 1) -> Normalizer:
         """Compute the normalizing constant ψ(β, x) in each context, with its standard error.
 
         Parameters
         ----------
         contexts : array, data frame or int
             One row per context, or the number of actions where there are no contexts.
+        more : int, default 1
+            How many times as many draws as usual to make for an estimate.
 
         Returns
         -------
@@ -286,17 +288,14 @@ class Tethered:
         if self.actions is not None:
             return joined([self._exact(*tables) for _, *tables in self._tables(contexts)])
         marginal = isinstance(contexts, int)
-        if marginal and self._remembered is not None:
+        if marginal and self._remembered is not None and more == 1:
             return self._remembered
         default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
-        draws = self.normalizer_draws or default
+        draws = more * (self.normalizer_draws or default)
         rng = np.random.default_rng([self.seed, NORMALIZER_STREAM])
-        estimate = normalizers_by_context(
-            self._pair, contexts, self.family, self._log_beta, draws, rng
-        )
-        if not marginal:
-            return estimate
-        self._remembered = estimate
+        how = (self.family, self._log_beta, draws, rng)
+        estimate = normalizers_by_context(self._pair, contexts, *how)
+        self._remembered = estimate if marginal else None
         return estimate
 
     def remember(self, normalizer: Normalizer) -> None:

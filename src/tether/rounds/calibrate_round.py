@@ -12,14 +12,17 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats, Integers
+from tether.control.blend import blend_scores
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.control.log import Log
+from tether.control.proposal_blocks import DEFAULT_BUDGET
 from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
+from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.calibration_rows import CalibrationRows, ScoreColumns, count_served
 from tether.rounds.errors import LossesMissingError, RoundTakenError
 from tether.rounds.policy_registry import (
@@ -44,8 +47,10 @@ from tether.rounds.store.rows import Rows
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
-DRAWS_PER_CONTEXT = 16
-"""Draws of each policy in each distinct context."""
+MIN_BLOCKS = 256
+"""With fewer contexts than this, each has several times as many draws as a policy's budget."""
+LARGEST_DENSITY_FACTOR = 1.25
+"""A larger error of past policies' densities is refused."""
 PROBES_PER_CALL = 4
 """Rows that the optimized policy scores again in every `act`, to show that it is unchanged."""
 PROPOSAL_STREAM = 7919
@@ -79,13 +84,15 @@ class RoundStart:
     ) -> None:
         """Store the round, with the scores and draws from which it can be recomputed."""
         deployed = self.deployed
+        normalizer = None if deployed is None else deployed.normalizer
         row = {
             "number": number,
             "policy": None if optimized is None else name,
             "fingerprint": None if optimized is None else fingerprint(optimized),
             "reference": self.reference,
             "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
-            "log_psi": None if deployed is None else deployed.log_psi,
+            "log_psi": None if normalizer is None else float(normalizer.log_psi[0]),
+            "log_psi_error": None if normalizer is None else float(normalizer.standard_error[0]),
             "last_action": len(rows),
             "last_observation": rows.last_observation,
             "calibration": calibration_to_json(self.calibration),
@@ -171,7 +178,9 @@ def calibrate_round(
             f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
             f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
         )
-    log = calibration_rows.log(number, reference, loss, used)
+    confident = settings.confidence is not None
+    log = calibration_rows.log(number, reference, loss, used, acting=confident)
+    _check_precision(log, number)
     proposals = _draw_proposals(
         registry,
         counts,
@@ -179,32 +188,65 @@ def calibrate_round(
         optimized,
         take(contexts, np.flatnonzero(used)),
         log,
+        family,
         draws,
         np.random.default_rng([settings.seed, number, PROPOSAL_STREAM]),
+        confident=confident,
     )
     calibration = calibrate(
         log,
         proposals,
-        alpha=settings.alpha,
+        alpha=settings.alpha if settings.target == "alpha" else None,
+        promise=settings.alpha if settings.target == "promise" else None,
+        confidence=settings.confidence,
         bound=settings.bound,
         family=family,
         test_weight=settings.test_weight,
+        blend=settings.blend,
     )
     all_actions = calibration_rows.all_actions
     if not calibration.exists:
-        reason = "no beta passes: the safe policy serves"
-        note = f"{reason}; {note}" if note else reason
+        note = _joined(_why_none(settings), note)
         return RoundStart(note, calibration, None, reference, proposals, all_actions)
+    if not calibration.useful:
+        promised = f"at most {calibration.promise:.4g} of {settings.bound:g}"
+        note = _joined(f"no useful promise: the expected loss is {promised}", note)
     _check_support(calibration_rows, proposals, reference, number)
     policy = registry.tethered(optimized, reference, calibration)
-    log_psi = None
+    normalizer = None
     if not calibration_rows.contextual:
-        log_psi = float(policy.normalizer(1).log_psi[0])
+        at_rows = (log.log_safe, blend_scores(log.log_optimized, log.log_safe, policy.blend))
+        normalizer = settled_normalizer(policy, 1, *at_rows)
+        policy.remember(normalizer)
     probed = probed[:PROBES_PER_CALL]
     scores_of_probed = calibration_rows.candidate_scores_of_taken(number)[probed]
     probe = (take(contexts, probed), actions[probed], scores_of_probed)
-    deployed = DeployedPolicy(optimized, policy, reference, log_psi, probe)
+    deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
     return RoundStart(note, calibration, deployed, reference, proposals, all_actions)
+
+
+def _why_none(settings: Settings) -> str:
+    """Why the safe policy serves where there is no beta."""
+    if settings.confidence is not None:
+        return "no beta is certified: the safe policy serves"
+    if settings.target == "promise":
+        return f"no beta has a promise of at most {settings.alpha:g}: the safe policy serves"
+    return "no beta passes: the safe policy serves"
+
+
+def _joined(reason: str, note: str) -> str:
+    return f"{reason}; {note}" if note else reason
+
+
+def _check_precision(log: Log, number: int) -> None:
+    """Refuse densities of past policies that are too uncertain to divide by."""
+    if log.approximate is None and not log.ratio_error <= LARGEST_DENSITY_FACTOR:
+        raise ValueError(
+            f"the densities of past policies in the log of round {number} are estimates, and some "
+            f"may be wrong by a factor of {log.ratio_error:.3g}, more than "
+            f"{LARGEST_DENSITY_FACTOR:g}: pass a larger normalizer_draws, or run on shortlists "
+            f"(tether.Shortlist), whose past policies are exact"
+        )
 
 
 def _with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, DeployedPolicy]:
@@ -277,8 +319,11 @@ def _draw_proposals(
     optimized: Policy,
     contexts: Any,
     log: Log,
+    family: Family,
     draws: int | None,
     rng: np.random.Generator,
+    *,
+    confident: bool,
 ) -> Proposals | None:
     logged_by = None
     if log.log_mix is not None:
@@ -287,8 +332,12 @@ def _draw_proposals(
     if isinstance(contexts, int):
         drawn_in, count = 1, draws or int(np.clip(len(log), MIN_PROPOSALS, MAX_PROPOSALS))
     else:
-        _, first = np.unique(labels(contexts), return_index=True)  # equal contexts share draws
-        drawn_in, count = take(contexts, np.sort(first)), draws or DRAWS_PER_CONTEXT
+        _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
+        blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
+        if confident:  # a certificate needs draws of its own for every row
+            blocks = int(repeats.max())
+        drawn_in = take(contexts, np.sort(first))
+        count = draws or blocks * (family.max_draws or DEFAULT_BUDGET)
     return make_proposals(
         registry.policy(reference), optimized, drawn_in, count, rng, logged_by=logged_by
     )

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import labels, part, take
 from tether._core.types import Booleans, Floats
-from tether.control.family import Family
+from tether.control.acting import Acting
+from tether.control.blend import blend_scores
 from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import shared_actions
-from tether.policies.normalizer import exact_normalizer
+from tether.policies.normalizer import Normalizer, density_with_error, exact_normalizer
 from tether.policies.policy import Policy
+from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
 from tether.rounds.store.database import Store, read_column, write_column
 
@@ -98,6 +100,7 @@ class CalibrationRows:
         self.all_actions = shared_actions(policies) if self.contextual else None
         self._log_safe, self._served, self._log_optimized = log_safe, served, log_optimized
         self._log_densities: dict[int, Floats] = {}
+        self._errors: dict[int, Floats] = {}
 
     def log(
         self,
@@ -105,8 +108,13 @@ class CalibrationRows:
         reference: int,
         loss: Floats,
         used: Booleans,
+        *,
+        acting: bool = False,
     ) -> Log:
-        """The log for calibrating the candidate of round `number`, from the rows in use."""
+        """The log for calibrating the candidate of round `number`, from the rows in use.
+
+        With `acting` it also says which policies acted.
+        """
         counts = count_served(self._served[used])
         tables = {
             "safe": self.log_density(reference)[used],
@@ -126,7 +134,58 @@ class CalibrationRows:
         if self.contextual:
             columns_of_log["context"] = labels(take(self.contexts, np.flatnonzero(used)))
         share = counts.get(reference, 0) / sum(counts.values())
-        return Log(loss[used], **columns_of_log, safe_share=share or None)
+        own_error: float = getattr(self.candidate, "ratio_error", 1.0)
+        return Log(
+            loss[used],
+            **columns_of_log,
+            safe_share=share or None,
+            acting=self._acting(reference, used) if acting and set(counts) != {reference} else None,
+            approximate=getattr(self.candidate, "approximate", None),
+            ratio_error=own_error * self._ratio_error(reference, counts, used),
+        )
+
+    def _acting(self, reference: int, used: Booleans) -> Acting:
+        """The densities of the policies that acted, each in its own rows."""
+        served = self._served[used]
+        shape = self.log_density(SAFE)[used].shape
+        logged, limit = np.empty(shape), np.full(len(served), np.inf)
+        for number in np.unique(served).tolist():
+            own = served == number
+            logged[own] = self.log_density(number)[used][own]
+            policy = None if number == SAFE else self.deployed[number].policy
+            if number == reference:
+                limit[own] = 0.0
+            elif policy is not None and policy.family.single_draw:
+                share = policy.family.optimized_share(policy.log_beta) or 0.0
+                if self.deployed[number].reference == reference and share < 1:
+                    limit[own] = -np.log1p(-share)
+        if self.all_actions is None:
+            return Acting(logged, log_base_limit=limit)
+        place = positions(self.all_actions, self.actions[used])
+        return Acting(picked(logged, place), logged, limit)
+
+    def _ratio_error(self, reference: int, counts: dict[int, int], used: Booleans) -> float:
+        """One plus the largest relative variance of a density that weights divide by.
+
+        One over an unbiased estimate is too large by about this factor on average, and the noise
+        itself does no harm: it is part of what is averaged over, like the action.
+        """
+        if self.all_actions is not None:
+            return 1.0
+        columns = {number: self.log_density(number)[used] for number in {*counts, reference}}
+        mixed = mixture_log_density([columns[n] for n in counts], list(counts.values()))
+        total, variance = sum(counts.values()), np.zeros(len(mixed))
+        for number, count in counts.items():
+            part = np.exp(columns[number] - mixed) * count / total
+            variance += (part * self.log_density_error(number)[used]) ** 2
+        if reference not in counts or len(counts) > 1:
+            variance += self.log_density_error(reference)[used] ** 2
+        return 1.0 + float(variance.max())
+
+    def log_density_error(self, number: int) -> Floats:
+        """The standard error of the log-density of a round's policy, at each row."""
+        self.log_density(number)
+        return self._errors.get(number, np.zeros(len(self.actions)))
 
     def log_optimized(self, number: int, policy: Policy) -> Floats:
         """A round's optimized policy at the rows, or at every action in each row's context."""
@@ -158,34 +217,46 @@ class CalibrationRows:
                 return self._log_safe
             return self._score_column(SAFE, "log_safe_all", "safe", self.safe)
         deployed = self.deployed[number]
-        family, log_beta = deployed.policy.family, deployed.policy.log_beta
+        policy = deployed.policy
         log_reference = self.log_density(deployed.reference)
-        log_optimized = self.log_optimized(number, deployed.optimized)
-        log_psi: float | Floats = 0.0
-        if not family.normalized and np.isfinite(log_beta):
-            log_psi = self._log_psi(number, deployed, family, log_reference, log_optimized)
-        return family.log_density(log_reference, log_optimized, log_beta, log_psi)
-
-    def _log_psi(
-        self,
-        number: int,
-        deployed: DeployedPolicy,
-        family: Family,
-        log_reference: Floats,
-        log_optimized: Floats,
-    ) -> float | Floats:
-        if not self.contextual:
-            assert deployed.log_psi is not None  # it is estimated when a round begins
-            return deployed.log_psi
+        log_optimized = blend_scores(
+            self.log_optimized(number, deployed.optimized), log_reference, policy.blend
+        )
+        if policy.family.normalized or np.isinf(policy.log_beta):
+            return policy.family.log_density(log_reference, log_optimized, policy.log_beta, 0.0)
         if self.all_actions is not None:
-            exact = exact_normalizer(log_reference, log_optimized, family, deployed.policy.log_beta)
-            return exact.log_psi[:, None]
+            exact = exact_normalizer(log_reference, log_optimized, policy.family, policy.log_beta)
+            log_psi = exact.log_psi[:, None]
+            return policy.family.log_density(log_reference, log_optimized, policy.log_beta, log_psi)
+        density, error = density_with_error(
+            policy.family,
+            log_reference,
+            log_optimized,
+            policy.log_beta,
+            self._normalizer(number, deployed, log_reference, log_optimized),
+        )
+        self._errors[number] = np.hypot(error, self.log_density_error(deployed.reference))
+        return density
+
+    def _normalizer(
+        self, number: int, deployed: DeployedPolicy, log_reference: Floats, log_optimized: Floats
+    ) -> Normalizer:
+        """The normalizer of a round's policy in the context of each row, as estimated once."""
+        if not self.contextual:
+            assert deployed.normalizer is not None  # it is estimated when a round begins
+            return deployed.normalizer
 
         def compute(rows: slice) -> Floats:
-            contexts = part(self.contexts, rows.start, rows.stop)
-            return deployed.policy.normalizer(contexts).log_psi
+            found = settled_normalizer(
+                deployed.policy,
+                part(self.contexts, rows.start, rows.stop),
+                log_reference[rows],
+                log_optimized[rows],
+            )
+            return np.stack([found.log_psi, found.standard_error], axis=1)
 
-        return self.scores.column(number, "log_psi", len(self.actions), compute)
+        kept = self.scores.column(number, "normalizers", len(self.actions), compute, width=2)
+        return Normalizer(kept[:, 0], kept[:, 1])
 
     def _score_column(self, number: int, name: str, kind: str, policy: Policy) -> Floats:
         width = None if self.all_actions is None else len(self.all_actions)

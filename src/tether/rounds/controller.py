@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.contexts import take
 from tether._core.types import Contexts, Integers
+from tether.control.blend import DEFAULT_BLEND
+from tether.control.calibrate import find_target
 from tether.control.families import find_family
 from tether.control.family import Family
-from tether.control.test_weight import is_bounded
 from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
 from tether.rounds import recording
@@ -27,7 +28,12 @@ from tether.rounds.monitors import Monitors, clear_alarm
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
-from tether.rounds.settings import Settings, default_alarm_risk, stored_settings
+from tether.rounds.settings import (
+    Settings,
+    check_test_weight,
+    default_alarm_risk,
+    stored_settings,
+)
 from tether.rounds.store import database, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.rows import Rows
@@ -47,11 +53,15 @@ class Controller:
     ----------
     safe : Policy, classifier, torch distribution or Shortlist
         The safe policy. With a `Shortlist` its candidates are stored, and every round picks one.
-    alpha : float
-        The tolerated expected loss, between 0 and `bound`.
     store : str or pathlib.Path
         Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
         new run is created if there is none; an existing one continues.
+    alpha : float, optional
+        The tolerated expected loss, between 0 and `bound`. Give this or `promise`.
+    promise : float, optional
+        The largest promise that a round may state, all its terms included.
+    confidence : float, optional
+        The probability over logs with which each round's promise holds, see `calibrate`.
     bound : float, default 1.0
         The largest possible loss.
     family : str or Family, default "clip"
@@ -84,9 +94,14 @@ class Controller:
         The name of the safe policy.
     draws : int, optional
         Draws of each policy for a calibration, per context if there are contexts; by default as
-        many as rows, between 1,000 and 100,000, or 16 per context.
+        many as rows, between 1,000 and 100,000, or 16 per context, and more where there are fewer
+        than 256 contexts.
     normalizer_draws : int, optional
-        Draws per context for normalizers that must be estimated.
+        Draws per context with which an estimate of a past policy's density begins; there are more
+        where it is not precise enough.
+    blend : float, default 0.01
+        The share of the safe policy that is blended into optimized policies that never take some
+        actions; 0 turns it off.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
@@ -108,18 +123,17 @@ class Controller:
     >>> run = tether.Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
     >>> taken = run.begin().act(500, rng)  # the safe policy
     >>> run.observe(taken.ids, losses=(taken.actions > 2).astype(float))
-    >>> round_ = run.begin(tether.Gaussian(0.5))
-    >>> round_.beta > 0
-    True
-    >>> taken = round_.act(100, rng)
+    >>> taken = run.begin(tether.Gaussian(0.5)).act(100, rng)
     """
 
     def __init__(
         self,
         safe: PolicyLike | Shortlist,
         *,
-        alpha: float,
         store: str | Path,
+        alpha: float | None = None,
+        promise: float | None = None,
+        confidence: float | None = None,
         bound: float = 1.0,
         family: str | Family = "clip",
         test_weight: str | float = "empirical",
@@ -134,23 +148,19 @@ class Controller:
         name: str = "safe",
         draws: int | None = None,
         normalizer_draws: int | None = None,
+        blend: float = DEFAULT_BLEND,
         seed: int = 0,
     ) -> None:
         self._space = ActionSpace(safe)
         self.safe = self._space.safe
         self._family = find_family(family)
         bound = validate.number("bound", bound, above=0, below=np.inf)
-        alpha = validate.number("alpha", alpha, above=0, below=bound)
-        if test_weight == "analytic" and not is_bounded(self._family):
-            raise ValueError(
-                f"test_weight 'analytic' does not exist for family {self._family.name!r}, whose "
-                f"weights are unbounded: use 'empirical' or a number"
-            )
-        if context_score is not None and not callable(context_score):
-            raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
+        target, named = find_target(alpha, promise)
+        tolerated = validate.number(target, named, above=0, below=bound)
+        check_test_weight(test_weight, self._family)
         given = Settings(
             safe=name,
-            alpha=alpha,
+            alpha=tolerated,
             bound=bound,
             family=self._family.name,
             family_mark=describe_family(self._family),
@@ -159,12 +169,15 @@ class Controller:
             missing=missing,
             min_observed_share=min_observed_share,
             against=against,
-            alarm_risk=default_alarm_risk(alpha, bound) if alarm_risk is None else alarm_risk,
+            alarm_risk=default_alarm_risk(tolerated, bound) if alarm_risk is None else alarm_risk,
             false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
             created=database.now(),
             shortlist=self._space.size,
+            target=target,
+            confidence=confidence,
+            blend=blend,
         )
         self._store, self._draws = Store(store), draws
         try:
@@ -252,8 +265,8 @@ class Controller:
     def round(self) -> Round | None:
         """The present round, also after a restart; None before the first."""
         table = schema.rounds
+        query = sql.select(table).order_by(table.c.number.desc()).limit(1)
         with self._store.reading() as connection:
-            query = sql.select(table).order_by(table.c.number.desc()).limit(1)
             row = connection.execute(query).mappings().one_or_none()
         if row is None:
             return None
@@ -332,17 +345,7 @@ class Controller:
         self._refresh()
         rows = self._rows
         where = np.flatnonzero(rows.observed & ~rows.calibration)
-        taken = self._taken(where)
-        return TrainingRows(
-            ids=taken.ids,
-            round=rows.round[where],
-            contexts=taken.contexts,
-            actions=taken.actions,
-            loss=rows.loss[where],
-            reward=rows.reward[where],
-            log_prob=rows.log_prob[where],
-            candidates=taken.candidates,
-        )
+        return TrainingRows.select(rows, where, self._taken(where))
 
     def resume(self, reason: str) -> None:
         """Clear the alarm that stands; the monitors restart.
@@ -380,7 +383,8 @@ class Controller:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Controller(alpha={self.settings.alpha:g}, store={self._store.name!r})"
+        named = f"{self.settings.target}={self.settings.alpha:g}"
+        return f"Controller({named}, store={self._store.name!r})"
 
     def _refresh(self) -> None:
         with self._store.reading() as connection:

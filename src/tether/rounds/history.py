@@ -164,6 +164,10 @@ class History:
         The safe policy's mean reward, likewise.
     shortlist : int, optional
         How many candidates the safe policy draws for each action; None without shortlists.
+    target : str, default "alpha"
+        What `alpha` is: the alpha of every calibration, or the promise that each is to state.
+    confidence : float, optional
+        The probability over logs of each promise, where it is not in expectation.
     """
 
     store: str
@@ -182,6 +186,8 @@ class History:
     safe_loss: Estimate | None
     safe_reward: Estimate | None
     shortlist: int | None = None
+    target: str = "alpha"
+    confidence: float | None = None
 
     @property
     def alarm(self) -> Alarm | None:

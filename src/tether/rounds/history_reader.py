@@ -78,6 +78,8 @@ def read_history(store: str | Path | Store) -> History:
         safe_loss=_mean_loss(rows["loss"][by_safe], settings),
         safe_reward=_mean_reward(rows["reward"][by_safe]),
         shortlist=settings.shortlist,
+        target=settings.target,
+        confidence=settings.confidence,
     )
 
 

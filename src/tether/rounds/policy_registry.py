@@ -42,14 +42,14 @@ class DeployedPolicy:
     """The tethered policy of a round, and what it is made of.
 
     `reference` is the round whose policy its beta is measured against; 0 is the safe policy.
-    `log_psi` is its log normalizer, where there are no contexts. `probe` is a few contexts and
-    actions, with the optimized policy's scores when it was calibrated.
+    `normalizer` is that of the policy, where there are no contexts and it is needed. `probe` is a
+    few contexts and actions, with the optimized policy's scores when it was calibrated.
     """
 
     optimized: Policy
     policy: Tethered
     reference: int
-    log_psi: float | None
+    normalizer: Normalizer | None
     probe: tuple[Any, NDArray[Any], Floats] | None = None
 
 
@@ -160,9 +160,12 @@ class PolicyRegistry:
         calibration = calibration_from_json(row["calibration"])
         assert calibration is not None  # only calibrated rounds deploy a policy
         policy = self.tethered(optimized, row["reference"], calibration)
+        normalizer = None
         if row["log_psi"] is not None:  # as it was estimated then, not again
-            policy.remember(Normalizer(np.array([row["log_psi"]]), np.zeros(1)))
-        return DeployedPolicy(optimized, policy, row["reference"], row["log_psi"])
+            error = row["log_psi_error"] or 0.0
+            normalizer = Normalizer(np.array([row["log_psi"]]), np.array([error]))
+            policy.remember(normalizer)
+        return DeployedPolicy(optimized, policy, row["reference"], normalizer)
 
 
 def check_stored_scores(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tether._core.types import Contexts, Floats, Integers
+from tether.rounds.store.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,35 @@ class TrainingRows:
     reward: Floats
     log_prob: Floats
     candidates: NDArray[Any] | None = None
+
+    @classmethod
+    def select(cls, rows: Rows, where: Integers, taken: TakenActions) -> TrainingRows:
+        """Select rows of a run, given their actions as they were taken.
+
+        Parameters
+        ----------
+        rows : Rows
+            All rows of the run.
+        where : ndarray of int
+            The positions of the rows.
+        taken : TakenActions
+            Their actions.
+
+        Returns
+        -------
+        TrainingRows
+            The rows.
+        """
+        return cls(
+            ids=taken.ids,
+            round=rows.round[where],
+            contexts=taken.contexts,
+            actions=taken.actions,
+            loss=rows.loss[where],
+            reward=rows.reward[where],
+            log_prob=rows.log_prob[where],
+            candidates=taken.candidates,
+        )
 
     def __len__(self) -> int:
         return len(self.ids)

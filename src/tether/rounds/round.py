@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
+from tether.control.blend import blend_scores
 from tether.control.calibration import Calibration
 from tether.policies.picker import scoring_once
 from tether.policies.policy import Policy
@@ -252,10 +253,13 @@ def _log_prob(
     if policy.actions is not None and not isinstance(contexts, int):
         return policy.log_prob(contexts, actions)
     normalized = policy.family.normalized or np.isinf(policy.log_beta)
-    if not normalized and deployed.log_psi is None:
+    if not normalized and deployed.normalizer is None:
         return np.full(len(actions), np.nan)
     log_reference = log_safe
     if deployed.reference != SAFE:
         log_reference = policy_calls.score("last tethered", policy.safe, contexts, actions)
-    log_psi = 0.0 if normalized or deployed.log_psi is None else deployed.log_psi
+    log_optimized = blend_scores(log_optimized, log_reference, policy.blend)
+    log_psi: Floats | float = 0.0
+    if not normalized and deployed.normalizer is not None:
+        log_psi = deployed.normalizer.log_psi
     return policy.family.log_density(log_reference, log_optimized, policy.log_beta, log_psi)

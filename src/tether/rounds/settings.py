@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core import validate
-from tether.control.test_weight import TEST_WEIGHT_NAMES
+from tether.control.blend import DEFAULT_BLEND
+from tether.control.family import Family
+from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.policy_registry import check_stored_scores
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store, read_settings, write_settings
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tether.rounds.action_space import ActionSpace
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
+TARGETS = ("alpha", "promise")
 AGAINST_CHOICES = ("safe", "last")
 
 
@@ -42,10 +45,21 @@ class Settings:
     created: str
     shortlist: int | None = None
     """How many candidates the safe policy draws for each action; None without shortlists."""
+    target: str = "alpha"
+    """What `alpha` is: the alpha of every calibration, or the promise that it is to state."""
+    confidence: float | None = None
+    """The probability over logs of each promise, where it is not in expectation."""
+    blend: float = DEFAULT_BLEND
+    """The share of the safe policy in optimized policies that never take some actions."""
 
     def __post_init__(self) -> None:
         validate.number("bound", self.bound, above=0, below=np.inf)
-        validate.number("alpha", self.alpha, above=0, below=self.bound)
+        validate.choice("target", self.target, TARGETS)
+        validate.number(self.target, self.alpha, above=0, below=self.bound)
+        if self.confidence is not None:
+            validate.number("confidence", self.confidence, above=0, below=1)
+        if self.blend != 0:
+            validate.number("blend", self.blend, above=0, below=1)
         if isinstance(self.test_weight, str):
             validate.choice("test_weight", self.test_weight, TEST_WEIGHT_NAMES)
         else:
@@ -63,7 +77,8 @@ class Settings:
         validate.number("alarm_risk", self.alarm_risk, above=0, below=self.bound)
         if self.alarm_risk < self.alpha:
             raise ValueError(
-                f"alarm_risk must be at least alpha = {self.alpha:g}, got {self.alarm_risk:g}: the "
+                f"alarm_risk must be at least {self.target} = {self.alpha:g}, got "
+                f"{self.alarm_risk:g}: the "
                 f"monitor would raise alarms on policies that keep their promise"
             )
         validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
@@ -75,7 +90,8 @@ class Settings:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Settings:
         """From the stored entries, which may include others."""
-        return cls(**{name: stored[name] for name in cls.__dataclass_fields__})
+        names = cls.__dataclass_fields__
+        return cls(**{name: stored[name] for name in names if name in stored})
 
     def check_same(self, stored: Settings, store: str) -> None:
         """Refuse a store that was created with other settings."""
@@ -86,6 +102,15 @@ class Settings:
                     f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
                     f"settings; use a new store for new ones"
                 )
+
+
+def check_test_weight(test_weight: str | float, family: Family) -> None:
+    """Refuse a test weight that the family does not have."""
+    if test_weight == "analytic" and not is_bounded(family):
+        raise ValueError(
+            f"test_weight 'analytic' does not exist for family {family.name!r}, whose weights are "
+            f"unbounded: use 'empirical' or a number"
+        )
 
 
 def default_alarm_risk(alpha: float, bound: float) -> float:

@@ -102,6 +102,9 @@ def import_run(path: str | Path, store: str | Path) -> None:
         run, table = _rename_to_version_3(run, table)
     if run["version"] < 4:
         run["settings"][schema.SHORTLIST_SETTING] = None
+        for row in run["rounds"]:
+            row["calibration"] = schema.calibration_with_terms(row["calibration"])
+            row["log_psi_error"] = None
     opened = Store(store)
     try:
         with opened.writing() as connection:

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary, String, Text
 
+from tether._core import records
 from tether.rounds.errors import StoreError
 
 VERSION = 4
@@ -37,6 +38,7 @@ rounds = sql.Table(
     Column("reference", Integer, nullable=False),  # the round whose policy beta is measured against
     Column("log_beta", Double, nullable=False),
     Column("log_psi", Double),  # the normalizer, where there are no contexts
+    Column("log_psi_error", Double),  # its standard error; null in older stores
     Column("last_action", Identity, nullable=False),  # what the calibration saw
     Column("last_observation", Identity, nullable=False),
     Column("calibration", Text),  # JSON
@@ -137,6 +139,22 @@ def calibration_with_new_keys(text: str | None) -> str | None:
     return json.dumps(with_new_keys(json.loads(text), RENAMED_CALIBRATION_KEYS))
 
 
+def calibration_with_terms(text: str | None) -> str | None:
+    """A stored calibration with the entries of version 4: the terms of its promise, and others."""
+    if text is None:
+        return None
+    entries = json.loads(text)
+    terms = {}
+    for each in entries["constraints"]:
+        factor = max(each["alpha"], each["bound"] - each["alpha"])
+        stability = float(entries["stability"]) * factor
+        kept = {"alpha": each["alpha"], "bound": each["bound"], "safe_excess": 0.0}
+        terms[each["name"]] = {**kept, "stability": stability}
+    missing = dict.fromkeys(("asked_promise", "confidence", "upper_bounds", "approximate"))
+    added = {"blend": 0.0, "robustness": 1.0, "promise_terms": terms, **missing}
+    return json.dumps(records.encode({**added, **entries}))
+
+
 def _rename_to_version_3(connection: sql.Connection) -> None:
     for statement in (
         f"ALTER TABLE {OLD_SETTINGS_TABLE} RENAME TO tether_settings",
@@ -154,11 +172,16 @@ def _rename_to_version_3(connection: sql.Connection) -> None:
 
 
 def _add_candidates(connection: sql.Connection) -> None:
-    """Version 4: a row may have candidates; no older run has any."""
-    column = actions.c.candidates
-    kind = column.type.compile(dialect=connection.dialect)
-    connection.execute(sql.text(f"ALTER TABLE {actions.name} ADD COLUMN {column.name} {kind}"))
+    """Version 4: a row may have candidates, and a promise has terms; no older run has any."""
+    for column in (actions.c.candidates, rounds.c.log_psi_error):
+        kind = column.type.compile(dialect=connection.dialect)
+        statement = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
+        connection.execute(sql.text(statement))
     connection.execute(settings.insert().values(name=SHORTLIST_SETTING, value="null"))
+    query = sql.select(rounds.c.number, rounds.c.calibration)
+    for number, text in connection.execute(query).fetchall():
+        stored = rounds.update().where(rounds.c.number == number)
+        connection.execute(stored.values(calibration=calibration_with_terms(text)))
 
 
 MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {
