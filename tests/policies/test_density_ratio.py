@@ -154,7 +154,8 @@ def test_the_policies_are_calibrated_and_served_like_any_other():
     actions = ratio.safe.sample(5_000, rng)
     log = tether.make_log(ratio.safe, ratio.optimized, None, actions, actions > 1.5)
     proposals = tether.make_proposals(ratio.safe, ratio.optimized, None, 2_000, rng)
-    found = tether.calibrate(log, proposals, alpha=0.12)
+    assert tether.calibrate(log, proposals, alpha=0.12).ratio_error == ratio.error > 1
+    found = tether.calibrate(log, proposals, alpha=0.12, ratio_error=1)
     served = tether.Tethered(ratio.safe, ratio.optimized, found).sample(20_000, rng)
     assert 0.08 < (served > 1.5).mean() < 0.14
 
@@ -170,7 +171,7 @@ def test_with_proposals_of_the_safe_policy_only_the_promise_does_not_rest_on_the
         actions = rng.normal(size=300)
         log = tether.make_log(ratio.safe, ratio.optimized, None, actions, actions > 1)
         proposals = tether.make_proposals(ratio.safe, ratio.optimized, None, 500, rng)
-        log_beta = tether.calibrate(log, proposals, alpha=alpha).log_beta
+        log_beta = tether.calibrate(log, proposals, alpha=alpha, ratio_error=1).log_beta
         accepted = np.ones(len(fresh))
         if log_beta > -np.inf:
             accepted = np.exp(np.minimum(ratio.log_ratio(None, fresh), log_beta))

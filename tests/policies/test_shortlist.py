@@ -188,7 +188,7 @@ def test_arguments_are_checked():
         tether.Tethered(Shortlist(near, above), Gaussian(0.0), 1.0)
     with pytest.raises(TypeError, match="rng must be a numpy"):
         make_log(Shortlist(near), above, None, [1.0], [0.0])
-    with pytest.raises(ValueError, match="logged_by and safe_share are not for shortlists"):
+    with pytest.raises(ValueError, match="propensities are not for shortlists"):
         make_log(Shortlist(near), above, None, [1.0], [0.0], safe_share=0.5)
     with pytest.raises(TypeError, match="a picker needs candidates"):
         Shortlist(near, above, size=4).picker.log_prob_all(np.zeros(3))

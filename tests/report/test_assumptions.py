@@ -122,7 +122,8 @@ def test_the_status_of_the_test_weight_follows_the_latest_calibration():
 
 def test_a_bound_in_the_contexts_of_the_log_is_not_one_in_new_contexts():
     log = tether.Log([0.0] * 50, [-1.0] * 50, [-1.5] * 50, context=np.arange(50), max_ratio=2)
-    draws = tether.Proposals([-1.0] * 50, [-1.5] * 50, context=np.arange(50))
+    source, context = np.repeat(["safe", "optimized"], 50), np.tile(np.arange(50), 2)
+    draws = tether.Proposals([-1.0] * 100, [-1.5] * 100, context=context, source=source)
     analytic = tether.calibrate(log, draws, alpha=0.1, test_weight="analytic")
     stated = tether.calibrate(log, alpha=0.1, family="mix")
     for calibration, words in ((analytic, "A new context"), (stated, "that was stated")):

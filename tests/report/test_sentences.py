@@ -49,9 +49,10 @@ def test_a_policy_named_after_its_round_is_not_repeated():
 def test_the_promise_of_a_calibration():
     calibration = example("ten_rounds").rounds[-1].calibration
     promise, explanation = promise_sentences(calibration)
-    assert promise.endswith(f"at most {format_number(calibration.promise)}.")
-    assert "alpha = 0.1 plus" in explanation
-    assert f"ε̂ = {format_number(calibration.stability)}." in explanation
+    assert promise == f"The expected loss of the next action is at most {calibration.promise:.4g}."
+    assert "alpha = 0.1, plus" in explanation
+    assert "excess of the safe policy" in explanation
+    assert f"ε̂ = {format_number(calibration.stability)}," in explanation
 
 
 def test_without_a_passing_beta_nothing_is_promised():

@@ -49,9 +49,11 @@ def recompute_calibrations(path):
         def risk(b):
             at = normalized(kernel(safe, optimized, b), 0) - log_mix
             last = np.max(normalized(kernel(test[0], test[1], b), 0) - test[2])
-            weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last)
-            return (weight @ loss + settings["bound"]) / (weight.sum() + 1)
+            weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last) * factor
+            return (weight @ loss + settings["bound"] * wrong) / (weight.sum() + wrong)
 
+        wrong = json.loads(row["calibration"])["constraints"][0]["ratio_error"]
+        factor = np.where(loss > alpha, wrong, 1 / wrong)
         ratio = np.concatenate([np.ravel(optimized - safe), np.ravel(test[1] - test[0])])
         grid = np.sort(np.append(ratio, np.linspace(ratio.min() - 9, ratio.max() + 40, 400)))
         failing = next((k for k, b in enumerate(grid) if risk(b) > alpha + 1e-9), None)

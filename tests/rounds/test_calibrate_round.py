@@ -30,10 +30,12 @@ def by_hand(run, world, number, deployed, family):
     if isinstance(contexts, int):
         asked, draws = 1, 1000
     else:
-        _, first = np.unique(contexts, axis=0, return_index=True)
-        asked, draws = contexts[np.sort(first)], 16
+        _, first, rows_of = np.unique(contexts, axis=0, return_index=True, return_counts=True)
+        asked = contexts[np.sort(first)]
+        draws = 16 * min(int(np.ceil(256 / len(first))), rows_of.max())
     proposals = tether.make_proposals(safe, optimized, asked, draws, rng, logged_by=logged_by)
-    return tether.calibrate(log, proposals, alpha=run.settings.alpha, family=family)
+    how = {"alpha": run.settings.alpha, "family": family}
+    return lambda ratio_error: tether.calibrate(log, proposals, ratio_error=ratio_error, **how)
 
 
 @pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(4)"])
@@ -54,6 +56,8 @@ def test_each_round_is_calibrated_as_by_hand(world, family):
             assert round_.calibration is None
             assert "no losses" in round_.note
             continue
+        assert 1 <= round_.calibration.ratio_error < 1.02
+        expected = expected(round_.calibration.ratio_error)
         assert round_.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
         assert round_.calibration.risk == pytest.approx(expected.risk, rel=1e-9)
         betas.append(round_.beta)
@@ -71,7 +75,7 @@ def test_normalizers_in_contexts_come_close_to_those_by_hand():
         deployed[number] = round_.policy
     run._refresh()
     found = run.begin(world.optimized(4)).calibration
-    evidence_free = by_hand(run, world, 4, deployed, "clip")
+    evidence_free = by_hand(run, world, 4, deployed, "clip")(found.ratio_error)
     assert found.log_beta == pytest.approx(evidence_free.log_beta, abs=0.35)
     assert found.risk == pytest.approx(evidence_free.risk, abs=0.01)
 
@@ -99,7 +103,8 @@ def test_against_the_last_policy(world):
         reference, world.optimized(5), 1 if isinstance(contexts, int) else contexts,
         1000, np.random.default_rng([0, 5, 7919]), logged_by=mixture,
     )  # fmt: skip
-    expected = tether.calibrate(log, proposals, alpha=0.3)
+    wrong = found.calibration.ratio_error
+    expected = tether.calibrate(log, proposals, alpha=0.3, ratio_error=wrong)
     assert found.calibration.log_beta == pytest.approx(expected.log_beta, abs=1e-9)
 
 
@@ -224,7 +229,8 @@ def test_against_the_last_policy_needs_one_that_takes_every_action():
     safe = tether.Categorical.from_probabilities([0.4, 0.4, 0.2], actions=["a", "b", "c"])
     narrow = tether.Categorical.from_probabilities([0.6, 0.4, 0.0], actions=["a", "b", "c"])
     rng = np.random.default_rng(5)
-    run = Controller(safe, alpha=0.5, alarm_risk=0.9, store="sqlite://", against="last")
+    options = {"alarm_risk": 0.9, "against": "last", "blend": 0}
+    run = Controller(safe, alpha=0.5, store="sqlite://", **options)
     for policy in (None, narrow):
         run.observe(run.begin(policy).act(np.zeros((100, 1)), rng).ids, np.zeros(100))
     with pytest.raises(ValueError, match=r"against='last': the policy of round 2 never takes"):
@@ -290,9 +296,10 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
     served = {0: at_taken(table)}
     for number in range(2, last):
         table = np.minimum(scores(world.optimized(number)), table + log_beta)
-        log_psi = deployed(number).log_psi
         if world.name == "tables":
             log_psi = np.log(np.exp(table).sum(axis=1, keepdims=True))
+        else:
+            log_psi = deployed(number).normalizer.log_psi
         table = table - log_psi
         served[number] = at_taken(table)
     for number, expected in served.items():
@@ -325,6 +332,6 @@ def test_the_mixture_counts_the_rows_in_use_only():
     log = tether.make_log(*args, logged_by=mixture, safe_share=0.8)
     stream = np.random.default_rng([0, 3, 7919])
     draws = tether.make_proposals(*args[:2], 1, 1000, stream, logged_by=mixture)
-    expected = tether.calibrate(log, draws, alpha=0.3)
+    expected = tether.calibrate(log, draws, alpha=0.3, ratio_error=found.ratio_error)
     assert found.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
     assert found.rows == 250

@@ -23,14 +23,24 @@ from tether.cli.terminal import (
     report_errors,
     show_and_save,
 )
+from tether.control.blend import DEFAULT_BLEND
 
 
 @report_errors
 def calibrate(
     log: Annotated[Path, typer.Argument(help="The log of actions: a Parquet or CSV file.")],
+    promise: Annotated[
+        list[str] | None,
+        typer.Option(help="The largest promise to make; NAME=VALUE for several losses."),
+    ] = None,
     alpha: Annotated[
-        list[str], typer.Option(help="The tolerated expected loss; NAME=VALUE for several losses.")
-    ],
+        list[str] | None,
+        typer.Option(help="The tolerated loss inside the calibration, instead of --promise."),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Promise with this probability over logs, not on average over them."),
+    ] = None,
     proposals: Annotated[
         Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")
     ] = None,
@@ -81,10 +91,20 @@ def calibrate(
         str | None,
         typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
     ] = None,
+    ratio_error: Annotated[
+        float | None, typer.Option(help="A factor by which every weight may be wrong. (default: 1)")
+    ] = None,
+    blend: Annotated[
+        float,
+        typer.Option(help="The safe share in an optimized policy that never takes some actions."),
+    ] = DEFAULT_BLEND,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find how far the optimized policy may go."""
+    """Find how far the optimized policy may go.
+
+    Give --promise or --alpha. The exit code is 3 where no beta passes, or the promise is of no use.
+    """
     names = loss or ["loss"]
     columns: dict[str, Any] = {
         "context": _stated_contexts(context, no_context),
@@ -107,13 +127,17 @@ def calibrate(
     calibration = tether.calibrate(
         actions,
         draws,
-        alpha=_values("alpha", alpha),
+        alpha=_values("alpha", alpha) if alpha else None,
+        promise=_values("promise", promise) if promise else None,
+        confidence=confidence,
         bound=_values("bound", bound or ["1.0"]),
         family=family,
         test_weight=_number_or_word(test_weight),
+        ratio_error=ratio_error,
+        blend=blend,
     )
     show_and_save(calibration, as_json=as_json, out=out)
-    if not calibration.exists:
+    if not calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
 
 

@@ -60,7 +60,7 @@ def _rendered(history: History) -> RenderableType:
     candidates = history.shortlist
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     title = (
-        f"{history.store}: alpha {history.alpha:g} of at most {history.bound:g}, "
+        f"{history.store}: {history.target} {history.alpha:g} of at most {history.bound:g}, "
         f"family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [Text(title)]

@@ -67,7 +67,7 @@ def _key_figures(history: History) -> list[tuple[str, str, str]]:
     """The figures that come first: a term, a number, and what to compare it with."""
     figures = [
         (
-            "Tolerated risk, alpha",
+            f"Tolerated risk, {history.target}",
             format_number(history.alpha),
             f"losses lie between 0 and {format_number(history.bound)}",
         )

@@ -57,7 +57,8 @@ def run_state(history: History) -> RunState:
         sentence = f"Round {last.number} uses {name} without restriction."
     else:
         sentence = f"Round {last.number} follows {name} up to beta = {round_beta(last)}."
-    return RunState("running", "Running", sentence, as_sentence(last.note))
+    heading = "Running" if last.calibration.useful else "Running without a useful promise"
+    return RunState("running", heading, sentence, as_sentence(last.note))
 
 
 def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
@@ -67,19 +68,41 @@ def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
             "No promise from calibration applies.",
             "The safe policy is in use; its risk is assumed to be at most alpha.",
         )
+    if not calibration.exists and calibration.confidence is not None:
+        return (
+            f"No promise: no beta is certified with confidence {calibration.confidence:g}.",
+            "The safe policy is used; its risk is assumed to be at most alpha.",
+        )
+    if not calibration.exists and calibration.asked_promise is not None:
+        asked = format_number(calibration.asked_promise[calibration.binding.name])
+        return (
+            f"No promise: no beta has a promise of at most {asked}.",
+            "The safe policy is used; its risk is assumed to be at most alpha.",
+        )
     if not calibration.exists:
         return (
             "No promise: no beta passes.",
             f"Even for the safe policy the calibrated risk is {format_number(calibration.risk)}, "
             f"above alpha = {format_number(calibration.alpha)}; so the safe policy is used.",
         )
+    statement = as_sentence(calibration.statement)
+    if calibration.confidence is not None:
+        return (
+            statement,
+            "The probability is over logs: at most that share of logs leads to a policy whose "
+            "expected loss is above alpha. It holds under the assumptions below.",
+        )
+    terms = calibration.promise_terms[calibration.binding.name]
     return (
-        f"The expected loss of the next action is at most {format_number(calibration.promise)}.",
-        f"This is alpha = {format_number(calibration.alpha)} plus a stability term, "
-        f"max(alpha, bound − alpha)·ε̂ with bound = {format_number(calibration.bound)} and "
-        f"ε̂ = {format_number(calibration.stability)}. The term covers how much beta changes when "
-        "one row of the log is replaced, and is estimated by leaving out each row in turn. The "
-        "promise is an average over logs, and holds under the assumptions below.",
+        statement,
+        f"This is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} for "
+        f"stability, plus {format_number(terms.safe_excess)} for the excess of the safe policy. "
+        "The stability term, max(alpha, bound − alpha)·ε̂ with bound = "
+        f"{format_number(terms.bound)} and ε̂ = {format_number(calibration.stability)}, covers how "
+        "much the policy changes when one row of the log is replaced, and is estimated by leaving "
+        "out each row in turn. The last term covers logs on which no beta passes, where the safe "
+        "policy is served with its own risk. The promise is an average over logs, and holds under "
+        "the assumptions below.",
     )
 
 

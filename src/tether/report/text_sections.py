@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tether.control.calibration import Calibration
 from tether.report.assumptions import STATUS_SYMBOLS, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
@@ -83,7 +84,6 @@ def all_rounds_section(history: History) -> Markup:
     rows: list[list[Content]] = []
     for record in reversed(history.rounds):
         calibration, loss = record.calibration, record.loss
-        promised = calibration is not None and calibration.exists
         counts = [
             record.rows,
             record.safe_rows,
@@ -99,7 +99,7 @@ def all_rounds_section(history: History) -> Markup:
                 record.policy or "safe policy",
                 format_time(record.begun),
                 round_beta(record),
-                f"≤ {format_number(calibration.promise)}" if calibration and promised else "none",
+                _promised(calibration),
                 NO_VALUE if loss is None else _realized_risk(loss, history.alpha),
                 NO_VALUE if loss is None else format_interval(loss),
                 NO_VALUE if record.reward is None else format_number(record.reward.mean),
@@ -111,6 +111,13 @@ def all_rounds_section(history: History) -> Markup:
         element("p", missing_losses_sentences(history)),
         data_table("All rounds, latest first", ROUND_COLUMNS, rows),
     )
+
+
+def _promised(calibration: Calibration | None) -> str:
+    if calibration is None or not calibration.exists:
+        return "none"
+    promise = f"≤ {format_number(calibration.promise)}"
+    return promise if calibration.useful else f"{promise}, of no use"
 
 
 def _realized_risk(loss: Estimate, alpha: float) -> Content:

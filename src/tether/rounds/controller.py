@@ -28,12 +28,7 @@ from tether.rounds.monitors import Monitors, clear_alarm
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
-from tether.rounds.settings import (
-    Settings,
-    check_test_weight,
-    default_alarm_risk,
-    stored_settings,
-)
+from tether.rounds.settings import Settings, check_arguments, default_alarm_risk, stored_settings
 from tether.rounds.store import database, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.rows import Rows
@@ -157,7 +152,7 @@ class Controller:
         bound = validate.number("bound", bound, above=0, below=np.inf)
         target, named = find_target(alpha, promise)
         tolerated = validate.number(target, named, above=0, below=bound)
-        check_test_weight(test_weight, self._family)
+        check_arguments(test_weight, self._family, context_score)
         given = Settings(
             safe=name,
             alpha=tolerated,

@@ -66,8 +66,6 @@ class Monitors:
     def __init__(
         self, settings: Settings, context_score: Callable[[Contexts], ArrayLike] | None
     ) -> None:
-        if context_score is not None and not callable(context_score):
-            raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
         self._settings, self._context_score = settings, context_score
         self._restart((0, 0))
 

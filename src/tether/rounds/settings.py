@@ -104,8 +104,10 @@ class Settings:
                 )
 
 
-def check_test_weight(test_weight: str | float, family: Family) -> None:
-    """Refuse a test weight that the family does not have."""
+def check_arguments(test_weight: str | float, family: Family, context_score: object) -> None:
+    """Refuse a test weight that the family does not have, and a score that cannot be called."""
+    if context_score is not None and not callable(context_score):
+        raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
     if test_weight == "analytic" and not is_bounded(family):
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}, whose weights are "

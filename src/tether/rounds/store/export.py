@@ -204,11 +204,11 @@ def _scores(
     scored = place[:count]
     mask = np.ones(rows, bool)
     mask[scored] = False
-    if not name.endswith("_all"):
+    width = len(flat) // count if count else 1
+    if width == 1 and not name.endswith("_all"):
         values = np.full(rows, np.nan)
         values[scored] = flat
         return pa.array(values, mask=mask)
-    width = len(flat) // count
     sizes = np.zeros(rows + 1, np.int32)
     sizes[scored + 1] = width
     return pa.ListArray.from_arrays(
@@ -277,7 +277,7 @@ def _fill_actions(connection: sql.Connection, actions: pa.Table) -> None:
         name, bracket, number = column_name.rstrip("]").partition("[")
         if bracket:
             scored = actions[column_name].combine_chunks().drop_null()
-            values = scored.flatten() if name.endswith("_all") else scored
+            values = scored.flatten() if pa.types.is_list(scored.type) else scored
             _write_scores(connection, int(number), name, values.to_numpy(), len(scored))
 
 
