@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tether.demo import biopsy
-from tether.demo.biopsy_outcomes import ALPHAS
+from tether.demo.biopsy_outcomes import PROMISES
 
 
 def test_every_policy_is_deployed_at_every_alpha(demo_run):
-    assert len(demo_run.outcomes) == 2 + 3 * len(ALPHAS)
+    assert len(demo_run.outcomes) == 2 + 3 * len(PROMISES)
     for outcome in demo_run.outcomes:
         assert outcome.missed.shape == outcome.avoided.shape == (12,)
 

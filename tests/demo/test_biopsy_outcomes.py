@@ -2,23 +2,23 @@ import sys
 
 import numpy as np
 
-from tether.demo.biopsy_outcomes import ALPHAS, FAMILIES, Outcome, print_table, summarize
+from tether.demo.biopsy_outcomes import FAMILIES, PROMISES, Outcome, print_table, summarize
 
 
 def test_tether_keeps_to_alpha_and_avoids_more_biopsies_as_alpha_grows(demo_run):
-    by_name = {(outcome.name, outcome.alpha): outcome for outcome in demo_run.outcomes}
+    by_name = {(outcome.name, outcome.promise): outcome for outcome in demo_run.outcomes}
     for family in FAMILIES:
-        outcomes = [by_name[f"tether, {family}", alpha] for alpha in ALPHAS]
+        outcomes = [by_name[f"tether, {family}", promise] for promise in PROMISES]
         avoided = [outcome.avoided.mean() for outcome in outcomes]
         assert avoided[0] > by_name["safe", None].avoided.mean()
         assert np.all(np.diff(avoided) > 0)
-        assert not any(outcome.exceeds_alpha for outcome in outcomes)
+        assert not any(outcome.exceeds_promise for outcome in outcomes)
 
 
 def test_a_policy_without_alpha_cannot_exceed_it():
     missed = np.array([50.0, 60.0])
-    assert not Outcome("optimized", None, missed, missed).exceeds_alpha
-    assert Outcome("naive threshold", 0.05, missed, missed).exceeds_alpha
+    assert not Outcome("optimized", None, missed, missed).exceeds_promise
+    assert Outcome("naive threshold", 0.05, missed, missed).exceeds_promise
 
 
 def test_each_summary_is_one_sentence(demo_run):

@@ -155,11 +155,11 @@ class Calibration(records.Saved):
         without = np.min(
             [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
         )
-        if known is None:
-            return measured_instability(problem, self.log_beta, without)
+        if known is None or not problem.normalizer_cancels:
+            found, measured = measured_instability(problem, self.log_beta, without)
+            return found, measured if known is None else known
         reach = problem.reach(self.log_beta)
-        found = smooth_instability(self.log_beta, without, self._shares[0], known, reach)
-        return found, known
+        return smooth_instability(self.log_beta, without, self._shares[0], known, reach), known
 
     @property
     def promise(self) -> float:

@@ -84,6 +84,11 @@ class Problem:
         return (isinstance(self.family, Mix) or marginal_clip) and fits_one_scale(self)
 
     @property
+    def normalizer_cancels(self) -> bool:
+        """Whether weights lack one factor that is the same for all rows, and is not known."""
+        return not (self.family.normalized or self.log.contextual)
+
+    @property
     def log_mix(self) -> Floats:
         """Log-density of the policies that produced the rows."""
         return self.log.log_safe if self.log.log_mix is None else self.log.log_mix

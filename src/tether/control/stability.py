@@ -6,9 +6,9 @@ condition then change by at most max(α, B − α)·Σ w_i·|r_i − 1|, so the 
 
     ε̂ = Σ_i share_i·|r_i − 1|.
 
-For a family with smoothness K, r_i is at most (β̂/β̂₋ᵢ)^K or its inverse, whatever the action, and
-this bound is used: it needs no weights. For any other family the change of the row's own weight is
-computed.
+The change of each row's own weight is computed where weights are known. Without contexts a weight
+of clip lacks the normalizing constant, which cancels in the condition but changes with beta. There
+the smoothness K of the family is used: r_i is at most (β̂/β̂₋ᵢ)^K or its inverse at every action.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ most of those without cancer, but would also miss cancers. How far may the clini
 if it tolerates a given number of missed cancers per hundred patients? The question is answered on
 many random splits of the Wisconsin breast-cancer data; `run` prints a table and saves a picture.
 
-Sizes, features and alphas were chosen so that the difference is visible: with other numbers of
-training patients, the naive threshold exceeds alpha at fewer of the alphas.
+Sizes, features and promises were chosen so that the difference is visible: with other numbers of
+training patients, the naive threshold exceeds fewer of the promises.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from tether._core.types import Booleans, Floats
 from tether.demo.biopsy_clinic import Choices, Clinic, load_patients
-from tether.demo.biopsy_outcomes import ALPHAS, FAMILIES, Outcome, print_table, summarize
+from tether.demo.biopsy_outcomes import FAMILIES, PROMISES, Outcome, print_table, summarize
 from tether.demo.biopsy_picture import draw
 
 SPLITS = 200
@@ -56,20 +56,20 @@ def simulate(features: Floats, malignant: Booleans, splits: int, seed: int) -> l
     counts: dict[tuple[str, float | None], list[tuple[float, float]]] = {}
     for split in range(splits):
         clinic = Clinic(features, malignant, np.random.default_rng([seed, split]))
-        for name, alpha, actions in _actions_of_all_policies(clinic):
-            counts.setdefault((name, alpha), []).append(clinic.count_outcomes(actions))
-    return [Outcome(name, alpha, *np.array(pairs).T) for (name, alpha), pairs in counts.items()]
+        for name, promise, actions in _actions_of_all_policies(clinic):
+            counts.setdefault((name, promise), []).append(clinic.count_outcomes(actions))
+    return [Outcome(name, promise, *np.array(pairs).T) for (name, promise), pairs in counts.items()]
 
 
 def _actions_of_all_policies(clinic: Clinic) -> list[tuple[str, float | None, Choices]]:
-    """The name, the alpha and the actions of every policy on the held-out patients."""
+    """The name, the promise and the actions of every policy on the held-out patients."""
     actions: list[tuple[str, float | None, Choices]] = [
         ("safe", None, clinic.deploy(clinic.safe)),
         ("optimized", None, clinic.deploy(clinic.optimized)),
     ]
-    for alpha in ALPHAS:
-        actions.append(("naive threshold", alpha, clinic.apply_naive_threshold(alpha)))
+    for promise in PROMISES:
+        actions.append(("naive threshold", promise, clinic.apply_naive_threshold(promise)))
         for family in FAMILIES:
-            policy = clinic.tethered(alpha, family)
-            actions.append((f"tether, {family}", alpha, clinic.deploy(policy)))
+            policy = clinic.tethered(promise, family)
+            actions.append((f"tether, {family}", promise, clinic.deploy(policy)))
     return actions

@@ -94,16 +94,18 @@ class Clinic:
         missed = (actions == WATCH) & malignant[logged]
         self.log = make_log(self.safe, self.optimized, features[logged], actions, missed)
 
-    def tethered(self, alpha: float, family: str) -> Policy:
-        """The policy that may be deployed at this alpha, calibrated on the log alone."""
-        return Tethered(self.safe, self.optimized, calibrate(self.log, alpha=alpha, family=family))
+    def tethered(self, promise: float, family: str) -> Policy:
+        """The policy that may be deployed with this promise, calibrated on the log alone."""
+        return Tethered(
+            self.safe, self.optimized, calibrate(self.log, promise=promise, family=family)
+        )
 
-    def apply_naive_threshold(self, alpha: float) -> Choices:
-        """Apply the largest threshold that missed at most alpha of the training patients."""
+    def apply_naive_threshold(self, promise: float) -> Choices:
+        """Apply the largest threshold that missed at most this share of the training patients."""
         score = self.score(self.features[self.training])
         order = np.argsort(score)
         missed = np.cumsum(self.malignant[self.training][order]) / len(order)
-        threshold = score[order][np.searchsorted(missed, alpha + 1e-9) - 1]
+        threshold = score[order][np.searchsorted(missed, promise + 1e-9) - 1]
         watched = self.score(self.features[self.held_out]) <= threshold
         return np.where(watched, WATCH, REFER)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core.types import Floats
 
-ALPHAS = (0.05, 0.06, 0.08, 0.10)
+PROMISES = (0.05, 0.06, 0.08, 0.10)
 FAMILIES = ("clip", "mix")
 TABLE_WIDTH = 88
 
@@ -18,11 +18,11 @@ TABLE_WIDTH = 88
 class Outcome:
     """Missed cancers and avoided needless biopsies per hundred patients, in every split.
 
-    `alpha` is None for a policy that does not depend on it.
+    `promise` is None for a policy that does not depend on it.
     """
 
     name: str
-    alpha: float | None
+    promise: float | None
     missed: Floats
     avoided: Floats
 
@@ -32,28 +32,28 @@ class Outcome:
         return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
     @property
-    def exceeds_alpha(self) -> bool:
-        """Whether the missed cancers exceed alpha by more than two standard errors."""
+    def exceeds_promise(self) -> bool:
+        """Whether the missed cancers exceed the promise by more than two standard errors."""
         risk, error = self.mean_and_error(self.missed)
-        return self.alpha is not None and risk > 100 * self.alpha + 2 * error
+        return self.promise is not None and risk > 100 * self.promise + 2 * error
 
 
 def summarize(outcomes: list[Outcome]) -> tuple[str, str]:
     """One sentence about the cancers missed, and one about the biopsies avoided."""
-    by_name = {(outcome.name, outcome.alpha): outcome for outcome in outcomes}
-    exceeded = sum(by_name["naive threshold", alpha].exceeds_alpha for alpha in ALPHAS)
+    by_name = {(outcome.name, outcome.promise): outcome for outcome in outcomes}
+    exceeded = sum(by_name["naive threshold", promise].exceeds_promise for promise in PROMISES)
     kept = sum(
-        not any(by_name[f"tether, {family}", alpha].exceeds_alpha for family in FAMILIES)
-        for alpha in ALPHAS
+        not any(by_name[f"tether, {family}", promise].exceeds_promise for family in FAMILIES)
+        for promise in PROMISES
     )
-    safe, clip = by_name["safe", None], by_name["tether, clip", ALPHAS[0]]
+    safe, clip = by_name["safe", None], by_name["tether, clip", PROMISES[0]]
     missed = (
         f"The naive threshold looked safe on the patients it was tuned on, and misses clearly more "
-        f"cancers than tolerated at {exceeded} of {len(ALPHAS)} alphas; tether keeps to alpha at "
-        f"{kept} of {len(ALPHAS)}."
+        f"cancers than tolerated at {exceeded} of {len(PROMISES)} promises; tether keeps {kept} of "
+        f"{len(PROMISES)}."
     )
     avoided = (
-        f"Tolerating {100 * ALPHAS[0]:g} missed in 100, tether (clip) spares "
+        f"Tolerating {100 * PROMISES[0]:g} missed in 100, tether (clip) spares "
         f"{clip.avoided.mean():.0f} in 100 a needless biopsy where the safe policy spares "
         f"{safe.avoided.mean():.0f}, and misses {clip.missed.mean():.1f} cancers where that one "
         f"misses {safe.missed.mean():.1f}."
@@ -62,9 +62,9 @@ def summarize(outcomes: list[Outcome]) -> tuple[str, str]:
 
 
 def print_table(outcomes: list[Outcome], splits: int, show: Callable[[str], object]) -> None:
-    """Show one row per policy and alpha, with rich if it is installed."""
+    """Show one row per policy and promise, with rich if it is installed."""
     title = f"Of 100 patients, over {splits} random splits (± one standard error)"
-    columns = ("policy", "alpha", "cancers missed", "needless biopsies avoided")
+    columns = ("policy", "promise", "cancers missed", "needless biopsies avoided")
     rows = [_table_row(outcome) for outcome in outcomes]
     try:
         from rich.console import Console
@@ -75,12 +75,12 @@ def print_table(outcomes: list[Outcome], splits: int, show: Callable[[str], obje
             show("{:<16} {:>6}  {:<26} {}".format(*row))
         return
     table = Table(*columns, title=title, title_justify="left")
-    alpha_above = outcomes[0].alpha
+    promise_above = outcomes[0].promise
     for outcome, row in zip(outcomes, rows, strict=True):
-        if outcome.alpha != alpha_above:
+        if outcome.promise != promise_above:
             table.add_section()
-        table.add_row(*row, style="red" if outcome.exceeds_alpha else None)
-        alpha_above = outcome.alpha
+        table.add_row(*row, style="red" if outcome.exceeds_promise else None)
+        promise_above = outcome.promise
     console = Console(width=TABLE_WIDTH)
     with console.capture() as captured:
         console.print(table)
@@ -92,7 +92,7 @@ def _table_row(outcome: Outcome) -> tuple[str, str, str, str]:
     avoided, avoided_error = outcome.mean_and_error(outcome.avoided)
     return (
         outcome.name,
-        "" if outcome.alpha is None else f"{100 * outcome.alpha:g}",
-        f"{missed:5.1f} ± {missed_error:.1f}{'  over alpha' if outcome.exceeds_alpha else ''}",
+        "" if outcome.promise is None else f"{100 * outcome.promise:g}",
+        f"{missed:5.1f} ± {missed_error:.1f}{'  too many' if outcome.exceeds_promise else ''}",
         f"{avoided:5.1f} ± {avoided_error:.1f}",
     )

@@ -1,4 +1,4 @@
-"""The picture of the demonstration: two panels along alpha."""
+"""The picture of the demonstration: two panels along the promise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.demo.biopsy_clinic import LOGGED_PATIENTS, TRAINING_PATIENTS
-from tether.demo.biopsy_outcomes import ALPHAS, Outcome, summarize
+from tether.demo.biopsy_outcomes import PROMISES, Outcome, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,13 +30,13 @@ CAPTION_CHARACTERS = 62
 
 
 def draw(outcomes: list[Outcome], path: Path) -> None:
-    """Draw missed cancers and avoided biopsies against alpha, and save the picture."""
+    """Draw missed cancers and avoided biopsies against the promise, and save the picture."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 6.0), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.52})
     figure.subplots_adjust(left=LEFT_MARGIN, right=0.875, top=0.775, bottom=0.255)
-    limits = 100 * ALPHAS[0] - 0.35, 100 * ALPHAS[-1] + 0.35
+    limits = 100 * PROMISES[0] - 0.35, 100 * PROMISES[-1] + 0.35
     left.fill_between(limits, limits, 99, color=NAIVE_COLOR, alpha=0.07, lw=0)
     left.plot(limits, limits, color=NAIVE_COLOR, lw=1)
     for axes, quantity in ((left, "missed"), (right, "avoided")):
@@ -68,23 +68,23 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
 def _draw_panel(
     axes: Axes, outcomes: list[Outcome], quantity: str, limits: tuple[float, float]
 ) -> None:
-    """Draw one quantity of every policy: a line along alpha, or a level if it has no alpha."""
-    alphas = 100 * np.array(ALPHAS)
+    """Draw one quantity of every policy: a line along the promise, or a level without one."""
+    promises = 100 * np.array(PROMISES)
     line_ends = {}
     for name, (color, dashes) in POLICY_LINE_STYLES.items():
         of_policy = [outcome for outcome in outcomes if outcome.name == name]
         means, errors = np.array(
             [outcome.mean_and_error(getattr(outcome, quantity)) for outcome in of_policy]
         ).T
-        if of_policy[0].alpha is None:
+        if of_policy[0].promise is None:
             axes.plot(limits, [means[0]] * 2, color=color, ls=dashes, lw=1.8)
         else:
-            axes.errorbar(alphas, means, errors, color=color, lw=2.2, marker="o", ms=5, capsize=3)
+            axes.errorbar(promises, means, errors, color=color, lw=2.2, marker="o", ms=5, capsize=3)
         line_ends[name] = means[-1]
     _label_line_ends(axes, line_ends, limits[1])
     axes.set_xlim(limits)
-    axes.set_xticks(alphas)
-    axes.set_xlabel("alpha: missed cancers tolerated in 100 patients", fontsize=10.5)
+    axes.set_xticks(promises)
+    axes.set_xlabel("promise: missed cancers tolerated in 100 patients", fontsize=10.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=GRID_COLOR, lw=0.8)
     axes.set_axisbelow(True)

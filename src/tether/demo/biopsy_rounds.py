@@ -23,7 +23,7 @@ from tether.policies.policy import Policy
 from tether.report import write
 from tether.rounds import Controller, RoundRecord
 
-ROUND_ALPHA = 0.05
+ROUND_PROMISE = 0.05
 """Missed cancers tolerated per patient."""
 ROUNDS, PATIENTS_PER_ROUND = 6, 300
 
@@ -46,10 +46,12 @@ def run_rounds(
     optimized: Policy | None = None
     diagnoses: dict[int, bool] = {}  # by the id of the action, as known to the clinic afterwards
     show(
-        f"{ROUNDS} rounds of {PATIENTS_PER_ROUND} patients, tolerating {100 * ROUND_ALPHA:g} "
+        f"{ROUNDS} rounds of {PATIENTS_PER_ROUND} patients, tolerating {100 * ROUND_PROMISE:g} "
         "missed cancers in 100:"
     )
-    with Controller(safe, alpha=ROUND_ALPHA, store=store, name="refer nine in ten") as controller:
+    with Controller(
+        safe, promise=ROUND_PROMISE, store=store, name="refer nine in ten"
+    ) as controller:
         for number in range(1, 1 + ROUNDS):
             patients = rng.integers(len(features), size=PATIENTS_PER_ROUND)
             name = None if optimized is None else f"model {number}"

@@ -13,7 +13,7 @@ from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens, completion_lengths, content_tokens, encode_text
 from tether.llm.preflight_checks import bets
-from tether.llm.preflight_checks.result import Check
+from tether.llm.preflight_checks.result import NOISE_FLOOR, Check
 
 MAX_PASSING_GAP = 0.05
 """Nats per sequence: differences between two scores of one sequence up to this pass."""
@@ -48,7 +48,7 @@ def check_sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
 def check_noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
     """The same sequences scored in a batch and one by one: the effect of rounding alone."""
     advice = "log ratios below this are noise: score in float32, or use fewer tokens"
-    return _compare_scores("noise floor of the dtype", in_batch, one_by_one, advice)
+    return _compare_scores(f"{NOISE_FLOOR} of the dtype", in_batch, one_by_one, advice)
 
 
 def draw_and_check_first_tokens(

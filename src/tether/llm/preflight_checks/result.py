@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from tether._core import records, validate
 
 STATUSES = ("pass", "warn", "fail")
+NOISE_FLOOR = "noise floor"
+"""Part of the names of the checks that measure how far rounding moves scores."""
 TEXT_FIELDS = (*records.TEXT_ENTRIES, "status", "measured", "advice")
 """Entries of saved results that are text, even if the text reads like a number."""
 
@@ -170,15 +173,25 @@ class Preflight(_Record):
         """Whether no check failed; warnings are for the reader to judge."""
         return all(check.status != "fail" for check in self.checks)
 
+    @property
+    def ratio_error(self) -> float:
+        """The factor by which rounding alone may change a ratio of the two policies' densities.
+
+        The log ratio is off by at most the noise floors of both policies together. Pass it to
+        `tether.calibrate` as `ratio_error`.
+        """
+        floors = [check.value for check in self.checks if NOISE_FLOOR in check.name]
+        return math.exp(sum(floors))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values.
 
         Returns
         -------
         dict
-            Field names and values, and `passed`.
+            Field names and values, `passed` and `ratio_error`.
         """
-        return {**super().to_dict(), "passed": self.passed}
+        return {**super().to_dict(), "passed": self.passed, "ratio_error": self.ratio_error}
 
     def summary(self) -> str:
         """Return all checks and costs as a table.
@@ -197,6 +210,8 @@ class Preflight(_Record):
         ]
         width = max(len(check.name) for check in self.checks)
         lines += [f"  {line}" for check in self.checks for line in check._lines(width)]
+        if any(NOISE_FLOOR in check.name for check in self.checks):
+            lines.append(f"  rounding changes ratios by a factor of up to {self.ratio_error:.4g}")
         if self.costs:
             lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws per action':>17}")
         lines += [
@@ -207,7 +222,8 @@ class Preflight(_Record):
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        saved.pop("passed")
+        for derived in ("passed", "ratio_error"):
+            saved.pop(derived)
         return cls(
             checks=tuple(Check(**check) for check in saved.pop("checks")),
             costs=tuple(Cost(**cost) for cost in saved.pop("costs")),

@@ -14,7 +14,7 @@ from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens
 from tether.llm.preflight_checks import pair_checks, policy_checks
-from tether.llm.preflight_checks.result import Check, Preflight
+from tether.llm.preflight_checks.result import NOISE_FLOOR, Check, Preflight
 
 DEFAULT_BETAS = (0.1, 1.0, 10.0)
 """The betas at which costs are estimated, by default."""
@@ -136,7 +136,7 @@ def preflight(
         return Preflight(tuple(checks), (), length(contexts), plan.draws)
     optimized_of_safe = policy_calls.score("optimized", optimized, plan.rows, by_safe.actions)
     safe_of_optimized = policy_calls.score("safe", safe, plan.rows, by_optimized.actions)
-    noise_floor = max(check.value for check in checks if "noise floor" in check.name)
+    noise_floor = max(check.value for check in checks if NOISE_FLOOR in check.name)
     checks += _check_both(
         by_safe.scored, by_optimized.scored, optimized_of_safe, safe_of_optimized, noise_floor
     )
