@@ -6,7 +6,7 @@ import numpy as np
 from benchmarks.worlds import World
 
 import tether
-from tether.control.acting_weights import Acting
+from tether.control.acting import Acting
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.high_probability import certified_beta
@@ -62,13 +62,12 @@ def adaptive_rounds(
     second = act(chosen)
     context, action, loss = (np.concatenate(both) for both in zip(first, second, strict=True))
     row, mix = np.arange(len(action)), np.log((safe + chosen) / 2)[context]
+    logged = mix if mixture else np.log(np.concatenate((safe[first[0]], chosen[second[0]])))
     log = tether.Log(
         loss, np.log(safe[context, action]), np.log(optimized[context, action]),
-        log_mix=mix[row, action], log_mix_all=mix,
+        log_mix=mix[row, action], log_mix_all=mix, acting=Acting(logged[row, action], logged),
         log_safe_all=np.log(safe[context]), log_optimized_all=np.log(optimized[context]),
     )  # fmt: skip
-    logged = mix if mixture else np.log(np.concatenate((safe[first[0]], chosen[second[0]])))
     problem = pose(log, None, find_family(family), "empirical")
     constraint = Constraint("loss", alpha, 1.0)
-    acting = Acting(logged[row, action], logged)
-    return certified_beta(problem, [constraint], confidence, acting).log_beta
+    return certified_beta(problem, [constraint], confidence).log_beta

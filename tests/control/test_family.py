@@ -322,10 +322,10 @@ class Coin(tether.Family):
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
         share = self.optimized_share(log_beta)
-        return np.logaddexp(np.log1p(-share) + log_safe, np.log(share) + log_optimized)
+        return np.logaddexp(log_safe - np.exp(log_beta), np.log(share) + log_optimized)
 
     def optimized_share(self, log_beta):
-        return 1 - np.exp(-np.exp(log_beta))
+        return -np.expm1(-np.exp(log_beta))
 
 
 def test_a_family_of_single_draws_is_served_by_its_own_coin():

@@ -67,8 +67,8 @@ def test_analytic_test_weight_in_contexts():
     outcomes = set()
     for _ in range(20):
         log, proposals, risk, lo, hi = drawn_world(rng, rows=40)
-        empirical = tether.calibrate(log, proposals, alpha=0.4)
-        analytic = tether.calibrate(log, proposals, alpha=0.4, test_weight="analytic")
+        empirical = tether.calibrate(log, proposals, alpha=0.3)
+        analytic = tether.calibrate(log, proposals, alpha=0.3, test_weight="analytic")
         assert analytic.log_beta <= empirical.log_beta + 1e-9
         assert analytic.log_beta < np.inf
 
@@ -80,10 +80,29 @@ def test_analytic_test_weight_in_contexts():
             lambda grid, risk=risk: risk(grid, heaviest),
             lo,
             max(hi, analytic.log_beta),
-            0.4,
+            0.3,
         )
         outcomes.add(analytic.exists)
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_no_proposals_give_more_than_the_analytic_test_weight(share):
+    """(N·max(β, 1) + 1)/m₀ exactly, which the rows and the empirical weight stay below."""
+    log, proposals, *_ = drawn_world(np.random.default_rng(47), rows=40, draws=4)
+    scores = log.log_safe, log.log_optimized
+    drawn = proposals.log_safe, proposals.log_optimized
+    mixes = [np.logaddexp(np.log(share) + a, np.log1p(-share) + b) if share < 1 else a
+             for a, b in (scores, drawn)]  # fmt: skip
+    mixed = tether.Log(log.loss, *scores, context=log.context, log_mix=mixes[0], safe_share=share)
+    source = np.where(proposals.from_safe, "safe", "optimized")
+    made = tether.Proposals(*drawn, context=proposals.context, log_mix=mixes[1], source=source)
+    analytic, empirical = (pose(mixed, made, tether.Clip(), n) for n in ("analytic", "empirical"))
+    for beta in (0.1, 0.9, 1.0, 3.0, 50.0):
+        rows, heaviest = analytic.log_weights(np.log(beta))
+        assert np.exp(heaviest) == pytest.approx((4 * max(beta, 1) + 1) / share)
+        assert rows.max() <= heaviest
+        assert empirical.log_weights(np.log(beta))[1] <= heaviest
 
 
 def test_the_analytic_test_weight_can_stop_beta_above_every_ratio():
