@@ -176,6 +176,15 @@ def test_terms_that_shrink_with_alpha():
     assert largest - 0.05 * TARGET_TOLERANCE <= found.constraints[0].alpha <= largest
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.99])
+def test_terms_that_grow_as_alpha_falls(rate):
+    """Lowering alpha by what is too much approaches the largest alpha, 0.2, and never passes it."""
+    solve, _ = scripted(lambda alpha: (0.1 + rate * (0.2 - alpha), 0.0))
+    found = reach_promise(solve, {"loss": 0.3})
+    assert found.exists
+    assert 0.2 - 0.3 * TARGET_TOLERANCE <= found.constraints[0].alpha <= 0.2 + 1e-12
+
+
 def test_where_no_beta_exists_lower_alphas_are_not_tried():
     solve, asked = scripted(lambda alpha: (0.1, 0.0), exists=lambda alpha: alpha > 0.35)
     assert not reach_promise(solve, {"loss": 0.4}).exists
