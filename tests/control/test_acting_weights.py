@@ -191,7 +191,9 @@ def test_an_estimated_normalizer_is_refused():
 
 def test_a_mixture_alone_does_not_say_who_acted():
     problem = gaussian_problem(log_mix=np.zeros(50))
-    with pytest.raises(ValueError, match=r"confidence needs acting=tether\.control\.Acting\(log_logged=…\) in the"):
+    with pytest.raises(
+        ValueError, match=r"confidence needs acting=tether\.control\.Acting\(log_logged=…\) in the"
+    ):
         ActingWeights(problem)
 
 

@@ -86,7 +86,7 @@ def test_the_blend_is_what_is_served():
     (safe, argmax), contexts, actions, losses, rng = argmax_world(1)
     log = tether.make_log(safe, argmax, contexts, actions, losses)
     found = tether.calibrate(log, alpha=0.15, blend=0.05)
-    assert 0 < found.beta
+    assert found.beta > 0
     served = tether.Tethered(safe, argmax, found)
     blended = tether.Mixture.blend(argmax, safe, 0.05)
     expected = tether.Tethered(safe, blended, found.beta)
@@ -125,7 +125,9 @@ def test_draws_are_scored_by_the_blend():
     source = np.tile(["safe", "safe", "optimized", "optimized"], n)
     drawn = np.where((source == "safe") & (rng.random(n * each) < 0.4), -np.inf, 0.5)
     for contexts in (False, True):
-        log = tether.Log(np.zeros(n), np.zeros(n), ratio, context=np.arange(n) if contexts else None)
+        log = tether.Log(
+            np.zeros(n), np.zeros(n), ratio, context=np.arange(n) if contexts else None
+        )
         proposals = tether.Proposals(
             np.zeros(n * each), drawn, context=place if contexts else None, source=source
         )

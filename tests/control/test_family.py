@@ -76,9 +76,7 @@ def test_a_normalizer_that_draws_could_only_estimate_is_refused():
     log, proposals, *_ = drawn_world(np.random.default_rng(52), rows=10, draws=40)
     for test_weight in ("empirical", 1.5):
         with pytest.raises(ValueError, match=r"'geometric' has a normalizing constant in each con"):
-            tether.calibrate(
-                log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight
-            )
+            tether.calibrate(log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight)
     assert tether.calibrate(log, proposals, alpha=0.9, family=Coin()).family == "coin"
 
 

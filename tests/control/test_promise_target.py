@@ -1,4 +1,4 @@
-"""The promise as a target: never above what was asked for, and hardly anything left on the table."""
+"""The promise as a target: never above what was asked for, and close to it."""
 
 import dataclasses
 
