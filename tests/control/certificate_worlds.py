@@ -6,7 +6,7 @@ import numpy as np
 from benchmarks.worlds import World
 
 import tether
-from tether.control.acting_weights import Acting
+from tether.control.acting import Acting
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.high_probability import certified_beta
@@ -65,7 +65,7 @@ def adaptive_rounds(
     logged = mix if mixture else np.log(np.concatenate((safe[first[0]], chosen[second[0]])))
     log = tether.Log(
         loss, np.log(safe[context, action]), np.log(optimized[context, action]),
-        log_mix=mix[row, action], log_mix_all=mix,
+        log_mix=mix[row, action], log_mix_all=mix, acting=Acting(logged[row, action], logged),
         log_safe_all=np.log(safe[context]), log_optimized_all=np.log(optimized[context]),
         acting=Acting(logged[row, action], logged),
     )  # fmt: skip

@@ -38,10 +38,11 @@ def weights(kernel, safe, optimized, mix, log_beta):
     return np.exp(kernel(safe, optimized, np.asarray(log_beta, dtype=LONG)) - mix)
 
 
-def risk(made, log_beta, bound=1.0, kernel=clip_kernel, test=None):
+def risk(made, log_beta, bound=1.0, kernel=clip_kernel, test=None, off=None):
     """The calibrated risk on a grid of log beta, without contexts: the normalizer cancels.
 
     `test`, a function of the rows' weights and the grid, replaces the largest weight of a draw.
+    `off` are alpha and the factor by which weights may be wrong.
     """
     grid = np.atleast_1d(log_beta)
     rows = weights(kernel, made["safe"], made["optimized"], made["mix"], grid)
@@ -50,13 +51,16 @@ def risk(made, log_beta, bound=1.0, kernel=clip_kernel, test=None):
         last = weights(kernel, *drawn, grid).max(axis=0)
     else:
         last = test(rows, grid)
-    loss = np.asarray(made["loss"], dtype=LONG)[:, None]
-    return ((loss * rows).sum(axis=0) + bound * last) / (rows.sum(axis=0) + last)
+    return contextual_risk(np.asarray(made["loss"], dtype=LONG), rows, 1, last, bound, off)
 
 
-def contextual_risk(loss, row_weights, normalizers, test, bound=1.0):
+def contextual_risk(loss, row_weights, normalizers, test, bound=1.0, off=None):
     """The calibrated risk with one normalizer per row: weights and normalizers on a grid."""
     rows = row_weights / normalizers
+    if off is not None:  # the worst that weights within a factor of these can do
+        alpha, factor = off
+        rows = rows * np.where(loss > alpha, factor, 1 / factor)[:, None]
+        test = test * factor
     return ((loss[:, None] * rows).sum(axis=0) + bound * test) / (rows.sum(axis=0) + test)
 
 

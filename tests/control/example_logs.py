@@ -66,7 +66,8 @@ def finite_world(rng, rows=25, actions=4, mixed=False, kernel=direct_formulas.cl
     """A log of a finite action set, its calibrated risk by the definition, and where to look.
 
     The mixture is half of the safe policy. The risk takes a grid of log beta and, in place of the
-    empirical test weight, a function of the normalizers (contexts × grid) and the grid.
+    empirical test weight, a function of the normalizers (contexts × grid) and the grid; `off` is
+    that of `direct_formulas.contextual_risk`.
     """
     safe, optimized = (_log_probabilities(rng, rows, actions, spread) for spread in (0.7, 1.5))
     mix = safe
@@ -86,13 +87,13 @@ def finite_world(rng, rows=25, actions=4, mixed=False, kernel=direct_formulas.cl
         safe_share=0.5 if mixed else None,
     )
 
-    def risk(grid, test=None):
+    def risk(grid, test=None, off=None):
         tables = (part[..., None].astype(LONG) for part in (safe, optimized))
         kernels = np.exp(kernel(*tables, grid))
         psi = kernels.sum(axis=1)
         weight = kernels / psi[:, None] / np.exp(mix[..., None].astype(LONG))
         heaviest = weight.max(axis=(0, 1)) if test is None else test(psi, grid)
-        return direct_formulas.contextual_risk(loss, weight[at] * psi, psi, heaviest)
+        return direct_formulas.contextual_risk(loss, weight[at] * psi, psi, heaviest, off=off)
 
     return log, risk, (optimized - safe).min() - 1, (optimized - safe).max() + 1
 
@@ -120,7 +121,7 @@ def drawn_world(rng, rows=20, draws=3):
     )
     drawn_ratio = (optimized - safe).reshape(rows, 2 * draws)
 
-    def risk(grid, test=None):
+    def risk(grid, test=None, off=None):
         weight, heaviest = [], []
         for row in range(rows):
             points = np.append(log.log_optimized[row] - log.log_safe[row], drawn_ratio[row])
@@ -129,7 +130,7 @@ def drawn_world(rng, rows=20, draws=3):
             weight.append(ratio[0])
             heaviest.append(ratio[1:].max(axis=0))
         last = np.max(heaviest, axis=0) if test is None else test(grid)
-        return direct_formulas.contextual_risk(loss, np.array(weight), 1, last)
+        return direct_formulas.contextual_risk(loss, np.array(weight), 1, last, off=off)
 
     ratios = np.append(optimized - safe, log.log_optimized - log.log_safe)
     return log, proposals, risk, ratios.min() - 1, ratios.max() + 1

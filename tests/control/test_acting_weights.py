@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.control.acting_weights import Acting, ActingWeights
+from tether.control.acting import Acting
+from tether.control.acting_weights import ActingWeights
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.problem import pose
@@ -164,32 +165,35 @@ def test_rows_that_share_draws_are_refused():
         ActingWeights(own_draws([0, 1, 1, 2, 3, 3]))
 
 
-def test_clip_with_draws_is_budgeted_and_has_its_limit():
-    problem = own_draws(np.arange(6), "clip")
-    assert problem.family == tether.BudgetedClip(2)
-    same = ActingWeights(own_draws(np.arange(6))).at(0.3)
-    weights, limit = ActingWeights(problem).at(0.3)
-    assert np.array_equal(weights, same[0])
-    assert limit == same[1]
+def test_clip_with_draws_in_contexts_has_the_weights_of_a_budget():
+    """No normalizing constant is estimated: clip has become budgeted clip."""
+    one, other = (own_draws(np.arange(6), family) for family in ("clip", "budgeted_clip(2)"))
+    assert one.family == other.family
+    for log_beta in (-0.05, 0.0, 0.05):
+        weight, limit = ActingWeights(one).at(log_beta)
+        assert np.array_equal(weight, ActingWeights(other).at(log_beta)[0])
+        assert limit == pytest.approx(np.log(2 * max(np.exp(log_beta), 1) + 1))
 
 
 def test_an_estimated_normalizer_is_refused():
-    class Halfway(Family):
-        name = "halfway"
+    class Squared(Family):
+        name = "squared"
 
         def log_kernel(self, log_safe, log_optimized, log_beta):
-            return (log_safe + log_optimized) / 2
+            return log_safe + np.tanh(log_optimized - log_safe)
 
-    log = gaussian_problem().log
-    proposals = tether.Proposals(log.log_safe, log.log_optimized, source="safe")
-    problem = pose(log, proposals, Halfway(), "empirical")
-    with pytest.raises(ValueError, match="estimated normalizing constant, and family 'halfway'"):
+    rows = np.zeros(6)
+    log = tether.Log(rows, rows, rows)
+    problem = pose(log, tether.Proposals(rows, rows), Squared(), "empirical")
+    with pytest.raises(ValueError, match="estimated normalizing constant, and family 'squared'"):
         ActingWeights(problem)
 
 
 def test_a_mixture_alone_does_not_say_who_acted():
     problem = gaussian_problem(log_mix=np.zeros(50))
-    with pytest.raises(ValueError, match=r"confidence needs acting=.*Acting\(log_logged=…\)"):
+    with pytest.raises(
+        ValueError, match=r"confidence needs acting=tether\.control\.Acting\(log_logged=…\) in the"
+    ):
         ActingWeights(problem)
 
 

@@ -76,9 +76,8 @@ def test_a_normalizer_that_draws_could_only_estimate_is_refused():
     log, proposals, *_ = drawn_world(np.random.default_rng(52), rows=10, draws=40)
     for test_weight in ("empirical", 1.5):
         with pytest.raises(ValueError, match=r"'geometric' has a normalizing constant in each con"):
-            tether.calibrate(
-                log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight
-            )
+            tether.calibrate(log, proposals, alpha=0.3, family=Geometric(), test_weight=test_weight)
+    assert tether.calibrate(log, proposals, alpha=0.9, family=Coin()).family == "coin"
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -321,10 +320,10 @@ class Coin(tether.Family):
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
         share = self.optimized_share(log_beta)
-        return np.logaddexp(np.log1p(-share) + log_safe, np.log(share) + log_optimized)
+        return np.logaddexp(log_safe - np.exp(log_beta), np.log(share) + log_optimized)
 
     def optimized_share(self, log_beta):
-        return 1 - np.exp(-np.exp(log_beta))
+        return -np.expm1(-np.exp(log_beta))
 
 
 def test_a_family_of_single_draws_is_served_by_its_own_coin():

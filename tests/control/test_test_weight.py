@@ -86,6 +86,25 @@ def test_analytic_test_weight_in_contexts():
     assert outcomes == {True, False}
 
 
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_no_proposals_give_more_than_the_analytic_test_weight(share):
+    """(N·max(β, 1) + 1)/m₀ exactly, which the rows and the empirical weight stay below."""
+    log, proposals, *_ = drawn_world(np.random.default_rng(47), rows=40, draws=4)
+    scores = log.log_safe, log.log_optimized
+    drawn = proposals.log_safe, proposals.log_optimized
+    mixes = [np.logaddexp(np.log(share) + a, np.log1p(-share) + b) if share < 1 else a
+             for a, b in (scores, drawn)]  # fmt: skip
+    mixed = tether.Log(log.loss, *scores, context=log.context, log_mix=mixes[0], safe_share=share)
+    source = np.where(proposals.from_safe, "safe", "optimized")
+    made = tether.Proposals(*drawn, context=proposals.context, log_mix=mixes[1], source=source)
+    analytic, empirical = (pose(mixed, made, tether.Clip(), n) for n in ("analytic", "empirical"))
+    for beta in (0.1, 0.9, 1.0, 3.0, 50.0):
+        rows, heaviest = analytic.log_weights(np.log(beta))
+        assert np.exp(heaviest) == pytest.approx((4 * max(beta, 1) + 1) / share)
+        assert rows.max() <= heaviest
+        assert empirical.log_weights(np.log(beta))[1] <= heaviest
+
+
 def test_the_analytic_test_weight_can_stop_beta_above_every_ratio():
     """Nothing harmful in the log: only the growing test weight stops beta."""
     safe = np.log(np.full((200, 2), 0.5))

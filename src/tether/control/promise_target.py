@@ -17,6 +17,8 @@ from tether.control.calibration import Calibration
 
 MAX_STEPS = 40
 """The most times that alpha is lowered."""
+LEAST_LOWERED = 0.02
+"""The least that alpha is lowered by where its promise is too large, as a share of the promise."""
 SMALLEST_SHARE = 1e-3
 """The smallest alpha that is tried, as a share of the promise."""
 TARGET_TOLERANCE = 1e-3
@@ -64,9 +66,16 @@ def _kept(found: Calibration, asked: Mapping[str, float]) -> bool:
 
 
 def _lowered(found: Calibration, name: str, asked: float) -> float:
-    """Alpha less what the promise was too large by, but at least half of it."""
+    """Alpha less what the promise was too large by, but at least half of it.
+
+    The other terms may grow as alpha falls, so this alone could approach the target and never reach
+    it: alpha is lowered by a least amount.
+    """
     terms = found.promise_terms[name]
-    return max(asked - terms.stability - terms.safe_excess, terms.alpha / 2)
+    fitting = asked - terms.stability - terms.safe_excess
+    if fitting < terms.alpha:
+        fitting = min(fitting, terms.alpha - LEAST_LOWERED * asked)
+    return max(fitting, terms.alpha / 2)
 
 
 def _apart(low: Alphas, high: Alphas, asked: Mapping[str, float]) -> bool:

@@ -52,7 +52,7 @@ def measured_instability(problem: Problem, log_beta: float, without: Floats) -> 
     top = max(float(rows.max()), float(moved.max()), test)
     total = np.exp(rows - top).sum() + np.exp(test - top)
     changed = float(np.abs(np.exp(moved - top) - np.exp(rows - top)).sum() / total)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         steepness = np.abs(moved - rows) / np.abs(without - log_beta)
     return changed, float(steepness.max(initial=0.0, where=np.isfinite(steepness)))
 

@@ -54,7 +54,8 @@ def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
         return hi if found is None else found
 
     earliest, latest = crossing("below"), crossing("above")
-    grid = np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS)
+    at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
+    grid = np.unique(np.append(np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS), at_one))
     log_beta = np.full(len(problem.log), np.nan)
     previous = excess.without_each(grid[0])
     log_beta[previous > 0] = -np.inf if earliest == lo else earliest
