@@ -67,7 +67,6 @@ def adaptive_rounds(
         loss, np.log(safe[context, action]), np.log(optimized[context, action]),
         log_mix=mix[row, action], log_mix_all=mix, acting=Acting(logged[row, action], logged),
         log_safe_all=np.log(safe[context]), log_optimized_all=np.log(optimized[context]),
-        acting=Acting(logged[row, action], logged),
     )  # fmt: skip
     problem = pose(log, None, find_family(family), "empirical")
     constraint = Constraint("loss", alpha, 1.0)

@@ -45,14 +45,36 @@ class Constraint:
     split: float | None = None
 
     def factors(self, loss: Floats) -> Floats | float:
-        """What the weight of each row is multiplied by: g or 1/g."""
+        """Return what the weight of each row is multiplied by: g or 1/g.
+
+        Parameters
+        ----------
+        loss : ndarray of float
+            The loss of each row.
+
+        Returns
+        -------
+        ndarray of float or float
+            One factor per row, or 1 for all.
+        """
         if self.ratio_error == 1:
             return 1.0
         split = self.alpha if self.split is None else self.split
         return np.where(loss > split, self.ratio_error, 1 / self.ratio_error)
 
     def signed(self, loss: Floats) -> Floats:
-        """Loss minus alpha with its factor; negative values grow by the tolerance: ties pass."""
+        """Return loss minus alpha with its factor; the tolerance makes ties pass.
+
+        Parameters
+        ----------
+        loss : ndarray of float
+            The loss of each row.
+
+        Returns
+        -------
+        ndarray of float
+            One number per row; negative where the loss is below alpha.
+        """
         difference = loss - self.alpha
         difference *= np.where(difference < 0, 1 + TIE_TOLERANCE, 1.0)
         return np.asarray(difference * self.factors(loss))
@@ -63,5 +85,16 @@ class Constraint:
         return (self.bound - self.alpha) * self.ratio_error
 
     def at(self, alpha: float) -> Constraint:
-        """The same weights with another alpha: the condition is linear in it."""
+        """Return the constraint with another alpha and the same factors.
+
+        Parameters
+        ----------
+        alpha : float
+            The other alpha.
+
+        Returns
+        -------
+        Constraint
+            The condition is linear in its alpha.
+        """
         return replace(self, alpha=alpha, split=self.alpha if self.split is None else self.split)

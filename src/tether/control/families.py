@@ -205,7 +205,7 @@ class BudgetedClip(_ClipKernel):
         return np.asarray(np.logaddexp(log_tries + proposed, log_fallback + log_safe))
 
     def log_averages(self, log_beta: float, log_psi: Floats) -> tuple[Floats, Floats]:
-        """Logs of the expected number of proposals and of the share that the safe policy takes.
+        """Compute the log number of proposals and the log share that the safe policy takes.
 
         With p the acceptance rate these are c/p and 1 − c, where c = 1 − (1 − p)^max_draws.
 
@@ -243,7 +243,7 @@ class BudgetedClip(_ClipKernel):
         right: float,
         averages: Callable[[float], tuple[Floats, Floats]],
     ) -> tuple[Floats, Floats]:
-        """Bounds on the log of S·min(ρ, β)/min(β, 1) + D while log beta is in an interval.
+        """Bound the log of S·min(ρ, β)/min(β, 1) + D while log beta is in an interval.
 
         Below β = 1 the first factor falls with beta while S and D rise; above it is the reverse. At
         1 the proposals change from one policy to the other.

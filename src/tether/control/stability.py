@@ -18,10 +18,11 @@ from itertools import pairwise
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.families import LAST_LOG_BETA_OF_SAFE
 from tether.control.problem import Problem
 
 WEIGHT_POINTS = 17
-"""Quantiles of the betas without a row at which weights are computed, and interpolated between."""
+"""Quantiles, and even steps, of the betas without a row between which weights are interpolated."""
 
 
 def smooth_instability(
@@ -59,7 +60,10 @@ def measured_instability(problem: Problem, log_beta: float, without: Floats) -> 
 
 def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
     """The log-weight of each row at a beta of its own."""
-    points = np.unique(np.quantile(log_betas, np.linspace(0, 1, WEIGHT_POINTS)))
+    lo, hi = float(log_betas.min()), float(log_betas.max())
+    jump = [point for point in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < point < hi]
+    ranks = np.quantile(log_betas, np.linspace(0, 1, WEIGHT_POINTS))
+    points = np.unique(np.concatenate((ranks, np.linspace(lo, hi, WEIGHT_POINTS), jump)))
     result, _ = problem.log_weights(float(points[0]))
     previous = result
     result = result.copy()

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.ratio_features import is_sparse
@@ -87,6 +85,9 @@ def log_odds_of(model: Any, matrix: Any) -> Floats:
 
 def recalibrated(log_odds: Floats, is_optimized: Booleans) -> tuple[float, float]:
     """Shift and slope of the log odds with the largest likelihood; the slope is not negative."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     sign = np.where(is_optimized, 1.0, -1.0)
 
     def loss(parameters: Floats) -> tuple[float, Floats]:

@@ -6,9 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
-from scipy.stats import beta as beta_distribution
 
 from tether._core import records
 from tether._core.types import Booleans, Floats, Integers
@@ -157,6 +154,8 @@ def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, fl
     with the same mean (Hoeffding, 1956), so the ends of the Clopper-Pearson interval of that mean,
     turned into factors, hold.
     """
+    from scipy.stats import beta as beta_distribution
+
     draws = len(log_odds)
     low = beta_distribution.ppf(miss / 2, hits, draws - hits + 1) if hits else 0.0
     high = beta_distribution.isf(miss / 2, hits + 1, draws - hits) if hits < draws else 1.0
@@ -165,6 +164,8 @@ def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, fl
 
 def _factor_with_mean(log_odds: Floats, mean: float) -> float:
     """The factor of all odds with which the mean probability is as given."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
 
     def excess(log_factor: float) -> float:
         return float(expit(log_odds + log_factor).mean()) - mean

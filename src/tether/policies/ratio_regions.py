@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.ratio_features import is_sparse
@@ -28,6 +27,7 @@ def fit_regions(
     the matrix and the log ratio. It sees what a classifier that is too simple does not. The
     function that is returned says in which region a draw lies.
     """
+    from scipy.special import expit
     from sklearn.tree import DecisionTreeRegressor
 
     optimized = int(is_optimized.sum())

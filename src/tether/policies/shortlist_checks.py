@@ -10,7 +10,7 @@ from tether._core.types import Floats, Integers
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
-SAME_SCORE_TOLERANCE = 1e-3
+SCORE_ALONE_TOLERANCE = 1e-3
 """How far a score may be from that of the same row scored alone, relative and absolute."""
 MAX_RANK_DEVIATION = 5.0
 """Standard deviations of the mean rank of logged actions beyond which a warning is given."""
@@ -26,7 +26,7 @@ def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> N
     together = scores[0]
     same_zero = np.isneginf(alone) & np.isneginf(together)
     with np.errstate(invalid="ignore"):
-        near = np.abs(alone - together) <= SAME_SCORE_TOLERANCE * (1 + np.abs(together))
+        near = np.abs(alone - together) <= SCORE_ALONE_TOLERANCE * (1 + np.abs(together))
     if not (near | same_zero).all():
         where = int(np.argmin(near | same_zero))
         raise ValueError(
