@@ -25,7 +25,7 @@ prices = safe.sample(customers, rng)  # the prices of last month, and what they 
 
 log = tether.make_log(safe, optimized, customers, prices, leaves(customers, prices))
 proposals = tether.make_proposals(safe, optimized, customers, 64, rng)
-found = tether.calibrate(log, proposals, alpha=0.1)
+found = tether.calibrate(log, proposals, promise=0.1)
 policy = tether.Tethered(safe, optimized, found)
 new_prices, info = policy.sample_with_info(newcomers, rng)
 print(found)

@@ -134,32 +134,27 @@ class Calibration(records.Saved):
         """The largest ratio error at which a beta still passes; below 1 where none passes."""
         return largest_ratio_error(self._problem, self.constraints)
 
-    @property
+    @cached_property
     def stability(self) -> float:
         """How much the policy moves when one row is left out: ε in the promise.
 
         0 with a confidence, whose promise does not need it.
         """
-        return self._stability_and_smoothness[0]
-
-    @property
-    def smoothness(self) -> float:
-        """K of the family, measured on this log where the family does not state it."""
-        return self._stability_and_smoothness[1]
-
-    @cached_property
-    def _stability_and_smoothness(self) -> tuple[float, float]:
-        problem, known = self._problem, self._problem.family.smoothness
         if self.confidence is not None:
-            return 0.0, known or 0.0
+            return 0.0
+        problem, known = self._problem, self.smoothness
         without = np.min(
             [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
         )
         if known is None or not problem.normalizer_cancels:
-            found, measured = measured_instability(problem, self.log_beta, without)
-            return found, measured if known is None else known
+            return measured_instability(problem, self.log_beta, without)
         reach = problem.reach(self.log_beta)
-        return smooth_instability(self.log_beta, without, self._shares[0], known, reach), known
+        return smooth_instability(self.log_beta, without, self._shares[0], known, reach)
+
+    @cached_property
+    def smoothness(self) -> float | None:
+        """K of the family; None where it states none."""
+        return self._problem.family.smoothness
 
     @property
     def promise(self) -> float:

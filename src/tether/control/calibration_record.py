@@ -64,8 +64,7 @@ def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
     stated = {name: saved[name] for name in STATED}
     stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
     loaded = cls(**stated)
-    kept = {name: saved[name] for name in DERIVED if name not in ("stability", "smoothness")}
-    kept["_stability_and_smoothness"] = (saved["stability"], saved["smoothness"])
+    kept = {name: saved[name] for name in DERIVED}
     kept["promise_terms"] = {
         name: Promise(**terms) for name, terms in saved["promise_terms"].items()
     }

@@ -40,6 +40,8 @@ EXPECTED_VARIANCE = 2.0
 """The variance of Z for which the central stake is best, relative to α·(B − α)."""
 MAX_LOG_BET_WEIGHT = 60.0
 """Weights above this, in logs, count as this much."""
+LIMIT_ROUNDING = 1e-8
+"""A limit that exceeds 1 by no more than this is 1, up to rounding."""
 FACTORS_PER_LOG = 8
 """How many factors are multiplied before a logarithm is taken."""
 RISK_BOUND_STEPS = 24
@@ -90,7 +92,7 @@ class WeightedLosses:
         with np.errstate(divide="ignore", invalid="ignore"):
             spare = max(1 / stake - margin, 0.0) / (self.limit - 1)
         # With slope = B − α − c, Z = (slope − (B − l))·w + B − α − slope.
-        slope = np.where(self.limit > 1, np.minimum(spare, margin), margin)
+        slope = np.where(self.limit > 1 + LIMIT_ROUNDING, np.minimum(spare, margin), margin)
         factor = (self.bound - self.loss) - slope
         factor *= self.weight
         factor += slope - margin

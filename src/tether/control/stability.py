@@ -38,24 +38,16 @@ def smooth_instability(
         return float(np.sum(share * grown, where=share > 0))
 
 
-def measured_instability(problem: Problem, log_beta: float, without: Floats) -> tuple[float, float]:
-    """Compute ε̂ from the rows' own weights.
-
-    Returns
-    -------
-    instability, smoothness : float
-        ε̂, and the largest change of a row's log-weight per change of log beta.
-    """
+def measured_instability(problem: Problem, log_beta: float, without: Floats) -> float:
+    """Compute ε̂ from the rows' own weights."""
     lo, hi = problem.search_range()
     log_beta, without = float(np.clip(log_beta, lo, hi)), np.clip(without, lo, hi)
     rows, test = problem.log_weights(log_beta)
     moved = _log_weights_at(problem, without)
-    top = max(float(rows.max()), float(moved.max()), test)
-    total = np.exp(rows - top).sum() + np.exp(test - top)
-    changed = float(np.abs(np.exp(moved - top) - np.exp(rows - top)).sum() / total)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        steepness = np.abs(moved - rows) / np.abs(without - log_beta)
-    return changed, float(steepness.max(initial=0.0, where=np.isfinite(steepness)))
+    top = max(float(rows.max()), test)
+    log_total = top + float(np.log(np.exp(rows - top).sum() + np.exp(test - top)))
+    with np.errstate(over="ignore"):
+        return float(np.abs(np.exp(moved - log_total) - np.exp(rows - log_total)).sum())
 
 
 def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:

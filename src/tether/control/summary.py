@@ -75,9 +75,7 @@ def _stability_lines(found: Calibration) -> list[str]:
     """How far the result is from changing: with the log, and with the weights."""
     lines = []
     if found.confidence is None:
-        lines.append(
-            f"  {'stability':<22} {found.stability:.3g} (smoothness {found.smoothness:.3g})"
-        )
+        lines.append(f"  {'stability':<22} {found.stability:.3g}")
     robust = f"a beta passes while weights are off by a factor of at most {found.robustness:.3g}"
     if found.ratio_error > 1:
         robust += f"; {found.ratio_error:.4g} is allowed for"

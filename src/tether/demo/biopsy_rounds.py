@@ -23,7 +23,7 @@ from tether.policies.policy import Policy
 from tether.report import write
 from tether.rounds import Controller, RoundRecord
 
-ROUND_PROMISE = 0.05
+ROUND_PROMISE = 0.08
 """Missed cancers tolerated per patient."""
 ROUNDS, PATIENTS_PER_ROUND = 6, 300
 
