@@ -79,11 +79,37 @@ def time_marginal(rng: np.random.Generator) -> None:
 
 
 def time_contextual(rng: np.random.Generator) -> None:
-    log, proposals = contextual(10**5, 8, rng)
-    ratios = proposals.log_optimized - proposals.log_safe
-    base = seconds(lambda: np.sort(ratios))
-    spent = seconds(lambda: tether.calibrate(log, proposals, alpha=0.14))
-    row("calibrate, 1e+05 contexts × 8 draws", spent, "np.sort of 8e+05", base, 20)
+    for draws in (8, 32):
+        log, proposals = contextual(10**5, draws, rng)
+        ratios = proposals.log_optimized - proposals.log_safe
+        base = seconds(lambda ratios=ratios: np.sort(ratios))
+        spent = seconds(
+            lambda log=log, drawn=proposals: tether.calibrate(log, drawn, alpha=0.14), repeats=2
+        )
+        unit = f"np.sort of {len(ratios):.0e}"
+        row(f"calibrate, 1e+05 contexts × {draws} draws", spent, unit, base, 20)
+
+
+def time_shortlists(rng: np.random.Generator) -> None:
+    """Shortlists of 16, beside the same tables as finitely many actions."""
+    rows, size = 10**5, 16
+    actions = rng.normal(size=rows)
+    shortlist = tether.Shortlist(
+        lambda contexts, rng: rng.normal(size=len(contexts)),
+        lambda contexts, candidates: candidates,
+        size=size,
+    )
+    log = shortlist.make_log(np.arange(rows), actions, actions > 1.2, rng)
+    tables = tether.Log(
+        log.loss,
+        log.log_safe,
+        log.log_optimized,
+        log_safe_all=log.log_safe_all,
+        log_optimized_all=log.log_optimized_all,
+    )
+    base = seconds(lambda: tether.calibrate(tables, alpha=0.14), repeats=2)
+    spent = seconds(lambda: tether.calibrate(log, alpha=0.14), repeats=2)
+    row("calibrate, 1e+05 shortlists of 16", spent, "the same as finite actions", base, 3)
 
 
 def time_stability(rng: np.random.Generator) -> None:
@@ -110,6 +136,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     time_marginal(rng)
     time_contextual(rng)
+    time_shortlists(rng)
     time_stability(rng)
     time_import()
     sampling.main()
