@@ -39,7 +39,7 @@ losses = offends(customers, drafts)
 
 shortlist = tether.Shortlist(draft, frankness, size=8)
 log = shortlist.make_log(customers, drafts, losses, rng)  # 7 fresh drafts beside each reply
-found = tether.calibrate(log, alpha=0.1)
+found = tether.calibrate(log, promise=0.1)
 policy = shortlist.tethered(found)
 newcomers = arrive(20_000)
 replies = policy.sample(newcomers, rng)

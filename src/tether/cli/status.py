@@ -59,8 +59,9 @@ def _follow(store: str, history: History, interval: float) -> None:
 def _rendered(history: History) -> RenderableType:
     candidates = history.shortlist
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
+    sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
     title = (
-        f"{history.store}: {history.target} {history.alpha:g} of at most {history.bound:g}, "
+        f"{history.store}: {history.target} {history.alpha:g} of at most {history.bound:g}{sure}, "
         f"family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [Text(title)]

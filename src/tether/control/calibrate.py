@@ -158,6 +158,7 @@ def _certify(
 def _result(
     problem: Problem, constraints: tuple[Constraint, ...], log_betas: Mapping[str, float]
 ) -> Calibration:
+    listed = problem.log.log_safe_all
     return Calibration(
         log_beta=min(log_betas.values()),
         constraints=constraints,
@@ -167,6 +168,7 @@ def _result(
         rows=len(problem.log),
         contextual=problem.log.contextual,
         blend=problem.blend,
+        actions=None if listed is None else listed.shape[1],
         approximate=problem.log.approximate,
         _stored_problem=problem,
     )

@@ -16,6 +16,7 @@ from tether.control import calibration_record
 from tether.control.calibration_warnings import find_warnings, rows_beyond_draws
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, risk_curve
+from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
 from tether.control.promise import Promise, make_promise, safe_mean_of
 from tether.control.robustness import largest_ratio_error
@@ -60,6 +61,8 @@ class Calibration(records.Saved):
         The probability over logs with which the promise holds, where it is not in expectation.
     upper_bounds : mapping of str to float, optional
         With a confidence, the smallest alpha that would be certified at beta, for each loss.
+    actions : int, optional
+        How many actions, or candidates of a shortlist, the tables of the log list.
     approximate : str, optional
         What is approximate about the log-probabilities, and so about the promise.
 
@@ -84,6 +87,7 @@ class Calibration(records.Saved):
     asked_promise: Mapping[str, float] | None = None
     confidence: float | None = None
     upper_bounds: Mapping[str, float] | None = None
+    actions: int | None = None
     approximate: str | None = None
     _stored_problem: Problem | None = field(default=None, repr=False, compare=False)
 
@@ -131,7 +135,12 @@ class Calibration(records.Saved):
 
     @cached_property
     def robustness(self) -> float:
-        """The largest ratio error at which a beta still passes; below 1 where none passes."""
+        """The largest ratio error at which a beta still passes; below 1 where none passes.
+
+        With a confidence, the largest at which one is certified.
+        """
+        if self.confidence is not None:
+            return certified_ratio_error(self._problem, self.constraints, self.confidence)
         return largest_ratio_error(self._problem, self.constraints)
 
     @cached_property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STATED = (
     *("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual"),
-    *("blend", "asked_promise", "confidence", "upper_bounds", "approximate"),
+    *("blend", "asked_promise", "confidence", "upper_bounds", "actions", "approximate"),
 )
 """Saved entries that a calibration is made from."""
 DERIVED = (

@@ -37,7 +37,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
     if not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
-            f"collect rows (tether.plan says how many), or ask for less"
+            f"collect rows (tether.plan says how many), or ask for a larger promise"
         )
     elif not found.exists and found.confidence is not None:
         yield (
@@ -53,7 +53,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
         yield (
             f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
             f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; collect "
-            f"rows (tether.plan says how many), or ask for less"
+            f"rows (tether.plan says how many), or ask for a larger promise"
         )
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, problem)
@@ -67,7 +67,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
         yield "without proposals the test point has the analytic weight, the largest possible"
     rows, test = problem.log_weights(found.effective_log_beta)
     heavier = int(np.sum(rows > test + 1e-9))
-    if heavier and not analytic:
+    if heavier and not analytic and found.confidence is None:
         yield (
             f"{heavier} row(s) of the log have a larger weight than the test point, which should "
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "

@@ -14,7 +14,7 @@ it the test, is the same as at the first or last beta that is tested; this chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,10 @@ RELATIVE_STEP = 0.02
 """The step between tested betas far from 1, as a share of |log beta|."""
 LAST_LOG_BETA = 1000.0
 """The largest finite log beta that is tested, and minus the smallest."""
+MAX_LOG_RATIO_ERROR = 7.0
+"""The largest ratio error that is looked for, in logs."""
+RATIO_ERROR_STEP = 1e-3
+"""How closely the largest ratio error is located, in logs."""
 NEGLIGIBLE_LOG = 37.0
 """Below e to minus this, a share of a mixture is lost in rounding."""
 
@@ -147,6 +151,31 @@ def risk_bounds(
         )
         for each in constraints
     }
+
+
+def certified_ratio_error(
+    problem: Problem, constraints: Sequence[Constraint], confidence: float
+) -> float:
+    """The largest ratio error at which the first beta of the sequence is certified; 0 if none."""
+    error = 1 - confidence
+    at_beta = ActingWeights(problem, problem.log.acting).at(float(log_beta_sequence(problem)[0]))
+
+    def passes(log_factor: float) -> bool:
+        allowed = [replace(each, ratio_error=float(np.exp(log_factor))) for each in constraints]
+        return all(
+            is_certified(
+                _bets(problem, each, error), _weighted(problem, each, at_beta), each.alpha, error
+            )[0]
+            for each in allowed
+        )
+
+    low, high = 0.0, MAX_LOG_RATIO_ERROR
+    if not passes(low):
+        return 0.0
+    while high - low > RATIO_ERROR_STEP:
+        middle = (low + high) / 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return float(np.exp(low))
 
 
 def log_beta_sequence(problem: Problem) -> Floats:

@@ -41,10 +41,13 @@ class ProposalBlocks:
         blocks = counts.min(axis=0) // budget
         if not blocks.all():
             short = int(np.argmin(blocks))
+            where = "there are"
+            if len(blocks) > 1:
+                where = f"context number {short} has"
             raise ValueError(
-                f"a budget of {budget} draws per action needs as many draws of each policy in "
-                f"every context, but context number {short} has {counts[0, short]} of the safe "
-                f"policy and {counts[1, short]} of the optimized one"
+                f"a budget of {budget} draws per action needs as many fresh draws of each policy, in every context; "
+                f"{where} {counts[0, short]} of the safe policy and {counts[1, short]} of the "
+                f"optimized one (tether.make_proposals makes both)"
             )
         contexts = len(draws.start)
         rows_in_context = np.bincount(draws.row, minlength=contexts)

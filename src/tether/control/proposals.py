@@ -16,10 +16,10 @@ SOURCES = ("safe", "optimized")
 
 
 class Proposals:
-    """Draws from which the test weight and the normalizing constants are estimated.
+    """Draws from which the test weight and, with contexts, unbiased weights are made.
 
-    With contexts, every context of the log needs draws. A few draws from each policy estimate its
-    normalizing constant far better than many from one policy.
+    With contexts, every context of the log needs draws of both policies: as many of each as a
+    sampler may make for one action.
 
     Parameters
     ----------

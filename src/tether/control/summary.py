@@ -24,7 +24,7 @@ def write_summary(found: Calibration) -> str:
         label = "risk" if len(found.constraints) == 1 else f"risk of {constraint.name}"
         lines.append(
             f"  {label:<22} {found.risks[constraint.name]:.4g} calibrated, alpha "
-            f"{constraint.alpha:g} of at most {constraint.bound:g}{mark}"
+            f"{constraint.alpha:.4g} of at most {constraint.bound:g}{mark}"
         )
         lines.append(f"  {'promise':<22} {_promise(found, constraint)}")
     lines += [
@@ -34,7 +34,11 @@ def write_summary(found: Calibration) -> str:
     ]
     if found.blend:
         lines.append(f"  {'blend':<22} {found.blend:.3g} of the optimized policy is the safe one")
-    if np.isfinite(found.acceptance):
+    if found.actions is not None:
+        lines.append(
+            f"  {'actions':<22} {found.actions:,} in each context, drawn without rejection"
+        )
+    elif np.isfinite(found.acceptance):
         draws = ""
         if "clip" in found.family and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
@@ -64,10 +68,12 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     text = f"expected loss ≤ {total:.4g}"
     if found.confidence is not None:
         return f"{text} with probability {found.confidence:g} over logs"
+    excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     text += (
-        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} stability + {terms.safe_excess:.2g} "
-        f"safe excess"
+        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} stability + {excess:.2g} safe excess"
     )
+    if found.asked_promise is not None:
+        text = f"{text} (asked for: {found.asked_promise[constraint.name]:g})"
     return text if found.useful else f"no useful promise: {text}"
 
 
@@ -76,9 +82,11 @@ def _stability_lines(found: Calibration) -> list[str]:
     lines = []
     if found.confidence is None:
         lines.append(f"  {'stability':<22} {found.stability:.3g}")
+    if not found.exists:
+        return lines
     robust = f"a beta passes while weights are off by a factor of at most {found.robustness:.3g}"
     if found.ratio_error > 1:
-        robust += f"; {found.ratio_error:.4g} is allowed for"
+        robust += f"; {found.ratio_error:.6g} is allowed for"
     return [*lines, f"  {'robustness':<22} {robust}"]
 
 
@@ -88,7 +96,8 @@ def _headline(found: Calibration) -> str:
     if not found.exists:
         return f"beta = 0: serve the safe policy only ({how})"
     if np.isinf(found.log_beta):
-        return f"beta = inf: the optimized policy passes as it is ({how})"
+        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
+        return f"beta = inf: {passes} ({how})"
     size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
     return f"beta = {size} ({how})"
 

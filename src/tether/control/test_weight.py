@@ -195,8 +195,8 @@ def find_test_weight(
     cancels = family.normalized or (family.clips and family.max_draws is None)  # ψ does
     if test_weight == "empirical" and not (bounded and cancels):
         raise ValueError(
-            f"test_weight 'empirical' of family {family.name!r} needs proposals: draws from "
-            f"the optimized policy among which to find the largest weight"
+            f"test_weight 'empirical' of family {family.name!r} needs proposals: fresh "
+            f"draws among which to find the largest weight (tether.make_proposals makes them)"
             + ("; or state max_ratio in the log" if takes_max_ratio else "")
         )
     if not bounded:

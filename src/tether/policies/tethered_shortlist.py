@@ -101,14 +101,12 @@ class TetheredShortlist:
 
 def check_calibration(found: Calibration, size: int) -> None:
     """Refuse a beta that was calibrated without candidates, or with another number of them."""
-    problem = getattr(found, "_stored_problem", None)  # not after it was saved and loaded
-    table = None if problem is None else problem.log.log_safe_all
-    if not found.contextual or (problem is not None and table is None):
+    if found.actions is None:
         raise ValueError(
             "this beta was not calibrated on shortlists: Shortlist.make_log makes the log"
         )
-    if table is not None and table.shape[1] != size:
+    if found.actions != size:
         raise ValueError(
-            f"this beta was calibrated on {table.shape[1]} candidates, but the shortlist has size "
+            f"this beta was calibrated on {found.actions} candidates, but the shortlist has size "
             f"{size}: the promise holds only for the size of the log"
         )

@@ -89,8 +89,9 @@ def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
     if calibration.confidence is not None:
         return (
             statement,
-            "The probability is over logs: at most that share of logs leads to a policy whose "
-            "expected loss is above alpha. It holds under the assumptions below.",
+            f"The probability is over logs: a share of at most {1 - calibration.confidence:.3g} "
+            "of all logs leads to a policy whose expected loss is above alpha. It holds under the "
+            "assumptions below.",
         )
     terms = calibration.promise_terms[calibration.binding.name]
     return (

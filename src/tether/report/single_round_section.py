@@ -125,8 +125,8 @@ def _charts(records: Sequence[RoundRecord], rounds: Sequence[CalibratedRound]) -
     risk = Chart(
         "curve",
         "Calibrated risk against beta",
-        "Beta is the largest value such that the risk at it, and at every smaller value, is at "
-        "most alpha.",
+        "Without a confidence, beta is the largest value such that the risk at it, and at every "
+        "smaller value, is at most alpha. With one, beta is the largest that is certified.",
         "",
         _with_descriptions(
             single_round_charts.draw_risk,

@@ -84,11 +84,20 @@ def _risk_at(shown: CalibratedRound, log_betas: Sequence[float]) -> list[str]:
 def risk_in_words(shown: CalibratedRound) -> str:
     """The curve of calibrated risk in a sentence."""
     calibration, risk = shown.calibration, shown.curve.risk
-    if shown.finite:
-        alpha, beta = format_number(calibration.alpha), format_number(calibration.beta)
+    alpha, beta = format_number(calibration.alpha), format_number(calibration.beta)
+    if calibration.confidence is not None:
+        result = (
+            f"beta = {beta} is the largest that is certified"
+            if calibration.exists
+            else ("no beta is certified")
+        )
+    elif shown.finite:
         result = f"it meets alpha = {alpha} at beta = {beta}"
+    elif calibration.exists:
+        result = "every beta passes"
     else:
-        result = "every beta passes" if calibration.exists else "no beta passes"
+        promised = calibration.asked_promise is not None
+        result = "no beta has the promise that was asked for" if promised else "no beta passes"
     label = round_label(shown.record)
     if not len(risk):
         return f"{label}: {result}."

@@ -202,6 +202,7 @@ def calibrate_round(
         bound=settings.bound,
         family=family,
         test_weight=settings.test_weight,
+        ratio_error=log.ratio_error * settings.ratio_error,
         blend=settings.blend,
     )
     all_actions = calibration_rows.all_actions
@@ -209,8 +210,7 @@ def calibrate_round(
         note = _joined(_why_none(settings), note)
         return RoundStart(note, calibration, None, reference, proposals, all_actions)
     if not calibration.useful:
-        promised = f"at most {calibration.promise:.4g} of {settings.bound:g}"
-        note = _joined(f"no useful promise: the expected loss is {promised}", note)
+        note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
     _check_support(calibration_rows, proposals, reference, number)
     policy = registry.tethered(optimized, reference, calibration)
     normalizer = None

@@ -94,6 +94,8 @@ class Controller:
     normalizer_draws : int, optional
         Draws per context with which an estimate of a past policy's density begins; there are more
         where it is not precise enough.
+    ratio_error : float, default 1.0
+        A factor by which every importance weight may be wrong, as `tether preflight` measures it.
     blend : float, default 0.01
         The share of the safe policy that is blended into optimized policies that never take some
         actions; 0 turns it off.
@@ -115,7 +117,7 @@ class Controller:
     --------
     >>> import numpy as np, tether
     >>> rng = np.random.default_rng(0)
-    >>> run = tether.Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
+    >>> run = tether.Controller(tether.Gaussian(0.0), promise=0.1, store="sqlite://")
     >>> taken = run.begin().act(500, rng)  # the safe policy
     >>> run.observe(taken.ids, losses=(taken.actions > 2).astype(float))
     >>> taken = run.begin(tether.Gaussian(0.5)).act(100, rng)
@@ -143,6 +145,7 @@ class Controller:
         name: str = "safe",
         draws: int | None = None,
         normalizer_draws: int | None = None,
+        ratio_error: float = 1.0,
         blend: float = DEFAULT_BLEND,
         seed: int = 0,
     ) -> None:
@@ -172,6 +175,7 @@ class Controller:
             shortlist=self._space.size,
             target=target,
             confidence=confidence,
+            ratio_error=ratio_error,
             blend=blend,
         )
         self._store, self._draws = Store(store), draws

@@ -49,6 +49,8 @@ class Settings:
     """What `alpha` is: the alpha of every calibration, or the promise that it is to state."""
     confidence: float | None = None
     """The probability over logs of each promise, where it is not in expectation."""
+    ratio_error: float = 1.0
+    """The factor by which every importance weight may be wrong."""
     blend: float = DEFAULT_BLEND
     """The share of the safe policy in optimized policies that never take some actions."""
 
@@ -58,6 +60,8 @@ class Settings:
         validate.number(self.target, self.alpha, above=0, below=self.bound)
         if self.confidence is not None:
             validate.number("confidence", self.confidence, above=0, below=1)
+        if self.ratio_error != 1:
+            validate.number("ratio_error", self.ratio_error, above=1, below=np.inf)
         if self.blend != 0:
             validate.number("blend", self.blend, above=0, below=1)
         if isinstance(self.test_weight, str):

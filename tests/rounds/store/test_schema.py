@@ -126,7 +126,7 @@ OLD_CALIBRATION_KEYS = {
 
 
 NEW_CALIBRATION_KEYS = ("promise_terms", "robustness", "blend", "asked_promise", "confidence")
-NEW_CALIBRATION_KEYS += ("upper_bounds", "approximate", "ratio_error", "useful")
+NEW_CALIBRATION_KEYS += ("upper_bounds", "actions", "approximate", "ratio_error", "useful")
 
 
 def in_terms_of_version_3(rounds):

@@ -223,7 +223,7 @@ class Preflight(_Record):
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
         for derived in ("passed", "ratio_error"):
-            saved.pop(derived)
+            saved.pop(derived, None)
         return cls(
             checks=tuple(Check(**check) for check in saved.pop("checks")),
             costs=tuple(Cost(**cost) for cost in saved.pop("costs")),

@@ -150,7 +150,9 @@ def calibration_with_terms(text: str | None) -> str | None:
         stability = float(entries["stability"]) * factor
         kept = {"alpha": each["alpha"], "bound": each["bound"], "safe_excess": 0.0}
         terms[each["name"]] = {**kept, "stability": stability}
-    missing = dict.fromkeys(("asked_promise", "confidence", "upper_bounds", "approximate"))
+    missing = dict.fromkeys(
+        ("asked_promise", "confidence", "upper_bounds", "actions", "approximate")
+    )
     added = {"blend": 0.0, "robustness": 1.0, "promise_terms": terms, **missing}
     return json.dumps(records.encode({**added, **entries}))
 
