@@ -45,7 +45,7 @@ class ProposalBlocks:
             if len(blocks) > 1:
                 where = f"context number {short} has"
             raise ValueError(
-                f"a budget of {budget} draws per action needs as many fresh draws of each policy, in every context; "
+                f"a budget of {budget} draws per action needs as many fresh draws of each policy; "
                 f"{where} {counts[0, short]} of the safe policy and {counts[1, short]} of the "
                 f"optimized one (tether.make_proposals makes both)"
             )
