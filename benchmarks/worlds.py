@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import tether
+from benchmarks.validity_table import Served
 from tether.control.families import find_family
 
 
@@ -38,20 +39,39 @@ class World:
         """Whether actions answer contexts."""
         return len(self.log_safe) > 1
 
+    @property
+    def bound(self) -> dict[str, float]:
+        """The largest possible loss of each kind."""
+        return {name: float(np.ceil(loss.max())) for name, loss in self.losses.items()}
+
     def deployed(self, log_density: np.ndarray) -> tuple[dict[str, float], float]:
         """The true risk of a policy for every loss, and its reward."""
         density = np.exp(log_density)
         expect = lambda values: float(self.share @ (density * values).sum(axis=1))  # noqa: E731
         return {name: expect(loss) for name, loss in self.losses.items()}, expect(self.reward)
 
-    def tethered(self, family: str, log_beta: float) -> np.ndarray:
+    def tethered(self, family: str, log_beta: float, blend: float = 0.0) -> np.ndarray:
         """The log-density of the tethered policy in every context, with its exact normalizer."""
-        chosen = find_family(family)
+        chosen, optimized = find_family(family), self.log_optimized
+        if blend:
+            optimized = np.log((1 - blend) * np.exp(optimized) + blend * np.exp(self.log_safe))
         log_psi = np.zeros((len(self.log_safe), 1))
         if np.isfinite(log_beta) and not chosen.normalized:
-            kernel = chosen.log_kernel(self.log_safe, self.log_optimized, log_beta)
+            kernel = chosen.log_kernel(self.log_safe, optimized, log_beta)
             log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
-        return chosen.log_density(self.log_safe, self.log_optimized, log_beta, log_psi)
+        return chosen.log_density(self.log_safe, optimized, log_beta, log_psi)
+
+    def tethered_by(self, found: tether.Calibration) -> np.ndarray:
+        """The log-density of the policy that a calibration allows."""
+        return self.tethered(found.family, found.log_beta, found.blend)
+
+    def served(
+        self, log_density: np.ndarray, log_beta: float, found: tether.Calibration | None = None
+    ) -> Served:
+        """What a run deployed, with its true risks and the share of the reward that is kept."""
+        risks, reward = self.deployed(log_density)
+        (_, safe), (_, best) = self.deployed(self.log_safe), self.deployed(self.log_optimized)
+        return Served(risks, log_beta, found, (reward - safe) / (best - safe))
 
     def act(self, log_density: np.ndarray, contexts: np.ndarray, rng) -> np.ndarray:
         """One action in each context."""
@@ -85,12 +105,18 @@ class World:
                 columns["context"] = np.arange(len(contexts))
         return tether.Log(**columns)
 
-    def proposals(self, contexts, rng, log_mix=None, *, marginal=False) -> tether.Proposals | None:
-        """Draws for a log: half from each policy in every context, or optimized ones at large."""
+    def proposals(
+        self, contexts, rng, log_mix=None, *, marginal=False, budget=0
+    ) -> tether.Proposals | None:
+        """Draws for a log: half from each policy in every context, or optimized ones at large.
+
+        A family with a budget gets as many draws of each policy for every row.
+        """
         if self.tables and not marginal:
             return None
-        if self.contextual and not marginal:
-            label = np.repeat(np.arange(len(contexts)), self.draws)
+        if (self.contextual and not marginal) or budget:
+            draws = self.draws if self.contextual else 2 * budget
+            label = np.repeat(np.arange(len(contexts)), draws)
             where = contexts[label]
             source = np.tile(["safe", "optimized"], len(where) // 2)
             drawn = np.where(
@@ -98,7 +124,9 @@ class World:
                 self.act(self.log_safe, where, rng),
                 self.act(self.log_optimized, where, rng),
             )
-            columns = {"context": label, "source": source}
+            columns = {"source": source}
+            if self.contextual:
+                columns["context"] = label
         else:
             where, drawn = self.collect(self.log_optimized, len(contexts), rng)
             columns = {}
