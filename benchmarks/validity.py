@@ -12,11 +12,12 @@ import argparse
 import sys
 import time
 
-from benchmarks import validity_families
+from benchmarks import validity_draws, validity_families
 from benchmarks.validity_table import run_table
 
 PARTS = {
     "families": validity_families.cases,
+    "draws": validity_draws.cases,
 }
 
 
