@@ -50,9 +50,7 @@ class PromptWorld:
         where = prompt if self.fresh else np.arange(self.prompts)
         context = np.repeat(np.arange(len(where)), self.draws)
         moved = np.repeat(shift[where], self.draws)
-        drawn = np.concatenate(
-            (rng.normal(size=len(moved)), moved + rng.normal(size=len(moved)))
-        )
+        drawn = np.concatenate((rng.normal(size=len(moved)), moved + rng.normal(size=len(moved))))
         proposals = tether.Proposals(
             *log_scores(drawn, np.tile(moved, 2)),
             context=np.tile(context, 2),

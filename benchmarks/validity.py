@@ -12,12 +12,19 @@ import argparse
 import sys
 import time
 
-from benchmarks import validity_draws, validity_families
+from benchmarks import (
+    validity_draws,
+    validity_families,
+    validity_promises,
+    validity_shortlists,
+)
 from benchmarks.validity_table import run_table
 
 PARTS = {
     "families": validity_families.cases,
     "draws": validity_draws.cases,
+    "shortlists": validity_shortlists.cases,
+    "promises": validity_promises.cases,
 }
 
 

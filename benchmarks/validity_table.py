@@ -6,8 +6,9 @@ these risks over runs with its standard error, alpha, the mean of the promises t
 the share of runs whose risk is above alpha.
 
 A case fails if, by more than three standard errors, the mean risk is above the mean stated promise,
-or above alpha (except where the safe policy's own risk is alpha, so that on many logs no beta
-exists), or the share of runs above alpha is more than 1 − confidence.
+both over the runs in which a beta passes (where none does, nothing is promised); or if the mean
+risk over all runs is above alpha (except where the safe policy's own risk is alpha, so that on many
+logs no beta exists); or if the share of runs above alpha is more than 1 − confidence.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Line:
     risks: dict[str, np.ndarray]
     log_beta: np.ndarray
     promises: dict[str, np.ndarray]
-    """Of the runs in which a beta passes and the promise was computed."""
+    """NaN in runs in which no beta passes, or the promise was not computed."""
     reward_kept: np.ndarray = field(repr=False)
 
     @property
@@ -86,10 +87,14 @@ class Line:
         """What does not hold, in words."""
         case, found = self.case, []
         for name, alpha in case.alpha.items():
-            risk, error = mean_and_error(self.risks[name])
             promise, promise_error = mean_and_error(self.promises[name])
+            risk, error = mean_and_error(self.risks[name][self.log_beta > -np.inf])
             if risk > promise + ERRORS * np.hypot(error, promise_error):
-                found.append(f"mean {name} {risk:.4f} ± {error:.4f} > promise {promise:.4f}")
+                found.append(
+                    f"mean {name} where a beta passes {risk:.4f} ± {error:.4f} > promise "
+                    f"{promise:.4f}"
+                )
+            risk, error = mean_and_error(self.risks[name])
             if not case.at_alpha and risk > alpha + ERRORS * error:
                 found.append(f"mean {name} {risk:.4f} ± {error:.4f} > alpha {alpha:g}")
         if case.confidence is not None:
@@ -114,7 +119,7 @@ class Line:
         above = f"{self.share_above:.1%}" if case.confidence is not None else "-"
         held = "NO" if self.failures else "yes"
         first = (
-            f"{world:<35} {case.procedure:<34} {lines[0]} {above:>6} {held:>5} {beta:>8.3g} "
+            f"{world:<39} {case.procedure:<30} {lines[0]} {above:>6} {held:>5} {beta:>8.3g} "
             f"{np.isneginf(self.log_beta).mean():>9.1%} "
             f"{'-' if np.isnan(kept) else f'{kept:.1%}':>11}"
         )
@@ -122,13 +127,14 @@ class Line:
 
 
 HEAD = (
-    f"{'world':<35} {'procedure':<34} {'risk ± se':<15}  {'alpha':>5} {'promise':>8} {'above':>6} "
+    f"{'world':<39} {'procedure':<30} {'risk ± se':<15}  {'alpha':>5} {'promise':>8} {'above':>6} "
     f"{'held':>5} {'beta':>8} {'safe only':>9} {'reward kept':>11}"
 )
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     """The mean of some runs and its standard error; NaN for none, and no error for one."""
+    values = values[~np.isnan(values)]
     if not len(values):
         return np.nan, np.nan
     if len(values) == 1:
@@ -142,29 +148,32 @@ def simulate(case: Case, repeats: int | None = None) -> list[Line]:
     for number in range(repeats or case.repeats):
         served = case.run(rng)
         asked = number < case.promised
-        promises.append([_promises(each) if asked else None for each in served])
+        promises.append([_promises(each) if asked else {} for each in served])
         # Without the calibrations, which hold their logs.
         runs.append([(each.risks, each.log_beta, each.reward_kept) for each in served])
     lines = []
     for index in range(len(runs[0])):
         risks, log_betas, kept = zip(*(run[index] for run in runs), strict=True)
-        stated = [run[index] for run in promises if run[index] is not None]
+        stated = [run[index] for run in promises]
         lines.append(
             Line(
                 case,
                 index + 1 if len(runs[0]) > 1 else None,
                 {name: np.array([risk[name] for risk in risks]) for name in case.alpha},
                 np.array(log_betas),
-                {name: np.array([promise[name] for promise in stated]) for name in case.alpha},
+                {
+                    name: np.array([each.get(name, np.nan) for each in stated])
+                    for name in case.alpha
+                },
                 np.array(kept),
             )
         )
     return lines
 
 
-def _promises(served: Served) -> dict[str, float] | None:
+def _promises(served: Served) -> dict[str, float]:
     found = served.found
-    return found.promises if found is not None and found.exists else None
+    return found.promises if found is not None and found.exists else {}
 
 
 def _timed(case: Case, repeats: int | None) -> tuple[list[Line], float]:
@@ -185,7 +194,9 @@ def run_table(
             for line in lines:
                 print(line, flush=True)
                 if case.wrong:
-                    failed[case.procedure] = failed.get(case.procedure, False) or bool(line.failures)
+                    failed[case.procedure] = failed.get(case.procedure, False) or bool(
+                        line.failures
+                    )
                 elif line.failures:
                     good = False
                     print(f"    FAILED: {'; '.join(line.failures)}", flush=True)

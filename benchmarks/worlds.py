@@ -7,7 +7,7 @@ really has are exact numbers, and a simulation is limited by nothing but its num
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -183,21 +183,23 @@ def _heavy_tail(rows: int) -> World:
     )
 
 
-def _unequal_contexts(rows: int, tables: bool, *, edge: bool = False) -> World:
+def _unequal_contexts(rows: int, tables: bool, *, safe_risk: float | None = None) -> World:
     """Two contexts: in one the policies agree, in the other the optimized one is all but apart.
 
-    `edge` puts the safe risk so close to alpha that a single row decides whether any beta passes.
+    With `safe_risk` the safe policy does harm with this probability in both of them.
     """
     safe = np.full((2, 10), 0.1)
-    if not edge:
-        safe[1] = [0.95 / 9] * 9 + [0.05]
+    safe[1] = [0.95 / 9] * 9 + [0.05]
+    if safe_risk is not None:
+        other = [(1 - safe_risk) / 9] * 9
+        safe = np.array([[safe_risk, *other], [*other, safe_risk]])
     agree = np.full(10, 0.1) + np.linspace(-0.02, 0.02, 10)
     apart = np.array([0.002] * 8 + [0.004, 0.98])
     loss = np.zeros((2, 10))
-    loss[0, 0] = 1.0 if edge else 0.6
+    loss[0, 0] = 0.6 if safe_risk is None else 1.0
     loss[1, 9] = 1.0
     return World(
-        f"{'knife edge' if edge else 'unequal contexts'}, {'tables' if tables else 'draws'}",
+        f"unequal contexts, {'tables' if tables else 'draws'}",
         np.log(safe),
         _normalized(np.log(np.stack((agree, apart)))),
         {"loss": loss},
@@ -254,9 +256,32 @@ def _gaussian_contexts(rows: int) -> World:
     )
 
 
-def knife_edge() -> World:
-    """Not in the table: the promise is alpha plus a term, and here the term can be seen."""
-    return _unequal_contexts(300, tables=True, edge=True)
+def safe_risk_alpha(rows: int, *, tables: bool = True, contexts: bool = True) -> World:
+    """The safe policy's risk is alpha itself: on many logs no beta passes."""
+    if contexts:
+        world = _unequal_contexts(rows, tables, safe_risk=0.12)
+    else:
+        world = _gaussian("Gaussian shift", rows, alpha=0.12)
+        density = np.exp(world.log_safe[0])
+        above = np.append(np.cumsum(density[::-1])[::-1][1:], 0.0)
+        # One point of the grid is harmful to the degree that makes the risk alpha.
+        loss = np.clip((0.12 - above) / density, 0, 1)
+        world = replace(world, losses={"loss": loss[None]})
+    return replace(world, name=f"safe risk = alpha, n = {rows}, {_kind(world)}")
+
+
+def _kind(world: World) -> str:
+    return "marginal" if not world.contextual else "tables" if world.tables else "draws"
+
+
+def argmax(rows: int, tables: bool, seed: int = 2) -> World:
+    """Finite actions with an optimized policy that takes one action in each context."""
+    world = _finite_actions(rows, seed=seed)
+    best = np.argmax(world.reward, axis=1)[:, None] == np.arange(world.reward.shape[1])
+    with np.errstate(divide="ignore"):
+        log_optimized = np.log(best.astype(float))
+    name = f"argmax, n = {rows}, {'tables' if tables else 'draws'}"
+    return replace(world, name=name, log_optimized=log_optimized, tables=tables)
 
 
 def all_worlds() -> list[World]:
