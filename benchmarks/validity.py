@@ -13,6 +13,8 @@ import sys
 import time
 
 from benchmarks import (
+    validity_confidence,
+    validity_controller,
     validity_draws,
     validity_families,
     validity_promises,
@@ -25,6 +27,8 @@ PARTS = {
     "draws": validity_draws.cases,
     "shortlists": validity_shortlists.cases,
     "promises": validity_promises.cases,
+    "confidence": validity_confidence.cases,
+    "controller": validity_controller.cases,
 }
 
 

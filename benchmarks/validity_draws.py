@@ -22,37 +22,39 @@ SIZES = (  # rows, draws of each policy, whether for each row, runs
     (20_000, 16, False, 200),
     (20_000, 2, True, 60),
     (20_000, 4, True, 60),
-    (20_000, 16, True, 40),
-    (200, 4, False, 600),
-    (200, 4, True, 600),
+    (20_000, 16, True, 30),
+    (200, 4, False, 400),
+    (200, 4, True, 400),
 )
+MANY = 20_000
+"""With so many rows some procedures and promises are run less often."""
 
 
 def cases() -> list[Case]:
     """Clip, mix and the plug-in normalizer, by number of rows and draws."""
     found = []
     for rows, draws, fresh, repeats in SIZES:
-        world = PromptWorld(rows, draws, fresh)
-        promised = 8 if rows > 1000 else 100
-        procedures = [
-            ("clip, empirical", partial(calibrated, world, "clip", "empirical")),
-            ("clip, analytic", partial(calibrated, world, "clip", "analytic")),
-            ("mix, empirical", partial(calibrated, world, "mix", "empirical")),
-        ]
-        if rows > 1000:
-            procedures.append(("clip, plug-in ψ (wrong)", partial(plugged_in, world)))
-        for name, run in procedures[: 2 if fresh and rows > 1000 else None]:
-            found.append(
-                Case(
-                    world.name,
-                    name,
-                    {"loss": ALPHA},
-                    run,
-                    30 if "wrong" in name else repeats,
-                    promised,
-                    wrong="wrong" in name,
-                )
+        world, many = PromptWorld(rows, draws, fresh), rows == MANY
+        procedures = [("clip, empirical", partial(calibrated, world, "clip", "empirical"), repeats)]
+        if not (many and fresh):
+            run = partial(calibrated, world, "clip", "analytic")
+            procedures.append(("clip, analytic", run, min(repeats, 60 if many else repeats)))
+            run = partial(calibrated, world, "mix", "empirical")
+            procedures.append(("mix, empirical", run, repeats))
+        if many and not fresh:
+            procedures.append(("clip, plug-in ψ (wrong)", partial(plugged_in, world), 30))
+        found += [
+            Case(
+                world.name,
+                name,
+                {"loss": ALPHA},
+                run,
+                runs,
+                promised=8 if many else 100,
+                wrong="wrong" in name,
             )
+            for name, run, runs in procedures
+        ]
     return found
 
 

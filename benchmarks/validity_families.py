@@ -25,7 +25,7 @@ PROCEDURES = (
     ("clip", "global ψ (wrong)"),
     ("clip", "looks safe (wrong)"),
 )
-REPEATS, PROMISED = 1000, 150
+REPEATS, PROMISED = 500, 60
 
 
 def cases() -> list[Case]:

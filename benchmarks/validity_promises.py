@@ -24,11 +24,11 @@ from benchmarks.worlds import World, all_worlds, argmax, safe_risk_alpha
 FAMILIES = ("clip", "mix", "budgeted_clip(3)")
 TARGETS = (  # world, family, promise, runs
     ("Gaussian shift", "clip", 0.15, 200),
-    ("unequal contexts, tables", "clip", 0.12, 200),
+    ("unequal contexts, tables", "clip", 0.12, 150),
     ("unequal contexts, tables", "mix", 0.12, 200),
-    ("finite actions", "clip", 0.12, 200),
-    ("finite actions", "budgeted_clip(3)", 0.12, 100),
-    ("Gaussian contexts, draws", "clip", 0.12, 100),
+    ("finite actions", "clip", 0.12, 150),
+    ("finite actions", "budgeted_clip(3)", 0.12, 50),
+    ("Gaussian contexts, draws", "clip", 0.12, 80),
 )
 FACTORS = (1.1, 1.3)
 
@@ -57,9 +57,9 @@ def _target_cases() -> list[Case]:
         run = partial(calibrated, worlds[name], family, {"promise": {"loss": target}})
         found.append(Case(name, f"{family}, promise", {"loss": target}, run, repeats))
     for world, target, repeats in (
-        (PromptWorld(20_000, 4), 0.07, 20),
-        (PromptWorld(1_000, 4, fresh=True), 0.08, 60),
-        (ShortlistWorld(1_000, 4), 0.16, 200),
+        (PromptWorld(20_000, 4), 0.07, 15),
+        (PromptWorld(1_000, 4, fresh=True), 0.08, 40),
+        (ShortlistWorld(1_000, 4), 0.16, 150),
     ):
         run = partial(_reach, world, target)
         found.append(Case(world.name, "clip, promise", {"loss": target}, run, repeats))
@@ -73,8 +73,8 @@ def _zero_cases() -> list[Case]:
             f"{family}, blended" if family != "mix" else family,
             world.alpha,
             partial(calibrated, world, family, {"alpha": world.alpha}),
-            500,
-            100,
+            60_000 // world.rows,
+            40,
         )
         for world in (argmax(200, True), argmax(2_000, True), argmax(200, False))
         for family in FAMILIES
@@ -102,7 +102,7 @@ def _factor_case(world: World, family: str, factor: float, *, stated: bool) -> C
         f"{family}, {'ratio_error' if stated else 'not stated (wrong)'}",
         world.alpha,
         partial(off_by, world, family, factor, factor if stated else 1.0),
-        200,
+        60 if world.contextual else 200,
         20,
         wrong=not stated,
     )
@@ -127,7 +127,12 @@ def _reach(
 
 
 def off_by(
-    world: World, family: str, factor: float, stated: float, rng: np.random.Generator
+    world: World,
+    family: str,
+    factor: float,
+    stated: float,
+    rng: np.random.Generator,
+    confidence: float | None = None,
 ) -> list[Served]:
     """One run whose recorded mixture makes every weight wrong by a factor.
 
@@ -140,5 +145,15 @@ def off_by(
     contexts, actions = world.collect(world.log_safe, world.rows, rng)
     log = world.log(contexts, actions, recorded)
     proposals = world.proposals(contexts, rng, recorded)
-    found = tether.calibrate(log, proposals, alpha=world.alpha, family=family, ratio_error=stated)
+    if confidence is not None:  # every row was drawn from the one policy that is recorded
+        limit = np.full(len(log), log_factor)
+        log.acting = tether.control.Acting(log.log_mix, log_base_limit=limit)
+    found = tether.calibrate(
+        log,
+        proposals,
+        alpha=world.alpha,
+        family=family,
+        ratio_error=stated,
+        confidence=confidence,
+    )
     return [world.served(world.tethered_by(found), found.log_beta, found)]

@@ -57,6 +57,8 @@ class Case:
     """Whether the safe policy's risk is alpha itself, so that a beta exists on some logs only."""
     wrong: bool = False
     """Whether the procedure is wrong on purpose, and is expected to fail."""
+    first_round: int = 1
+    """The number of the first round of a run that is shown."""
 
     @property
     def seed(self) -> int:
@@ -158,7 +160,7 @@ def simulate(case: Case, repeats: int | None = None) -> list[Line]:
         lines.append(
             Line(
                 case,
-                index + 1 if len(runs[0]) > 1 else None,
+                index + case.first_round if len(runs[0]) > 1 else None,
                 {name: np.array([risk[name] for risk in risks]) for name in case.alpha},
                 np.array(log_betas),
                 {
