@@ -15,11 +15,10 @@ from scipy.special import ndtr
 import tether
 from benchmarks.validity_table import Served
 
+HARM, ALPHA = 1.6, 0.07
+"""Answers above this are harmful in harmful prompts, and what is tolerated."""
 NEAR, FAR = 1.0, 4.0
 """How far apart the means of the two policies are in harmful and in harmless prompts."""
-HARM = 1.6
-"""Answers above this are harmful; the safe policy's risk is 0.0274."""
-ALPHA = 0.07
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,10 @@ class PromptWorld:
     fresh: bool = False
     prompts: int = 40
     """The first half of them is harmful."""
+    harmful_shift: float = NEAR
+    harmless_shift: float = FAR
+    harm: float = HARM
+    alpha: float = ALPHA
 
     @property
     def name(self) -> str:
@@ -42,9 +45,9 @@ class PromptWorld:
     def collect(self, rng: np.random.Generator) -> tuple[tether.Log, tether.Proposals]:
         """A log of the safe policy, with draws of both policies."""
         harmful = np.arange(self.prompts) < self.prompts // 2
-        shift = np.where(harmful, NEAR, FAR)
+        shift = np.where(harmful, self.harmful_shift, self.harmless_shift)
         prompt, action = rng.integers(self.prompts, size=self.rows), rng.normal(size=self.rows)
-        loss = (action > HARM) & harmful[prompt]
+        loss = (action > self.harm) & harmful[prompt]
         label = np.arange(self.rows) if self.fresh else prompt
         log = tether.Log(loss, *log_scores(action, shift[prompt]), context=label)
         where = prompt if self.fresh else np.arange(self.prompts)
@@ -61,10 +64,10 @@ class PromptWorld:
     def served(self, found: tether.Calibration) -> list[Served]:
         """What a calibration deploys: budgeted clip, or mix."""
         if found.family == "mix":
-            risk = mix_risk(found.log_beta, NEAR)
+            risk = mix_risk(found.log_beta, self.harmful_shift, harm=self.harm)
         else:
             budget = int(found.family.removeprefix("budgeted_clip(").removesuffix(")"))
-            risk = clip_risk(found.log_beta, NEAR, budget)
+            risk = clip_risk(found.log_beta, self.harmful_shift, budget, harm=self.harm)
         return [Served({"loss": float(risk) / 2}, found.log_beta, found)]
 
 
@@ -73,25 +76,27 @@ def log_scores(action: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.nd
     return -(action**2) / 2, -((action - shift) ** 2) / 2
 
 
-def mix_risk(log_beta: float, shift: np.ndarray | float) -> np.ndarray:
+def mix_risk(log_beta: float, shift: np.ndarray | float, *, harm: float = HARM) -> np.ndarray:
     """The probability of harm under mix, in a harmful prompt."""
     share = 1 / (1 + np.exp(-log_beta))
-    return (1 - share) * ndtr(-HARM) + share * ndtr(shift - HARM)
+    return (1 - share) * ndtr(-harm) + share * ndtr(shift - harm)
 
 
-def clip_risk(log_beta: float, shift: np.ndarray | float, budget: float = np.inf) -> np.ndarray:
+def clip_risk(
+    log_beta: float, shift: np.ndarray | float, budget: float = np.inf, *, harm: float = harm
+) -> np.ndarray:
     """The probability of harm under clip, or budgeted clip, for positive shifts.
 
     The ratio e^(shift·a − shift²/2) grows with the action a and is β at one action. Below it the
     kernel min(optimized, β·safe) is the optimized density, above it β times the safe one.
     """
     if log_beta == -np.inf:
-        return ndtr(-HARM) + 0 * shift
+        return ndtr(-harm) + 0 * shift
     if log_beta == np.inf:
-        return ndtr(shift - HARM)
+        return ndtr(shift - harm)
     edge, beta = log_beta / shift + shift / 2, np.exp(log_beta)
     psi = ndtr(edge - shift) + beta * ndtr(-edge)
-    below = np.maximum(ndtr(edge - shift) - ndtr(HARM - shift), 0)
-    clip = (below + beta * ndtr(-np.maximum(edge, HARM))) / psi
+    below = np.maximum(ndtr(edge - shift) - ndtr(harm - shift), 0)
+    clip = (below + beta * ndtr(-np.maximum(edge, harm))) / psi
     taken = 1 - (1 - np.minimum(psi / min(beta, 1), 1)) ** budget
-    return taken * clip + (1 - taken) * ndtr(-HARM)
+    return taken * clip + (1 - taken) * ndtr(-harm)

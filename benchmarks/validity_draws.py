@@ -1,5 +1,8 @@
 """Many rows and few draws: what is served where normalizing constants are not known.
 
+In the worlds of two prompts every draw counts: rows that share draws are no independent evidence of
+what these draws are like.
+
 Wrong on purpose is the plug-in normalizer: weights divided by an estimate of the normalizing
 constant of each context, from the same draws. Its error does not shrink with the number of rows.
 """
@@ -32,7 +35,11 @@ MANY = 20_000
 
 def cases() -> list[Case]:
     """Clip, mix and the plug-in normalizer, by number of rows and draws."""
-    found = []
+    found = [
+        Case(world.name, "clip, empirical", {"loss": world.alpha}, run, 300, 40)
+        for world in (_two_prompts(fresh=False), _two_prompts(fresh=True))
+        for run in [partial(calibrated, world, "clip", "empirical")]
+    ]
     for rows, draws, fresh, repeats in SIZES:
         world, many = PromptWorld(rows, draws, fresh), rows == MANY
         procedures = [("clip, empirical", partial(calibrated, world, "clip", "empirical"), repeats)]
@@ -58,13 +65,19 @@ def cases() -> list[Case]:
     return found
 
 
+def _two_prompts(*, fresh: bool) -> PromptWorld:
+    return PromptWorld(
+        2_000, 8, fresh, 2, harmful_shift=2.0, harmless_shift=1.0, harm=0.5, alpha=0.276
+    )
+
+
 def calibrated(
     world: PromptWorld, family: str, test_weight: str, rng: np.random.Generator
 ) -> list[Served]:
     """One run of the package."""
     log, proposals = world.collect(rng)
     return world.served(
-        tether.calibrate(log, proposals, alpha=ALPHA, family=family, test_weight=test_weight)
+        tether.calibrate(log, proposals, alpha=world.alpha, family=family, test_weight=test_weight)
     )
 
 

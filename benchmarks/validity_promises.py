@@ -57,7 +57,7 @@ def _target_cases() -> list[Case]:
         run = partial(calibrated, worlds[name], family, {"promise": {"loss": target}})
         found.append(Case(name, f"{family}, promise", {"loss": target}, run, repeats))
     for world, target, repeats in (
-        (PromptWorld(20_000, 4), 0.07, 15),
+        (PromptWorld(20_000, 4), 0.07, 60),
         (PromptWorld(1_000, 4, fresh=True), 0.08, 40),
         (ShortlistWorld(1_000, 4), 0.16, 150),
     ):
