@@ -83,7 +83,7 @@ def mix_risk(log_beta: float, shift: np.ndarray | float, *, harm: float = HARM) 
 
 
 def clip_risk(
-    log_beta: float, shift: np.ndarray | float, budget: float = np.inf, *, harm: float = harm
+    log_beta: float, shift: np.ndarray | float, budget: float = np.inf, *, harm: float = HARM
 ) -> np.ndarray:
     """The probability of harm under clip, or budgeted clip, for positive shifts.
 

@@ -267,7 +267,7 @@ def safe_risk_alpha(rows: int, *, tables: bool = True, contexts: bool = True) ->
         # One point of the grid is harmful to the degree that makes the risk alpha.
         loss = np.clip((0.12 - above) / density, 0, 1)
         world = replace(world, losses={"loss": loss[None]})
-    return replace(world, name=f"safe risk = alpha, n = {rows}, {_kind(world)}")
+    return replace(world, name=f"safe risk = alpha, n = {rows:,}, {_kind(world)}")
 
 
 def _kind(world: World) -> str:
@@ -280,7 +280,7 @@ def argmax(rows: int, tables: bool, seed: int = 2) -> World:
     best = np.argmax(world.reward, axis=1)[:, None] == np.arange(world.reward.shape[1])
     with np.errstate(divide="ignore"):
         log_optimized = np.log(best.astype(float))
-    name = f"argmax, n = {rows}, {'tables' if tables else 'draws'}"
+    name = f"argmax, n = {rows:,}, {'tables' if tables else 'draws'}"
     return replace(world, name=name, log_optimized=log_optimized, tables=tables)
 
 
