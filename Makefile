@@ -31,7 +31,7 @@ bench: $(VENV)/bench
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
-	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity
+	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 experiments: $(VENV)/test

@@ -7,11 +7,12 @@ really has are exact numbers, and a simulation is limited by nothing but its num
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 import tether
+from benchmarks.validity_table import Served
 from tether.control.families import find_family
 
 
@@ -38,20 +39,39 @@ class World:
         """Whether actions answer contexts."""
         return len(self.log_safe) > 1
 
+    @property
+    def bound(self) -> dict[str, float]:
+        """The largest possible loss of each kind."""
+        return {name: float(np.ceil(loss.max())) for name, loss in self.losses.items()}
+
     def deployed(self, log_density: np.ndarray) -> tuple[dict[str, float], float]:
         """The true risk of a policy for every loss, and its reward."""
         density = np.exp(log_density)
         expect = lambda values: float(self.share @ (density * values).sum(axis=1))  # noqa: E731
         return {name: expect(loss) for name, loss in self.losses.items()}, expect(self.reward)
 
-    def tethered(self, family: str, log_beta: float) -> np.ndarray:
+    def tethered(self, family: str, log_beta: float, blend: float = 0.0) -> np.ndarray:
         """The log-density of the tethered policy in every context, with its exact normalizer."""
-        chosen = find_family(family)
+        chosen, optimized = find_family(family), self.log_optimized
+        if blend:
+            optimized = np.log((1 - blend) * np.exp(optimized) + blend * np.exp(self.log_safe))
         log_psi = np.zeros((len(self.log_safe), 1))
         if np.isfinite(log_beta) and not chosen.normalized:
-            kernel = chosen.log_kernel(self.log_safe, self.log_optimized, log_beta)
+            kernel = chosen.log_kernel(self.log_safe, optimized, log_beta)
             log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
-        return chosen.log_density(self.log_safe, self.log_optimized, log_beta, log_psi)
+        return chosen.log_density(self.log_safe, optimized, log_beta, log_psi)
+
+    def tethered_by(self, found: tether.Calibration) -> np.ndarray:
+        """The log-density of the policy that a calibration allows."""
+        return self.tethered(found.family, found.log_beta, found.blend)
+
+    def served(
+        self, log_density: np.ndarray, log_beta: float, found: tether.Calibration | None = None
+    ) -> Served:
+        """What a run deployed, with its true risks and the share of the reward that is kept."""
+        risks, reward = self.deployed(log_density)
+        (_, safe), (_, best) = self.deployed(self.log_safe), self.deployed(self.log_optimized)
+        return Served(risks, log_beta, found, (reward - safe) / (best - safe))
 
     def act(self, log_density: np.ndarray, contexts: np.ndarray, rng) -> np.ndarray:
         """One action in each context."""
@@ -85,12 +105,18 @@ class World:
                 columns["context"] = np.arange(len(contexts))
         return tether.Log(**columns)
 
-    def proposals(self, contexts, rng, log_mix=None, *, marginal=False) -> tether.Proposals | None:
-        """Draws for a log: half from each policy in every context, or optimized ones at large."""
+    def proposals(
+        self, contexts, rng, log_mix=None, *, marginal=False, budget=0
+    ) -> tether.Proposals | None:
+        """Draws for a log: half from each policy in every context, or optimized ones at large.
+
+        A family with a budget gets as many draws of each policy for every row.
+        """
         if self.tables and not marginal:
             return None
-        if self.contextual and not marginal:
-            label = np.repeat(np.arange(len(contexts)), self.draws)
+        if (self.contextual and not marginal) or budget:
+            draws = self.draws if self.contextual else 2 * budget
+            label = np.repeat(np.arange(len(contexts)), draws)
             where = contexts[label]
             source = np.tile(["safe", "optimized"], len(where) // 2)
             drawn = np.where(
@@ -98,7 +124,9 @@ class World:
                 self.act(self.log_safe, where, rng),
                 self.act(self.log_optimized, where, rng),
             )
-            columns = {"context": label, "source": source}
+            columns = {"source": source}
+            if self.contextual:
+                columns["context"] = label
         else:
             where, drawn = self.collect(self.log_optimized, len(contexts), rng)
             columns = {}
@@ -155,21 +183,23 @@ def _heavy_tail(rows: int) -> World:
     )
 
 
-def _unequal_contexts(rows: int, tables: bool, *, edge: bool = False) -> World:
+def _unequal_contexts(rows: int, tables: bool, *, safe_risk: float | None = None) -> World:
     """Two contexts: in one the policies agree, in the other the optimized one is all but apart.
 
-    `edge` puts the safe risk so close to alpha that a single row decides whether any beta passes.
+    With `safe_risk` the safe policy does harm with this probability in both of them.
     """
     safe = np.full((2, 10), 0.1)
-    if not edge:
-        safe[1] = [0.95 / 9] * 9 + [0.05]
+    safe[1] = [0.95 / 9] * 9 + [0.05]
+    if safe_risk is not None:
+        other = [(1 - safe_risk) / 9] * 9
+        safe = np.array([[safe_risk, *other], [*other, safe_risk]])
     agree = np.full(10, 0.1) + np.linspace(-0.02, 0.02, 10)
     apart = np.array([0.002] * 8 + [0.004, 0.98])
     loss = np.zeros((2, 10))
-    loss[0, 0] = 1.0 if edge else 0.6
+    loss[0, 0] = 0.6 if safe_risk is None else 1.0
     loss[1, 9] = 1.0
     return World(
-        f"{'knife edge' if edge else 'unequal contexts'}, {'tables' if tables else 'draws'}",
+        f"unequal contexts, {'tables' if tables else 'draws'}",
         np.log(safe),
         _normalized(np.log(np.stack((agree, apart)))),
         {"loss": loss},
@@ -226,9 +256,32 @@ def _gaussian_contexts(rows: int) -> World:
     )
 
 
-def knife_edge() -> World:
-    """Not in the table: the promise is alpha plus a term, and here the term can be seen."""
-    return _unequal_contexts(300, tables=True, edge=True)
+def safe_risk_alpha(rows: int, *, tables: bool = True, contexts: bool = True) -> World:
+    """The safe policy's risk is alpha itself: on many logs no beta passes."""
+    if contexts:
+        world = _unequal_contexts(rows, tables, safe_risk=0.12)
+    else:
+        world = _gaussian("Gaussian shift", rows, alpha=0.12)
+        density = np.exp(world.log_safe[0])
+        above = np.append(np.cumsum(density[::-1])[::-1][1:], 0.0)
+        # One point of the grid is harmful to the degree that makes the risk alpha.
+        loss = np.clip((0.12 - above) / density, 0, 1)
+        world = replace(world, losses={"loss": loss[None]})
+    return replace(world, name=f"safe risk = alpha, n = {rows:,}, {_kind(world)}")
+
+
+def _kind(world: World) -> str:
+    return "marginal" if not world.contextual else "tables" if world.tables else "draws"
+
+
+def argmax(rows: int, tables: bool, seed: int = 2) -> World:
+    """Finite actions with an optimized policy that takes one action in each context."""
+    world = _finite_actions(rows, seed=seed)
+    best = np.argmax(world.reward, axis=1)[:, None] == np.arange(world.reward.shape[1])
+    with np.errstate(divide="ignore"):
+        log_optimized = np.log(best.astype(float))
+    name = f"argmax, n = {rows:,}, {'tables' if tables else 'draws'}"
+    return replace(world, name=name, log_optimized=log_optimized, tables=tables)
 
 
 def all_worlds() -> list[World]:

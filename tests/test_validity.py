@@ -1,24 +1,39 @@
-"""Deployed risk against alpha in worlds where it is known; `make validity` is the long version."""
+"""Deployed risk against what is promised, in worlds where it is known.
+
+`make validity` is the long version, and has more worlds.
+"""
+
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.validity import PROCEDURES, applies, simulate
-from benchmarks.worlds import all_worlds
+from benchmarks import prompt_world, shortlist_world
+from benchmarks.prompt_world import PromptWorld, clip_risk, mix_risk
+from benchmarks.validity import PARTS
+from benchmarks.validity_draws import plugged_in
+from benchmarks.validity_families import PROCEDURES, applies, family_case
+from benchmarks.validity_table import Case, Served, mean_and_error, run_table, simulate
+from benchmarks.worlds import all_worlds, argmax, safe_risk_alpha
+from scipy.stats import norm
+
+import tether
 
 WORLDS = {f"{world.name}, {world.rounds}": world for world in all_worlds()}
 RIGHT = [(family, how) for family, how in PROCEDURES if how in ("empirical", "analytic")]
 REPEATS = 60
 
 
+def run(name, family, how, repeats=REPEATS):
+    case = replace(family_case(WORLDS[name], family, how), promised=10)
+    (line,) = simulate(case, repeats)
+    return line
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_procedure_holds_alpha(name):
-    world = WORLDS[name]
-    for seed, (family, how) in enumerate(RIGHT):
-        result = simulate(world, family, how, REPEATS, seed)
-        for loss, alpha in world.alpha.items():
-            risk = result[loss]
-            error = risk.std(ddof=1) / np.sqrt(REPEATS)
-            assert risk.mean() <= alpha + 3 * error, (family, how, risk.mean(), error)
+    for family, how in RIGHT:
+        assert run(name, family, how).failures == []
 
 
 @pytest.mark.parametrize(
@@ -30,25 +45,142 @@ def test_every_procedure_holds_alpha(name):
     ],
 )
 def test_the_same_measure_sees_wrong_procedures_break(name, how):
-    world = WORLDS[name]
-    assert applies(world, how)
-    risk = simulate(world, "clip", how, REPEATS, 1)["loss"]
-    assert risk.mean() > world.alpha["loss"] + 3 * risk.std(ddof=1) / np.sqrt(REPEATS)
+    assert applies(WORLDS[name], how)
+    assert run(name, "clip", how).failures
 
 
 def test_control_is_not_bought_with_idleness():
     """With the safe policy below alpha, beta moves and some of the reward is kept."""
     for name in ("Gaussian shift, 1", "finite actions, 1", "unequal contexts, tables, 1"):
-        world = WORLDS[name]
-        result = simulate(world, "clip", "empirical", 60, 3)
-        _, safe = world.deployed(world.log_safe)
-        assert np.isfinite(result["log_beta"]).mean() > 0.8
-        assert result["reward"].mean() > safe
-        assert result["loss"].mean() > 0.8 * world.alpha["loss"]
+        line = run(name, "clip", "empirical")
+        assert np.isfinite(line.log_beta).mean() > 0.8
+        assert line.reward_kept.mean() > 0
+        assert line.risks["loss"].mean() > 0.8 * WORLDS[name].alpha["loss"]
 
 
 def test_published_figures_of_one_gaussian_world():
     """n = 200, α = 0.1: the literal algorithm deploys 0.0997 on average over 2,000 repeats."""
-    risk = simulate(WORLDS["Gaussian shift, 1"], "clip", "empirical", 1000, 11)["loss"]
-    error = risk.std(ddof=1) / np.sqrt(len(risk))
-    assert risk.mean() == pytest.approx(0.0997, abs=3.5 * error)
+    risk, error = mean_and_error(run("Gaussian shift, 1", "clip", "empirical", 1000).risks["loss"])
+    assert risk == pytest.approx(0.0997, abs=3.5 * error)
+
+
+KINDS = {
+    "draws": ("n = 200", 0.1),
+    "shortlists": ("n = 50", 0.04),
+    "promises": ("argmax, n = 200", 0.1),
+    "confidence": ("Gaussian shift", 0.1),
+    "controller": ("400 rows", 0.02),
+}
+
+
+@pytest.mark.parametrize("part", KINDS)
+def test_some_cases_of_every_part_hold(part):
+    only, share = KINDS[part]
+    chosen = [case for case in PARTS[part]() if only in case.world and not case.wrong]
+    assert chosen
+    for case in chosen:
+        for line in simulate(case, max(2, round(share * case.repeats))):
+            assert line.failures == [], str(line)
+
+
+def test_few_draws_break_an_estimated_normalizer_and_not_the_package():
+    world = PromptWorld(5_000, 2)
+    risks = [plugged_in(world, np.random.default_rng(seed))[0].risks["loss"] for seed in range(10)]
+    risk, error = mean_and_error(np.array(risks))
+    assert risk > prompt_world.ALPHA + 3 * error
+    (case,) = (
+        each
+        for each in PARTS["draws"]()
+        if each.world.endswith("n = 20,000, 2 shared") and each.procedure == "clip, empirical"
+    )
+    (line,) = simulate(case, 10)
+    assert line.failures == []
+    assert line.risks["loss"].mean() > 0.9 * prompt_world.ALPHA
+
+
+def integral(density):
+    grid = np.linspace(-12, 16, 1_400_001)
+    return np.trapezoid(density(grid) * (grid > prompt_world.HARM), grid)
+
+
+@pytest.mark.parametrize("log_beta", [-np.inf, -2.0, -0.3, 0.0, 0.7, 3.0, np.inf])
+@pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
+def test_the_risk_in_a_prompt_is_an_integral(log_beta, shift):
+    safe, optimized = norm.pdf, lambda a: norm.pdf(a - shift)
+    share = 1 / (1 + np.exp(-log_beta))
+    mixed = integral(lambda a: (1 - share) * safe(a) + share * optimized(a))
+    assert mix_risk(log_beta, shift) == pytest.approx(mixed, abs=1e-5)
+    for budget in (1, 4, np.inf):
+
+        def density(a, budget=budget):
+            if np.isinf(log_beta):
+                return safe(a) if log_beta < 0 else optimized(a)
+            kernel = np.minimum(optimized(a), np.exp(log_beta) * safe(a))
+            grid = np.linspace(-12, 16, 280_001)
+            whole = np.minimum(optimized(grid), np.exp(log_beta) * safe(grid))
+            psi = np.trapezoid(whole, grid)
+            rejected = (1 - psi / min(np.exp(log_beta), 1)) ** budget
+            return (1 - rejected) * kernel / psi + rejected * safe(a)
+
+        assert clip_risk(log_beta, shift, budget) == pytest.approx(integral(density), abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(2)"])
+@pytest.mark.parametrize("log_beta", [-np.inf, -1.0, 0.5, np.inf])
+def test_the_risk_of_a_shortlist_is_a_sum_over_all_candidates(family, log_beta):
+    values, chances = shortlist_world.VALUES, shortlist_world.CHANCES
+    score = lambda contexts, candidates: 1.7 * candidates  # noqa: E731
+    harm, size, total = np.linspace(0, 1, len(values)), 3, 0.0
+    shortlist = tether.Shortlist(shortlist_world.draw, score, size=size)
+    pick = shortlist.tethered(float(np.exp(log_beta)), family=family).pick
+    everything = np.array(list(itertools.product(range(len(values)), repeat=size)))
+    rows = tether.policies.ShortlistRows(np.zeros(len(everything), int), values[everything])
+    density = np.exp(pick.log_prob_all(rows))
+    total = (chances[everything].prod(axis=1)[:, None] * density * harm[everything]).sum()
+    found = shortlist_world.risk_of(1.7 * values, harm, size, family, log_beta)
+    assert found == pytest.approx(total, abs=1e-12)
+
+
+def test_worlds_are_what_their_names_say():
+    for contexts in (True, False):
+        world = safe_risk_alpha(30, contexts=contexts)
+        assert world.deployed(world.log_safe)[0]["loss"] == pytest.approx(0.12, abs=1e-12)
+        assert ((world.losses["loss"] >= 0) & (world.losses["loss"] <= 1)).all()
+    world = argmax(50, tables=True)
+    assert np.isneginf(world.log_optimized).sum() == 4 * 40
+    assert len({(case.world, case.procedure) for part in PARTS.values() for case in part()}) == sum(
+        len(part()) for part in PARTS.values()
+    )
+
+
+def of_risk(risk, rng):
+    return [Served({"loss": risk + 0.01 * rng.normal()}, 0.0)]
+
+
+def above(rng):
+    return of_risk(0.12, rng)
+
+
+def below(rng):
+    return of_risk(0.08, rng)
+
+
+def case(name, run, **more):
+    return Case("a world", name, {"loss": 0.1}, run, 50, **more)
+
+
+def test_the_table_tells_right_from_wrong(capsys):
+    assert run_table([case("right", below)], workers=1)
+    assert not run_table([case("right", above)], workers=1)
+    assert "FAILED: mean loss 0.12" in capsys.readouterr().out
+    assert run_table([case("wrong", above, wrong=True)], workers=1)
+    assert not run_table([case("wrong", below, wrong=True)], workers=1)
+    assert "'wrong' was not seen to fail" in capsys.readouterr().out
+
+
+def test_a_confidence_is_judged_by_the_share_of_runs_above_alpha():
+    (line,) = simulate(case("sometimes", below, confidence=0.9))
+    assert line.share_above < 0.1
+    assert line.failures == []
+    (line,) = simulate(case("often", above, confidence=0.9, at_alpha=True))
+    assert any("of the runs above alpha" in failure for failure in line.failures)
