@@ -188,4 +188,17 @@ def test_terms_that_grow_as_alpha_falls(rate):
 def test_where_no_beta_exists_lower_alphas_are_not_tried():
     solve, asked = scripted(lambda alpha: (0.1, 0.0), exists=lambda alpha: alpha > 0.35)
     assert not reach_promise(solve, {"loss": 0.4}).exists
-    assert len(asked) <= 3
+    assert len(asked) <= 12
+    assert min(asked) > 0.29
+    solve, asked = scripted(lambda alpha: (0.1, 0.0), exists=lambda alpha: False)
+    assert not reach_promise(solve, {"loss": 0.4}).exists
+    assert len(asked) == 1
+
+
+def test_an_alpha_between_one_that_is_too_large_and_one_without_a_beta():
+    """From 0.4 the first step goes to 0.3, where there is none; up to 0.36 the promise fits."""
+    extra = lambda alpha: (0.1 if alpha > 0.36 else 0.01, 0.0)  # noqa: E731
+    solve, _ = scripted(extra, exists=lambda alpha: alpha > 0.33)
+    found = reach_promise(solve, {"loss": 0.4})
+    assert found.exists
+    assert 0.359 < found.constraints[0].alpha <= 0.36

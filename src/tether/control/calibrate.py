@@ -20,11 +20,14 @@ from tether.control.log import Log
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
+from tether.control.shared_draws import shared_ratio_error, shares_draws
 
 Target = TypeVar("Target")
 
 LARGEST_RATIO_ERROR = 1e9
 """What an infinite ratio error is replaced by: no beta passes at either."""
+SHARING_STEPS = 4
+"""How often beta is found again to allow for draws that rows share."""
 RISK_TOLERANCE = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
 
@@ -131,13 +134,26 @@ def calibrate(
 
 
 def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration:
-    """The largest beta that every constraint allows."""
-    log_beta_by_constraint = {
-        constraint.name: problem.solver.largest(problem, constraint) for constraint in constraints
-    }
-    found = _result(problem, constraints, log_beta_by_constraint)
+    """The largest beta that every constraint allows.
+
+    Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
+    found, and beta is found again.
+    """
+    stated, log_betas = constraints, _largest(problem, constraints)
+    for _ in range(SHARING_STEPS if shares_draws(problem) else 0):
+        log_beta = min(log_betas.values())
+        shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
+        if stated[0].ratio_error * shared <= constraints[0].ratio_error:  # all have the same
+            break
+        constraints = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)
+        log_betas = _largest(problem, constraints)
+    found = _result(problem, constraints, log_betas)
     _check_result(found)
     return found
+
+
+def _largest(problem: Problem, constraints: tuple[Constraint, ...]) -> dict[str, float]:
+    return {each.name: problem.solver.largest(problem, each) for each in constraints}
 
 
 def _certify(

@@ -162,7 +162,7 @@ class BudgetedDensities:
             return np.zeros(count), np.full(count, -np.inf)
         averages = []
         largest = (float(self.family.max_draws), 1.0)
-        per_block = tries_and_fallback(self._log_accept(log_beta))
+        per_block = tries_and_fallback(self.log_accept(log_beta))
         for values, most in zip(per_block, largest, strict=True):
             per_group = self.blocks.group_means(values)
             cells = (per_group, self.blocks.context_maxima(per_group), [most])
@@ -170,7 +170,7 @@ class BudgetedDensities:
                 averages.append(np.log(np.concatenate(cells)))
         return averages[0], averages[1]
 
-    def _log_accept(self, log_beta: float) -> Floats:
+    def log_accept(self, log_beta: float) -> Floats:
         """Log acceptance probability of every proposal.
 
         With a blend, a proposal of the optimized policy is one of the safe policy's with that

@@ -12,6 +12,8 @@ import numpy as np
 from tether._core.types import Floats
 from tether.control.family import Family, limit_density
 
+NEGLIGIBLE_LOG_ACCEPTANCE = -40.0
+"""Below this log acceptance rate, c/p differs from the budget by less than rounding."""
 LAST_LOG_BETA_OF_SAFE = float(np.nextafter(0.0, -1.0))
 """The largest log beta at which the safe policy proposes."""
 
@@ -222,9 +224,12 @@ class BudgetedClip(_ClipKernel):
             One of each per context.
         """
         log_accepted = self.log_acceptance(log_beta, log_psi)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             log_fallback = self.max_draws * np.log1p(-np.exp(log_accepted))
-            return np.log(-np.expm1(log_fallback)) - log_accepted, log_fallback
+            log_tries = np.log(-np.expm1(log_fallback)) - log_accepted
+        # Where hardly any proposal is accepted, c/p is the budget, and p itself may underflow.
+        rare = log_accepted < NEGLIGIBLE_LOG_ACCEPTANCE
+        return np.where(rare, np.log(self.max_draws), log_tries), log_fallback
 
     def log_ratio_bounds(
         self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]

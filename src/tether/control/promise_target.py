@@ -36,20 +36,23 @@ def reach_promise(
     """
     alphas = dict(asked)
     found, too_large = solve(alphas), alphas
+    too_small = dict.fromkeys(asked, -np.inf)
     steps = 0
     while not _kept(found, asked):
-        too_large = alphas
-        alphas = {name: _lowered(found, name, asked[name]) for name in asked}
         steps += 1
-        hopeless = any(alphas[name] < SMALLEST_SHARE * asked[name] for name in asked)
-        if steps > MAX_STEPS or hopeless or not found.exists:
-            none = dict.fromkeys(found.log_beta_by_constraint, -np.inf)
-            return replace(
-                solve(dict(asked)),
-                log_beta=-np.inf,
-                log_beta_by_constraint=none,
-                asked_promise=dict(asked),
-            )
+        if steps > MAX_STEPS:
+            return _without_beta(found, asked)
+        if found.exists:
+            too_large = alphas
+            alphas = {name: _lowered(found, name, asked[name]) for name in asked}
+        else:  # alpha was lowered too far, or even the first one has no beta
+            too_small = alphas
+        if any(alphas[name] <= too_small[name] for name in asked):
+            if steps == 1 or not _apart(too_small, too_large, asked):
+                return _without_beta(found, asked)
+            alphas = {name: (too_small[name] + too_large[name]) / 2 for name in asked}
+        if any(alphas[name] < SMALLEST_SHARE * asked[name] for name in asked):
+            return _without_beta(found, asked)
         found = solve(alphas)
     while steps and _apart(alphas, too_large, asked):
         middle = {name: (alphas[name] + too_large[name]) / 2 for name in asked}
@@ -59,6 +62,19 @@ def reach_promise(
         else:
             too_large = middle
     return replace(found, asked_promise=dict(asked))
+
+
+def _without_beta(found: Calibration, asked: Mapping[str, float]) -> Calibration:
+    """The safe policy: no beta has the promise that was asked for."""
+    none = dict.fromkeys(found.log_beta_by_constraint, -np.inf)
+    at_asked = tuple(replace(each, alpha=asked[each.name]) for each in found.constraints)
+    return replace(
+        found,
+        log_beta=-np.inf,
+        constraints=at_asked,
+        log_beta_by_constraint=none,
+        asked_promise=dict(asked),
+    )
 
 
 def _kept(found: Calibration, asked: Mapping[str, float]) -> bool:

@@ -1,0 +1,92 @@
+"""What it costs that rows of a context share their draws.
+
+Unbiased weights are exact if every row has draws of its own. Rows that share draws share their
+noise: the weight of all of them together is multiplied by a random factor, which more rows do not
+average out. The condition compares P, the weighted sum over rows with a loss above alpha, with N,
+that over rows below it, and E[N/P] exceeds the ratio of the expectations by about the relative
+variance of P. So P ≤ N is replaced by P·g ≤ N/g with g² = 1 + var P/P² + var N/N².
+
+With a the acceptance probability of a proposal, p its mean and M draws in a group, a weight
+m·S(p) + D(p) changes by (m·S′ + D′)·dp, and dp has variance var(a)/M, common to the rows that share
+the draws; what each row would have with draws of its own is taken off. Groups are independent, so
+many contexts, or many draws in each, make g close to one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._core.types import Floats
+from tether.control.densities import BudgetedDensities
+
+if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
+    from tether.control.problem import Problem
+
+
+def shares_draws(problem: Problem) -> bool:
+    """Whether some rows share draws that their weights are averages over."""
+    densities = problem.densities
+    if not isinstance(densities, BudgetedDensities):
+        return False
+    return len(densities.blocks.group_start) < len(problem.log) and bool(
+        np.bincount(densities.row).max() > 1
+    )
+
+
+def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float) -> float:
+    """The factor g at one beta; 1 where no rows share draws."""
+    densities = problem.densities
+    if not np.isfinite(log_beta) or not isinstance(densities, BudgetedDensities):
+        return 1.0
+    mean, variance = _acceptance(densities, log_beta)
+    row, group, blocks = problem.draws.row, densities.row, densities.blocks
+    groups = len(blocks.group_start)
+    draws = np.diff(blocks.group_start, append=blocks.log_ratio_safe.shape[1])
+    draws *= densities.family.max_draws
+    context = np.repeat(
+        np.arange(len(blocks.context_start)), np.diff(blocks.context_start, append=groups)
+    )
+    noise = variance[context] / draws
+    tries, fallback, tries_slope, fallback_slope = _expectations(mean, densities.family.max_draws)
+    base = np.asarray(problem.log_base)
+    proposed = np.exp(np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base)
+    weight = proposed * tries[row] + np.exp(base) * fallback[row]
+    slope = proposed * tries_slope[row] + np.exp(base) * fallback_slope[row]
+    signed = constraint.signed(problem.log.loss[constraint.name])
+    relative = 0.0
+    for side in (np.maximum(signed, 0.0), np.maximum(-signed, 0.0)):
+        total = float((side * weight).sum())
+        if total > 0:
+            moved = np.bincount(group, side * slope, minlength=groups) ** 2
+            own = np.bincount(group, (side * slope) ** 2, minlength=groups)
+            relative += float((np.maximum(moved - own, 0.0) * noise).sum()) / total**2
+    return float(np.sqrt(1 + relative))
+
+
+def _acceptance(densities: BudgetedDensities, log_beta: float) -> tuple[Floats, Floats]:
+    """The mean and the variance of acceptance probabilities in each context."""
+    blocks = densities.blocks
+    accept = np.exp(densities.log_accept(log_beta))
+    first = blocks.group_start[blocks.context_start]
+    draws = np.diff(first, append=accept.shape[1]) * accept.shape[0]
+    mean = np.add.reduceat(accept.sum(axis=0), first) / draws
+    square = np.add.reduceat((accept**2).sum(axis=0), first) / draws
+    spread = np.maximum(square - mean**2, 0.0) * draws / np.maximum(draws - 1, 1)
+    # One draw has no spread of its own: then that of a coin with the same mean.
+    return mean, np.where(draws > 1, spread, mean * (1 - mean))
+
+
+def _expectations(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """S, D and their derivatives for proposals that are accepted with probability `mean`."""
+    rejected = 1 - mean
+    tries, slope = np.zeros(len(mean)), np.zeros(len(mean))
+    power = np.ones(len(mean))
+    previous = np.zeros(len(mean))
+    for count in range(budget):
+        tries += power
+        slope -= count * previous
+        previous, power = power, power * rejected
+    return tries, power, slope, -budget * previous
