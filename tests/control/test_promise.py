@@ -48,7 +48,7 @@ def test_the_terms_of_the_promise():
     assert make_promise(low, 0.2, clear).total == pytest.approx(0.1 + 0.9 * 0.2)
     promise = make_promise(high, 0.2, near)
     assert promise.stability == pytest.approx(1.5 * 0.2)
-    assert promise.safe_excess == pytest.approx(0.1 / np.sqrt(2 * np.pi))
+    assert promise.safe_excess == pytest.approx(SafeMean(1.65, 0.1).excess(1.5))
     assert promise.total == pytest.approx(1.8 + promise.safe_excess)
     assert make_promise(high, 9.0, near).total == 2.0
 

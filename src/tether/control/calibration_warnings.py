@@ -106,5 +106,5 @@ def _near_alpha(found: Calibration, problem: Problem) -> Iterator[str]:
             yield (
                 f"the safe policy's own mean loss is {safe.mean:.4g} ± {safe.standard_error:.2g}, "
                 f"close to alpha = {each.alpha:.4g}: on some logs no beta passes, and the promise "
-                f"includes {safe.excess(each.alpha):.2g} for them"
+                f"includes {safe.excess_where_passing(each.alpha):.2g} for them"
             )

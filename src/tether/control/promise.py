@@ -7,8 +7,9 @@ Serving the calibrated beta keeps the expected loss, over logs and the next acti
 The first term is what was asked for. The second is the price of choosing beta on the log: ε is the
 relative replace-one stability of beta (`tether.control.stability`). The third is the price of logs
 on which no beta passes: the safe policy is then served, on exactly the logs that look bad, and m is
-its mean loss over the rows and the next action (`tether._core.safe_excess`). It is negligible where
-the safe policy is clearly better than alpha.
+its mean loss over the rows and the next action (`tether._core.safe_excess`). A promise is stated
+only where a beta passes, so the term is what these logs have to carry. It is negligible where the
+safe policy is clearly better than alpha.
 
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
@@ -64,7 +65,8 @@ class Promise:
 def make_promise(constraint: Constraint, instability: float, safe: SafeMean) -> Promise:
     """The promise of one constraint, from the stability ε and the safe policy's mean loss."""
     alpha, bound = constraint.alpha, constraint.bound
-    return Promise(alpha, max(alpha, bound - alpha) * instability, safe.excess(alpha), bound)
+    excess = safe.excess_where_passing(alpha)
+    return Promise(alpha, max(alpha, bound - alpha) * instability, excess, bound)
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:
