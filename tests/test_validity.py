@@ -84,7 +84,7 @@ def test_some_cases_of_every_part_hold(part):
 
 
 def test_few_draws_break_an_estimated_normalizer_and_not_the_package():
-    world = PromptWorld(5_000, 2)
+    world = PromptWorld(20_000, 2)
     risks = [plugged_in(world, np.random.default_rng(seed))[0].risks["loss"] for seed in range(10)]
     risk, error = mean_and_error(np.array(risks))
     assert risk > prompt_world.ALPHA + 3 * error
