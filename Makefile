@@ -30,7 +30,7 @@ bench: $(VENV)/bench
 
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
-	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
+	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds 5000
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
