@@ -101,6 +101,15 @@ def number(name: str, value: Any, *, above: float, below: float) -> float:
     return float(value)
 
 
+def one_target(alpha: Any, promise: Any) -> None:
+    """Refuse a call that names both what is tolerated and what may be promised, or neither."""
+    if (alpha is None) == (promise is None):
+        raise ValueError(
+            "pass exactly one of alpha, the tolerated expected loss, and promise, the whole bound "
+            f"to be stated; got alpha = {alpha!r} and promise = {promise!r}"
+        )
+
+
 def integer(name: str, value: Any, minimum: int) -> int:
     """One integer of at least `minimum`; a float without a fraction is accepted."""
     integral = isinstance(value, (int, np.integer)) or (

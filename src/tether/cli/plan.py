@@ -7,20 +7,22 @@ from typing import Annotated
 import typer
 
 import tether
-from tether.cli.terminal import NOTHING_PASSES, JsonOption, report_errors, show
+from tether.cli.terminal import (
+    NOTHING_PASSES,
+    AlphaOption,
+    JsonOption,
+    PromiseOption,
+    report_errors,
+    require_one_target,
+    show,
+)
 
 
 @report_errors
 def plan(
     safe_risk: Annotated[float, typer.Option(help="The safe policy's expected loss.")],
-    promise: Annotated[
-        float | None,
-        typer.Option(help="The whole bound on the expected loss that may be stated."),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="The tolerated expected loss, instead of --promise."),
-    ] = None,
+    promise: PromiseOption = None,
+    alpha: AlphaOption = None,
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
         float | None,
@@ -39,8 +41,7 @@ def plan(
 
     Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
     """
-    if (alpha is None) == (promise is None):
-        raise ValueError("pass exactly one of --promise and --alpha")
+    require_one_target(alpha, promise)
     result = tether.plan(
         alpha=alpha,
         promise=promise,

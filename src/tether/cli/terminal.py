@@ -22,6 +22,12 @@ ALARM_STANDS = 4
 """Exit codes other than 0."""
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
+PromiseOption = Annotated[
+    float | None, typer.Option(help="The whole bound on the expected loss that may be stated.")
+]
+AlphaOption = Annotated[
+    float | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 Parameters = ParamSpec("Parameters")
@@ -78,6 +84,12 @@ def read_table(path: Path) -> Any:
     if table.num_rows == 0:
         raise ValueError(f"{path} has no rows")
     return table
+
+
+def require_one_target(alpha: float | None, promise: float | None) -> None:
+    """Raise unless one of the two options was given."""
+    if (alpha is None) == (promise is None):
+        raise ValueError("pass exactly one of --promise and --alpha")
 
 
 def require_file(path: Path) -> None:

@@ -13,10 +13,13 @@ import tether
 from tether._core import frames, validate
 from tether.cli.terminal import (
     NOTHING_PASSES,
+    AlphaOption,
     JsonOption,
+    PromiseOption,
     print_line,
     read_table,
     report_errors,
+    require_one_target,
     show_and_save,
 )
 from tether.risk import Claims, Selection, crc, gcrc, ltt, monotonized_crc
@@ -38,14 +41,8 @@ def threshold(
     score: Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")],
     label: Annotated[str, typer.Option(help="The column of labels: whether each claim is true.")],
     item: Annotated[str, typer.Option(help="The column that names the item of each claim.")],
-    promise: Annotated[
-        float | None,
-        typer.Option(help="The whole bound on the expected loss that may be stated."),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="The tolerated expected loss, instead of --promise."),
-    ] = None,
+    promise: PromiseOption = None,
+    alpha: AlphaOption = None,
     group: Annotated[
         str | None,
         typer.Option(help="The column of groups, for one threshold per group. (default: none)"),
@@ -66,8 +63,7 @@ def threshold(
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
     stated promise is of no use, such as that of crc where losses are not monotone.
     """
-    if (alpha is None) == (promise is None):
-        raise ValueError("pass exactly one of --promise and --alpha")
+    require_one_target(alpha, promise)
     validate.choice("--method", method, METHODS)
     validate.choice("--loss", loss, CLAIM_LOSSES)
     options: dict[str, Any] = {}

@@ -173,11 +173,7 @@ def plan(
     >>> made.rows_needed, made.rows_likely
     (18, 69)
     """
-    if (alpha is None) == (promise is None):
-        raise ValueError(
-            "pass exactly one of alpha, the tolerated expected loss, and promise, the whole bound "
-            f"to be stated; got alpha = {alpha!r} and promise = {promise!r}"
-        )
+    validate.one_target(alpha, promise)
     bound = validate.number("bound", bound, above=0, below=np.inf)
     if promise is None:
         alpha = validate.number("alpha", alpha, above=0, below=bound)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import validate
-from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.types import Floats
+from tether.policies.function_policy import FunctionPolicy
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 
 
-@dataclass(frozen=True)
-class EstimatedPolicy:
+class EstimatedPolicy(FunctionPolicy):
     """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
 
     Parameters
@@ -43,47 +40,16 @@ class EstimatedPolicy:
     array([0., 0.])
     """
 
-    name: str
-    draw: Callable[[Any, np.random.Generator], ArrayLike] = field(repr=False)
-    relative_log_density: Callable[[Any, NDArray[Any]], Floats] = field(repr=False)
-    approximate: str | None = None
-    ratio_error: float = 1.0
-
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context with the sampler that was given.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            Source of randomness, passed on to the sampler.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-        """
-        validate.generator("rng", rng)
-        return np.asarray(self.draw(as_contexts(contexts), rng))
-
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-density of each action, relative to the safe policy.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        actions : array-like
-            One action per context.
-
-        Returns
-        -------
-        ndarray
-            0 for the safe policy, and the estimated log ratio for the optimized one.
-        """
-        actions = np.asarray(actions)
-        return self.relative_log_density(as_contexts(contexts, actions), actions)
+    def __init__(
+        self,
+        name: str,
+        draw: Callable[[Any, np.random.Generator], ArrayLike],
+        relative_log_density: Callable[[Any, NDArray[Any]], Floats],
+        approximate: str | None = None,
+        ratio_error: float = 1.0,
+    ) -> None:
+        super().__init__(draw, relative_log_density, name=name)
+        self.approximate, self.ratio_error = approximate, ratio_error
 
 
 def approximation_of(*policies: Policy) -> tuple[str | None, float]:

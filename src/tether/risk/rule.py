@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tether._core import validate
 from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
 from tether._core.types import Floats, Integers
 from tether.risk.item_weights import ItemWeights
@@ -27,11 +28,7 @@ class Target(NamedTuple):
     @classmethod
     def of(cls, alpha: PerLoss | None, promise: PerLoss | None) -> Target:
         """Exactly one of the two."""
-        if (alpha is None) == (promise is None):
-            raise ValueError(
-                "pass exactly one of alpha, the level that the risk is compared with, and promise, "
-                f"the whole bound to be stated; got alpha = {alpha!r} and promise = {promise!r}"
-            )
+        validate.one_target(alpha, promise)
         return cls("promise", promise) if alpha is None else cls("alpha", alpha)
 
 
