@@ -6,7 +6,7 @@ import pytest
 import tether
 from tether.control.constraint import Constraint
 from tether.control.problem import pose
-from tether.control.shared_draws import shared_ratio_error, shares_draws
+from tether.control.shared_draws import count_sharing, shared_ratio_error
 
 
 def score(actions, mean):
@@ -56,7 +56,7 @@ def test_rows_with_draws_of_their_own_cost_nothing():
     rng = np.random.default_rng(2)
     log, proposals = two_contexts(rng, 60, 3, label=np.arange(60))
     problem = pose(log, proposals, tether.Clip(), "empirical")
-    assert not shares_draws(problem)
+    assert count_sharing(problem) == 0
     assert shared_ratio_error(problem, Constraint("loss", 0.1, 1.0), -0.5) == 1.0
     assert tether.calibrate(log, proposals, alpha=0.2).ratio_error == 1.0
 

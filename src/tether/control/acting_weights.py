@@ -30,6 +30,7 @@ from tether._core.validate import same_length
 from tether.control.acting import Acting
 from tether.control.families import BudgetedClip, Clip, Mix
 from tether.control.problem import Problem
+from tether.control.shared_draws import count_sharing
 
 
 class ActingWeights:
@@ -125,7 +126,7 @@ def _check_weights(problem: Problem) -> None:
             f"{family.name!r} has one here: give tables of all actions (log_safe_all, "
             f"log_optimized_all), or use family 'mix' or 'budgeted_clip'"
         )
-    shared = len(log) - len(np.unique(problem.densities.row))
+    shared = count_sharing(problem)
     if shared:
         raise ValueError(
             f"confidence needs draws of its own for every row, but {shared} of {len(log)} rows "

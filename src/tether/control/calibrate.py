@@ -20,7 +20,7 @@ from tether.control.log import Log
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
-from tether.control.shared_draws import shared_ratio_error, shares_draws
+from tether.control.shared_draws import count_sharing, shared_ratio_error
 
 Target = TypeVar("Target")
 
@@ -140,7 +140,7 @@ def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration
     found, and beta is found again.
     """
     stated, log_betas = constraints, _largest(problem, constraints)
-    for _ in range(SHARING_STEPS if shares_draws(problem) else 0):
+    for _ in range(SHARING_STEPS if count_sharing(problem) else 0):
         log_beta = min(log_betas.values())
         shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
         if stated[0].ratio_error * shared <= constraints[0].ratio_error:  # all have the same

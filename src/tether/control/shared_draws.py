@@ -26,14 +26,11 @@ if TYPE_CHECKING:
     from tether.control.problem import Problem
 
 
-def shares_draws(problem: Problem) -> bool:
-    """Whether some rows share draws that their weights are averages over."""
-    densities = problem.densities
-    if not isinstance(densities, BudgetedDensities):
-        return False
-    return len(densities.blocks.group_start) < len(problem.log) and bool(
-        np.bincount(densities.row).max() > 1
-    )
+def count_sharing(problem: Problem) -> int:
+    """How many rows do not have draws of their own, of those that their weights average over."""
+    if not isinstance(problem.densities, BudgetedDensities):
+        return 0
+    return len(problem.log) - len(np.unique(problem.densities.row))
 
 
 def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float) -> float:
