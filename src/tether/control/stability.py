@@ -41,8 +41,7 @@ def smooth_instability(
 def measured_instability(problem: Problem, log_beta: float, without: Floats) -> float:
     """Compute ε̂ from the rows' own weights."""
     lo, hi = problem.search_range()
-    log_beta, without = float(np.clip(log_beta, lo, hi)), np.clip(without, lo, hi)
-    rows, test = problem.log_weights(log_beta)
+    rows, test = problem.log_weights(float(np.clip(log_beta, lo, hi)))
     moved = _log_weights_at(problem, without)
     top = max(float(rows.max()), test)
     log_total = top + float(np.log(np.exp(rows - top).sum() + np.exp(test - top)))
@@ -52,20 +51,33 @@ def measured_instability(problem: Problem, log_beta: float, without: Floats) -> 
 
 def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
     """The log-weight of each row at a beta of its own."""
+    lo, hi = problem.search_range()
+    result = np.empty(len(log_betas))
+    for end, beyond in ((lo, log_betas <= lo), (hi, log_betas >= hi)):
+        if beyond.any():
+            result[beyond] = problem.log_weights(end)[0][beyond]
+    between = np.flatnonzero((log_betas > lo) & (log_betas < hi))
+    if len(between) == 0:
+        return result
+    own = log_betas[between]
+    points = _interpolation_points(own)
+    previous = problem.log_weights(float(points[0]))[0][between]
+    result[between] = previous
+    for left, right in pairwise(points):
+        current = problem.log_weights(float(right))[0][between]
+        inside = (own > left) & (own <= right)
+        share = (own[inside] - left) / (right - left)
+        with np.errstate(invalid="ignore"):
+            value = previous[inside] + share * (current[inside] - previous[inside])
+        # A weight of zero has no logarithm to interpolate.
+        result[between[inside]] = np.where(np.isnan(value), current[inside], value)
+        previous = current
+    return result
+
+
+def _interpolation_points(log_betas: Floats) -> Floats:
+    """Quantiles and even steps of betas, and both sides of β = 1, where weights may jump."""
     lo, hi = float(log_betas.min()), float(log_betas.max())
     jump = [point for point in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < point < hi]
     ranks = np.quantile(log_betas, np.linspace(0, 1, WEIGHT_POINTS))
-    points = np.unique(np.concatenate((ranks, np.linspace(lo, hi, WEIGHT_POINTS), jump)))
-    result, _ = problem.log_weights(float(points[0]))
-    previous = result
-    result = result.copy()
-    for left, right in pairwise(points):
-        current, _ = problem.log_weights(float(right))
-        inside = (log_betas > left) & (log_betas <= right)
-        share = (log_betas[inside] - left) / (right - left)
-        with np.errstate(invalid="ignore"):
-            between = previous[inside] + share * (current[inside] - previous[inside])
-        # A weight of zero has no logarithm to interpolate.
-        result[inside] = np.where(np.isnan(between), current[inside], between)
-        previous = current
-    return result
+    return np.unique(np.concatenate((ranks, np.linspace(lo, hi, WEIGHT_POINTS), jump)))
