@@ -48,9 +48,9 @@ def test_a_forgotten_mixture_shows(monkeypatch):
     """As if the safe policy had taken every action of the past rounds."""
     log = calibration_rows.CalibrationRows.log
 
-    def safe_alone(self, number, reference, loss, used):
+    def safe_alone(self, number, reference, loss, used, **options):
         self._served = np.zeros_like(self._served)
-        return log(self, number, reference, loss, used)
+        return log(self, number, reference, loss, used, **options)
 
     monkeypatch.setattr(calibration_rows.CalibrationRows, "log", safe_alone)
     monkeypatch.setattr(calibrate_round, "count_served", lambda served: {0: len(served)})

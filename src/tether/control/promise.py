@@ -47,7 +47,7 @@ class Promise:
 
     Examples
     --------
-    >>> Promise(0.1, stability=0.02, safe_excess=0.003, bound=1.0).total
+    >>> round(Promise(0.1, stability=0.02, safe_excess=0.003, bound=1.0).total, 6)
     0.123
     """
 
