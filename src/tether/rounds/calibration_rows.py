@@ -134,14 +134,15 @@ class CalibrationRows:
         if self.contextual:
             columns_of_log["context"] = labels(take(self.contexts, np.flatnonzero(used)))
         share = counts.get(reference, 0) / sum(counts.values())
+        acting = acting and set(counts) != {reference}
         own_error: float = getattr(self.candidate, "ratio_error", 1.0)
         return Log(
             loss[used],
             **columns_of_log,
             safe_share=share or None,
-            acting=self._acting(reference, used) if acting and set(counts) != {reference} else None,
+            acting=self._acting(reference, used) if acting else None,
             approximate=getattr(self.candidate, "approximate", None),
-            ratio_error=own_error * self._ratio_error(reference, counts, used),
+            ratio_error=own_error * self._ratio_error(reference, counts, used, acting=acting),
         )
 
     def _acting(self, reference: int, used: Booleans) -> Acting:
@@ -164,8 +165,12 @@ class CalibrationRows:
         place = positions(self.all_actions, self.actions[used])
         return Acting(picked(logged, place), logged, limit)
 
-    def _ratio_error(self, reference: int, counts: dict[int, int], used: Booleans) -> float:
+    def _ratio_error(
+        self, reference: int, counts: dict[int, int], used: Booleans, *, acting: bool
+    ) -> float:
         """One plus the largest relative variance of a density that weights divide by.
+
+        That is the mixture's, and also that of the policy that acted where it is divided by.
 
         One over an unbiased estimate is too large by about this factor on average, and the noise
         itself does no harm: it is part of what is averaged over, like the action.
@@ -177,6 +182,8 @@ class CalibrationRows:
         total, variance = sum(counts.values()), np.zeros(len(mixed))
         for number, count in counts.items():
             part = np.exp(columns[number] - mixed) * count / total
+            if acting:
+                part = np.where(self._served[used] == number, 1.0, part)
             variance += (part * self.log_density_error(number)[used]) ** 2
         if reference not in counts or len(counts) > 1:
             variance += self.log_density_error(reference)[used] ** 2

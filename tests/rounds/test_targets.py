@@ -1,0 +1,101 @@
+"""What a run is asked for: an alpha, a promise, or either with a confidence."""
+
+import numpy as np
+import pytest
+
+import tether
+from tests.rounds.worlds import World, one_round
+from tether.rounds import Controller, calibrate_round, calibration_rows, read_history
+
+
+def start(world, store="sqlite://", **asked):
+    return Controller(world.safe(), store=store, alarm_risk=0.95, **asked)
+
+
+def rounds_of(run, world, rng, count=4, rows=400):
+    return [one_round(run, world, number, rows, rng)[0] for number in range(1, count + 1)]
+
+
+def test_no_round_promises_more_than_was_asked_for():
+    world = World("tables")
+    run = start(world, promise=0.2)
+    made = rounds_of(run, world, np.random.default_rng(0))
+    tethered = [each.calibration for each in made if each.beta > 0]
+    assert len(tethered) >= 2
+    for found in tethered:
+        assert found.asked_promise == {"loss": 0.2}
+        assert found.alpha <= found.promise <= 0.2
+    assert any(found.alpha < found.promise for found in tethered)
+    assert run.history().target == "promise"
+
+
+def test_a_promise_that_cannot_be_made_leaves_the_safe_policy():
+    world = World("tables")
+    run = start(world, promise=0.01)
+    last = rounds_of(run, world, np.random.default_rng(1), count=2)[-1]
+    assert last.beta == 0
+    assert last.note.startswith("no beta has a promise of at most 0.01")
+
+
+def test_a_certificate_weighs_rows_by_who_acted(monkeypatch):
+    """The densities that are passed on are those stored with the actions."""
+    logs = []
+
+    def noted(log, *arguments, **options):
+        logs.append(log)
+        return tether.calibrate(log, *arguments, **options)
+
+    monkeypatch.setattr(calibrate_round, "calibrate", noted)
+    world = World("tables")
+    run = start(world, alpha=0.3, confidence=0.8)
+    made = rounds_of(run, world, np.random.default_rng(2), rows=1500)
+    assert all(each.calibration.confidence == 0.8 for each in made[1:])
+    assert any(each.beta > 0 for each in made[1:-1])
+    run._refresh()
+    rows = run._rows
+    stored = rows.log_prob[np.flatnonzero(rows.calibration)][: len(logs[-1])]
+    np.testing.assert_allclose(logs[-1].acting.log_logged, stored, atol=1e-9)
+    assert logs[0].acting is None  # the safe policy alone has acted
+    assert (logs[-1].acting.log_logged != logs[-1].log_mix).any()
+
+
+def test_a_certificate_allows_for_the_error_of_the_acting_density(monkeypatch):
+    """Its share of the mixture does not dilute the error of a density that is divided by."""
+    compute, pairs = calibration_rows.CalibrationRows.log, []
+
+    def both(self, *arguments, acting=False):
+        made = [compute(self, *arguments, acting=each) for each in (False, True)]
+        pairs.append([log.ratio_error for log in made])
+        return made[acting]
+
+    monkeypatch.setattr(calibration_rows.CalibrationRows, "log", both)
+    world = World("in contexts")
+    rounds_of(start(world, alpha=0.3, normalizer_draws=64), world, np.random.default_rng(3))
+    assert all(1 <= mixture <= acting for mixture, acting in pairs)
+    assert any(mixture < acting for mixture, acting in pairs)
+
+
+def test_a_promise_of_no_use_is_said_to_be_so():
+    world, rng = World("marginal"), np.random.default_rng(4)
+    run = start(world, alpha=0.03, calibration_share=1)
+    taken = run.begin().act(60, rng)
+    run.observe(taken.ids, np.zeros(60))
+    found = run.begin(world.optimized(2))
+    assert found.calibration.exists
+    assert not found.calibration.useful
+    assert found.note.startswith("no useful promise")
+
+
+def test_exactly_one_target_and_it_is_kept(tmp_path):
+    world = World("marginal")
+    for asked in ({}, {"alpha": 0.1, "promise": 0.1}):
+        with pytest.raises(TypeError, match="exactly one of alpha"):
+            start(world, **asked)
+    with pytest.raises(ValueError, match="confidence must be above 0 and below 1"):
+        start(world, alpha=0.1, confidence=1.5)
+    start(world, tmp_path / "run.db", promise=0.2, confidence=0.9, ratio_error=1.1).close()
+    history = read_history(tmp_path / "run.db")
+    assert (history.target, history.alpha, history.confidence) == ("promise", 0.2, 0.9)
+    for other in ({"alpha": 0.2, "confidence": 0.9, "ratio_error": 1.1}, {"promise": 0.2}):
+        with pytest.raises(ValueError, match="was created with"):
+            start(world, tmp_path / "run.db", **other)
