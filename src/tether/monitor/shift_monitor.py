@@ -166,11 +166,20 @@ class ShiftMonitor(records.Saved):
         dict
             All that `from_dict` needs to continue, with the same random numbers.
         """
+        return {**self.state(), "scores": self._ranks.scores().tolist()}
+
+    def state(self) -> dict[str, Any]:
+        """Convert the state of the monitor, without the scores, to plain values.
+
+        Returns
+        -------
+        dict
+            All that `from_dict` needs to continue, together with the scores in any order.
+        """
         return {
             "kind": self._kind,
             "false_alarm_probability": self.false_alarm_probability,
             "reference_size": self.reference_size,
-            "scores": self._ranks.scores().tolist(),
             "generator": records.encode(dict(self._rng.bit_generator.state)),
             "e_process": self._e_process.to_dict(),
         }

@@ -288,8 +288,9 @@ class Tethered:
         if self.actions is not None:
             return joined([self._exact(*tables) for _, *tables in self._tables(contexts)])
         marginal = isinstance(contexts, int)
-        if marginal and self._remembered is not None and more == 1:
-            return self._remembered
+        remembered = self._remembered  # once: another thread may forget it
+        if marginal and remembered is not None and more == 1:
+            return remembered
         default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
         draws = more * (self.normalizer_draws or default)
         rng = np.random.default_rng([self.seed, NORMALIZER_STREAM])

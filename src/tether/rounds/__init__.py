@@ -15,16 +15,18 @@ if TYPE_CHECKING:
         RoundOverError,
         RoundTakenError,
         StoreError,
+        TamperedError,
     )
-    from tether.rounds.history import Alarm, Estimate, History, RoundRecord
+    from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
     from tether.rounds.history_reader import read_history
-    from tether.rounds.monitors import resume
+    from tether.rounds.interventions import halt, resume, retire
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
     from tether.rounds.store.export import export_run, import_run
 
 __all__ = [
     "Alarm",
+    "AuditRecord",
     "Controller",
     "Estimate",
     "History",
@@ -35,19 +37,28 @@ __all__ = [
     "RoundTakenError",
     "StoreError",
     "TakenActions",
+    "TamperedError",
     "TrainingRows",
     "export_run",
+    "halt",
     "import_run",
     "read_history",
     "resume",
+    "retire",
 ]
 
 _NAMES_BY_MODULE = {
     "controller": ("Controller",),
-    "errors": ("LossesMissingError", "RoundOverError", "RoundTakenError", "StoreError"),
-    "history": ("Alarm", "Estimate", "History", "RoundRecord"),
+    "errors": (
+        "LossesMissingError",
+        "RoundOverError",
+        "RoundTakenError",
+        "StoreError",
+        "TamperedError",
+    ),
+    "history": ("Alarm", "AuditRecord", "Estimate", "History", "RoundRecord"),
     "history_reader": ("read_history",),
-    "monitors": ("resume",),
+    "interventions": ("halt", "resume", "retire"),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
     "store.export": ("export_run", "import_run"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
@@ -25,6 +24,7 @@ from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.calibration_rows import CalibrationRows, ScoreColumns, count_served
 from tether.rounds.errors import LossesMissingError, RoundTakenError
+from tether.rounds.monitors import end_silence
 from tether.rounds.policy_registry import (
     MAX_PROBES,
     SAFE,
@@ -35,15 +35,16 @@ from tether.rounds.policy_registry import (
 )
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import (
-    Store,
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import (
     calibration_to_json,
+    column_pieces,
     now,
     read_settings,
-    write_column,
     write_settings,
 )
 from tether.rounds.store.rows import Rows
+from tether.rounds.store.writer import Writer
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -93,27 +94,27 @@ class RoundStart:
             "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
             "log_psi": None if normalizer is None else float(normalizer.log_psi[0]),
             "log_psi_error": None if normalizer is None else float(normalizer.standard_error[0]),
-            "last_action": len(rows),
-            "last_observation": rows.last_observation,
+            "seen": rows.seen,
             "calibration": calibration_to_json(self.calibration),
             "note": self.note,
             "begun": now(),
         }
         listed = self.all_actions
         try:
-            with store.writing() as connection:
-                connection.execute(schema.rounds.insert().values(**row))
-                scores.save(connection)
-                self._save_proposals(connection, number)
-                if listed is not None and "listed_actions" not in read_settings(connection):
-                    write_settings(connection, {"listed_actions": listed.tolist()})
+            with store.writing(exclusive=True) as writer:
+                writer.record(schema.rounds, row)
+                scores.save(writer)
+                self._save_proposals(writer, number)
+                if listed is not None and "listed_actions" not in read_settings(writer.connection):
+                    write_settings(writer, {"listed_actions": listed.tolist()})
+                end_silence(writer.connection)
         except IntegrityError as error:
             raise RoundTakenError(
                 f"round {number} was begun by another process while this one calibrated: use "
                 f"`run.round`, or begin the next round"
             ) from error
 
-    def _save_proposals(self, connection: sql.Connection, number: int) -> None:
+    def _save_proposals(self, writer: Writer, number: int) -> None:
         proposals = self.proposals
         if proposals is None:
             return
@@ -127,7 +128,7 @@ class RoundStart:
         }
         for name, values in columns.items():
             if values is not None:
-                write_column(connection, number, name, 0, values)
+                writer.column_pieces(column_pieces(number, name, 0, values))
 
 
 def calibrate_round(
@@ -139,13 +140,18 @@ def calibrate_round(
     optimized: Policy,
     number: int,
     draws: int | None,
+    retired: frozenset[int] = frozenset(),
 ) -> RoundStart:
-    """Score rows that have no scores yet, make the log, and find beta."""
+    """Score rows that have no scores yet, make the log, and find beta.
+
+    Rows that were served by `retired` rounds are left out.
+    """
     where = np.flatnonzero(rows.calibration)
-    loss, used, note = losses_in_use(settings, rows, where)
+    loss, used, note = losses_in_use(settings, rows, where, retired)
     if not used.any():
         return RoundStart(note="no losses to calibrate on yet: the safe policy serves")
     reference = SAFE if settings.against == "safe" else registry.last()
+    reference = SAFE if reference in retired else reference
     contexts, actions = take(rows.contexts, where), rows.actions[where]
     served = rows.served[where]
     counts = count_served(served[used])
@@ -277,10 +283,13 @@ def _check_support(
         )
 
 
-def losses_in_use(settings: Settings, rows: Rows, where: Integers) -> tuple[Floats, Booleans, str]:
+def losses_in_use(
+    settings: Settings, rows: Rows, where: Integers, retired: frozenset[int] = frozenset()
+) -> tuple[Floats, Booleans, str]:
     """Losses of calibration rows, which of these are used, and a note on those without a loss."""
-    loss, pending = rows.loss[where].copy(), rows.pending[where]
-    used = ~rows.withdrawn[where]
+    loss = rows.loss[where].copy()
+    used = ~rows.withdrawn[where] & ~np.isin(rows.served[where], list(retired))
+    pending = rows.pending[where] & used
     if not pending.any():
         return loss, used, ""
     if settings.missing == "wait":

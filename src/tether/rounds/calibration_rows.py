@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
@@ -26,7 +25,9 @@ from tether.policies.normalizer import Normalizer, density_with_error, exact_nor
 from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
-from tether.rounds.store.database import Store, read_column, write_column
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import column_pieces, read_column
+from tether.rounds.store.writer import Writer
 
 
 class ScoreColumns:
@@ -63,10 +64,9 @@ class ScoreColumns:
             self._unsaved.append((number, name, start, new))
         return self._columns[key][:count]
 
-    def save(self, connection: sql.Connection) -> None:
+    def save(self, writer: Writer) -> None:
         """Write new values; call `mark_saved` after the commit, `forget` if it fails."""
-        for piece in self._unsaved:
-            write_column(connection, *piece)
+        writer.column_pieces(piece for part in self._unsaved for piece in column_pieces(*part))
 
     def mark_saved(self) -> None:
         """Note that everything is in the store."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from threading import RLock
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
@@ -18,20 +19,24 @@ from tether.control.families import find_family
 from tether.control.family import Family
 from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
-from tether.rounds import recording
+from tether.rounds import interventions
 from tether.rounds.action_space import ActionSpace, OptimizedLike
-from tether.rounds.calibrate_round import RoundStart, calibrate_round
+from tether.rounds.begin_round import begin_round, present_round
 from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
-from tether.rounds.monitors import Monitors, clear_alarm
+from tether.rounds.monitors import Monitors
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
+from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.settings import Settings, check_arguments, default_alarm_risk, stored_settings
-from tether.rounds.store import database, schema
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import DEFAULT_DEADLINE, Store
+from tether.rounds.store.queries import now
 from tether.rounds.store.rows import Rows
+
+DEFAULT_MAX_SILENCE = 10_000
+"""How many actions without a loss raise an alarm, unless the user says otherwise."""
 
 
 class Controller:
@@ -99,6 +104,10 @@ class Controller:
     blend : float, default 0.01
         The share of the safe policy that is blended into optimized policies that never take some
         actions; 0 turns it off.
+    max_silence : int, datetime.timedelta or None, default 10,000
+        How many actions, or how much time, without a single loss raise an alarm.
+    deadline : float, default 5.0
+        How many seconds a call may wait for the store.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
@@ -147,6 +156,8 @@ class Controller:
         normalizer_draws: int | None = None,
         ratio_error: float = 1.0,
         blend: float = DEFAULT_BLEND,
+        max_silence: int | timedelta | None = DEFAULT_MAX_SILENCE,
+        deadline: float = DEFAULT_DEADLINE,
         seed: int = 0,
     ) -> None:
         self._space = ActionSpace(safe)
@@ -171,24 +182,29 @@ class Controller:
             false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
-            created=database.now(),
+            created=now(),
             shortlist=self._space.size,
             target=target,
             confidence=confidence,
             ratio_error=ratio_error,
             blend=blend,
+            max_silent_actions=None if isinstance(max_silence, timedelta) else max_silence,
+            max_silent_seconds=(
+                max_silence.total_seconds() if isinstance(max_silence, timedelta) else None
+            ),
         )
-        self._store, self._draws = Store(store), draws
+        self._store, self._draws = Store(store, deadline=deadline), draws
         try:
             self.settings = stored_settings(self._store, given, self._space)
         except BaseException:
             self._store.close()
             raise
+        self._lock = RLock()  # of the rows, scores and policies that are kept in memory
         self._rows, self._scores = Rows(), ScoreColumns(self._store)
         self._registry = PolicyRegistry(
             self._store, self.safe, self._family, policies, normalizer_draws, self._space.optimized
         )
-        self._monitors = Monitors(self.settings, context_score)
+        self._recorder = Recorder(self._store, Monitors(self.settings, context_score))
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
@@ -225,60 +241,20 @@ class Controller:
         StoreError
             If the round could not be stored.
         """
-        if optimized is not None:
-            optimized = self._space.optimized("optimized", optimized)
-        self._refresh()
-        with self._store.reading() as connection:
-            number = 1 + database.last_number(connection, schema.rounds.c.number)
-            alarm = database.find_alarm(connection)
-        name = f"round {number}" if name is None else name
-        if optimized is not None:
-            self._registry.check_name(name, optimized)
-        try:
-            start = RoundStart(note="no optimized policy was given")
-            if alarm is not None:
-                start = RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
-            elif optimized is not None:
-                start = calibrate_round(
-                    self.settings,
-                    self._family,
-                    self._rows,
-                    self._scores,
-                    self._registry,
-                    optimized,
-                    number,
-                    self._draws,
-                )
-            if start.deployed is not None:
-                self._registry.add(number, start.deployed)
-            start.save(self._store, number, name, optimized, self._rows, self._scores)
-            self._scores.mark_saved()
-        except BaseException as error:
-            self._scores.forget()
-            if isinstance(error, Exception):  # an interrupt may come after the commit
-                self._registry.forget(number)
-            raise
-        return Round(number, start.calibration, start.note, self, start.deployed)
+        with self._lock:
+            return begin_round(self, optimized, name)
 
     @property
     def round(self) -> Round | None:
         """The present round, also after a restart; None before the first."""
-        table = schema.rounds
-        query = sql.select(table).order_by(table.c.number.desc()).limit(1)
-        with self._store.reading() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        if row is None:
-            return None
-        number, deployed = row["number"], None
-        if row["log_beta"] > -np.inf:
-            deployed = self._registry.deployed(number)
-        calibration = database.calibration_from_json(row["calibration"])
-        return Round(number, calibration, row["note"], self, deployed)
+        with self._lock:
+            return present_round(self)
 
     def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
-        """Store the losses of actions of any round: late, in any order, once for each.
+        """Store the losses of actions of any round: late, and in any order.
 
-        Either all of them are stored or none.
+        Either all of them are stored or none. A loss that is stored already may be repeated, and
+        changes nothing; another loss for the same action is refused.
 
         Parameters
         ----------
@@ -292,13 +268,13 @@ class Controller:
         Raises
         ------
         ValueError
-            If an id is unknown or was observed before, or a loss is outside [0, bound].
+            If an id is unknown or has another loss already, or a loss is outside [0, bound].
         StoreError
             If the losses could not be stored.
         """
-        recording.observe(self._store, self._monitors, ids, losses, rewards, self.settings.bound)
+        self._recorder.observe(ids, losses, rewards, self.settings.bound)
 
-    def withdraw(self, ids: ArrayLike, reason: str) -> None:
+    def withdraw(self, ids: ArrayLike, reason: str, *, actor: str | None = None) -> None:
         """Exclude actions that were never carried out, such as those of a process that crashed.
 
         Only for reasons that are unrelated to the loss: excluding rows because of their losses or
@@ -310,6 +286,8 @@ class Controller:
             The ids of the actions.
         reason : str
             Why they were not carried out; stored with them.
+        actor : str, optional
+            Who withdraws them; by default the name of the operating system's user.
 
         Raises
         ------
@@ -318,7 +296,8 @@ class Controller:
         StoreError
             If it could not be stored.
         """
-        recording.withdraw(self._store, self._monitors, ids, reason)
+        reason = interventions.checked_reason("the actions are withdrawn", reason)
+        self._recorder.withdraw(ids, reason, interventions.checked_actor(actor))
 
     def pending(self) -> TakenActions:
         """The actions whose loss is still missing, oldest first.
@@ -328,8 +307,9 @@ class Controller:
         TakenActions
             The actions and their ids.
         """
-        self._refresh()
-        return self._taken(np.flatnonzero(self._rows.pending))
+        with self._lock:
+            self._refresh()
+            return self._taken(np.flatnonzero(self._rows.pending))
 
     def training_rows(self) -> TrainingRows:
         """The rows that an optimizer may learn from: training rows whose loss is known.
@@ -341,25 +321,56 @@ class Controller:
         TrainingRows
             The rows as columns, oldest first.
         """
-        self._refresh()
-        rows = self._rows
-        where = np.flatnonzero(rows.observed & ~rows.calibration)
-        return TrainingRows.select(rows, where, self._taken(where))
+        with self._lock:
+            self._refresh()
+            rows = self._rows
+            where = np.flatnonzero(rows.observed & ~rows.calibration)
+            return TrainingRows.select(rows, where, self._taken(where))
 
-    def resume(self, reason: str) -> None:
-        """Clear the alarm that stands; the monitors restart.
+    def halt(self, reason: str, *, actor: str | None = None) -> None:
+        """Send all traffic to the safe policy, in every process, until `resume`.
 
         Parameters
         ----------
         reason : str
-            Why the alarm may be cleared; stored with it.
+            Why; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
+        """
+        interventions.halt(self._store, reason, actor)
+
+    def resume(self, reason: str, *, actor: str | None = None) -> None:
+        """Clear the alarms that stand; the monitors restart.
+
+        Parameters
+        ----------
+        reason : str
+            Why they may be cleared; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
 
         Raises
         ------
         ValueError
             If the reason is empty, or no alarm stands.
         """
-        clear_alarm(self._store, reason)
+        interventions.resume(self._store, reason, actor)
+
+    def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
+        """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
+
+        Only for reasons that are unrelated to the losses of the round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        reason : str
+            Why; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
+        """
+        interventions.retire(self._store, number, reason, actor)
 
     def history(self) -> History:
         """The run so far.
@@ -392,9 +403,6 @@ class Controller:
     def _taken(self, where: Integers) -> TakenActions:
         rows = self._rows
         if not len(rows):
-            return TakenActions(where + 1, np.empty(0), 0)
-        return self._space.taken(where + 1, rows.actions[where], take(rows.contexts, where))
-
-    def _alarm(self) -> int | None:
-        with self._store.reading() as connection:
-            return database.find_alarm(connection)
+            return TakenActions(rows.ids, np.empty(0), 0)
+        ids, actions = rows.ids[where], rows.actions[where]
+        return self._space.taken(ids, actions, take(rows.contexts, where))

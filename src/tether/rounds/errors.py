@@ -7,6 +7,10 @@ class StoreError(OSError):
     """The store could not be read or written; nothing of the failed call was stored."""
 
 
+class TamperedError(StoreError):
+    """The store holds something that tether did not write, or lacks something that it did."""
+
+
 class RoundTakenError(RuntimeError):
     """Another process has already begun this round."""
 

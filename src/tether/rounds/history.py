@@ -43,7 +43,7 @@ class Alarm:
     round : int
         The round whose losses or contexts raised it.
     monitor : str
-        The monitor that raised it: "risk" or "shift".
+        The monitor that raised it: "risk", "shift" or "silence"; "halt" if a person did.
     message : str
         What the monitor found.
     raised : str
@@ -52,6 +52,8 @@ class Alarm:
         When it was cleared, likewise; None while the alarm stands.
     reason : str, optional
         Why a person cleared it.
+    actor : str, optional
+        Who cleared it.
     """
 
     number: int
@@ -61,6 +63,35 @@ class Alarm:
     raised: str
     cleared: str | None = None
     reason: str | None = None
+    actor: str | None = None
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """What a person did to a run.
+
+    Parameters
+    ----------
+    number : int
+        Its number, from 1.
+    act : str
+        What was done: "halt", "resume", "withdraw", "retire" or "import".
+    actor : str
+        Who did it.
+    reason : str
+        Why.
+    subject : int or None
+        The round that was retired, or the last alarm that was cleared.
+    done : str
+        When, in UTC, as ISO 8601.
+    """
+
+    number: int
+    act: str
+    actor: str
+    reason: str
+    subject: int | None
+    done: str
 
 
 @dataclass(frozen=True)
@@ -98,6 +129,8 @@ class RoundRecord:
         Those of the safe policy's rows that it took because the round's policy failed.
     failure : str, optional
         The error message of its last failure.
+    retired : bool, default False
+        Whether its rows are left out of later calibrations because its policy was lost.
     """
 
     number: int
@@ -114,6 +147,7 @@ class RoundRecord:
     reward: Estimate | None
     fallback_rows: int = 0
     failure: str = ""
+    retired: bool = False
 
     @property
     def pending(self) -> int:
@@ -168,6 +202,8 @@ class History:
         What `alpha` is: the alpha of every calibration, or the promise that each is to state.
     confidence : float, optional
         The probability over logs of each promise, where it is not in expectation.
+    audit : tuple of AuditRecord, optional
+        What people did to the run, in order.
     """
 
     store: str
@@ -188,6 +224,7 @@ class History:
     shortlist: int | None = None
     target: str = "alpha"
     confidence: float | None = None
+    audit: tuple[AuditRecord, ...] = ()
 
     @property
     def alarm(self) -> Alarm | None:

@@ -1,24 +1,27 @@
-"""Reading the history of a run from its store."""
+"""Reading the history of a run from its store: from sums that are kept, not from the rows."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sql
 
-from tether._core.types import Booleans, Floats
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import StoreError
-from tether.rounds.history import Alarm, Estimate, History, RoundRecord
+from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
+from tether.rounds.interventions import RETIRE
+from tether.rounds.kept_sums import RewardSums
+from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store, calibration_from_json, read_all, read_settings
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import RESUME, calibration_from_json, read_all, read_settings
+from tether.rounds.store.writer import ACTIONS
 
-INTERVAL_ERROR_PROBABILITY = 0.05
-"""The probability that an interval of an `Estimate` misses what it estimates."""
 NORMAL_QUANTILE = 1.96
 """Of the standard normal distribution, for intervals of rewards at 95 %."""
 
@@ -52,15 +55,17 @@ def read_history(store: str | Path | Store) -> History:
         if not stored:
             raise StoreError(f"{store.name} holds no run of tether yet")
         settings = Settings.from_dict(stored)
-        rounds = read_all(connection, schema.rounds)
-        alarms = read_all(connection, schema.alarms)
-        failures = read_all(connection, schema.failures)
-        rows = _read_rows(connection)
-    by_own_policy = rows["served"] == rows["round"]
-    safe_rounds = {row["number"] for row in rounds if row["log_beta"] == -np.inf}
-    by_own_policy |= np.isin(rows["round"], list(safe_rounds))
-    by_safe = rows["served"] == SAFE
-    alarm_fields = ("number", "round", "monitor", "message", "raised", "cleared", "reason")
+        audit = tuple(AuditRecord(**row) for row in read_all(connection, schema.audit))
+        retired = {each.subject for each in audit if each.act == RETIRE}
+        counts = _count_actions(connection)
+        losses = LossesSeen(connection, settings)
+        losses.update(watch=False)  # those that nobody has added to the sums yet
+        rounds = tuple(
+            _round_record(row, counts[row["number"]], losses, retired)
+            for row in read_all(connection, schema.rounds)
+        )
+        alarms = tuple(_alarm(row, audit) for row in read_all(connection, schema.alarms))
+        safe = losses.sums(None)
     return History(
         store=store.name,
         created=settings.created,
@@ -73,88 +78,93 @@ def read_history(store: str | Path | Store) -> History:
         missing=settings.missing,
         calibration_share=settings.calibration_share,
         alarm_risk=settings.alarm_risk,
-        rounds=tuple(_round_record(row, rows, by_own_policy, settings, failures) for row in rounds),
-        alarms=tuple(Alarm(**{name: row[name] for name in alarm_fields}) for row in alarms),
-        safe_loss=_mean_loss(rows["loss"][by_safe], settings),
-        safe_reward=_mean_reward(rows["reward"][by_safe]),
+        rounds=rounds,
+        alarms=alarms,
+        safe_loss=_mean_loss(safe.loss),
+        safe_reward=_mean_reward(safe.reward),
         shortlist=settings.shortlist,
         target=settings.target,
         confidence=settings.confidence,
+        audit=audit,
     )
 
 
-def _read_rows(connection: sql.Connection) -> dict[str, Floats]:
-    """The columns that estimates need, observed rows in the order of their observations."""
-    action, observation = schema.actions, schema.observations
-    query = (
-        sql.select(
-            action.c.round,
-            action.c.served,
-            action.c.calibration,
-            observation.c.number,
-            observation.c.loss,
-            observation.c.reward,
-        )
-        .join_from(action, observation, observation.c.action == action.c.id, isouter=True)
-        .order_by(observation.c.number)
-    )
-    rows = connection.execute(query).fetchall()
-    names = ("round", "served", "calibration", "observation", "loss", "reward")
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return {
-        name: np.array(column, dtype=np.float64)
-        for name, column in zip(names, columns, strict=True)
-    }
+@dataclass
+class _Counts:
+    """How many actions of a round there are, and of these, which the safe policy took."""
+
+    rows: int = 0
+    safe: int = 0
+    calibration: int = 0
+    fallback: int = 0
+    failure: str = ""
+
+
+def _count_actions(connection: sql.Connection) -> defaultdict[int, _Counts]:
+    """Counts by round, from the entries of the hash chain: one for each call of `act`."""
+    entry = schema.entries
+    rows = entry.c.last - entry.c.first + 1
+    failed = sql.case((entry.c.note.is_not(None), rows), else_=0)
+    sums = (sql.func.sum(each) for each in (rows, entry.c.calibration, failed))
+    query = sql.select(entry.c.round, entry.c.served, *sums).where(entry.c.kind == ACTIONS)
+    counts: defaultdict[int, _Counts] = defaultdict(_Counts)
+    for number, served, count, calibration, fallback in connection.execute(
+        query.group_by(entry.c.round, entry.c.served)
+    ):
+        of_round = counts[number]
+        of_round.rows += int(count)
+        of_round.safe += int(count) if served == SAFE else 0
+        of_round.calibration += int(calibration)
+        of_round.fallback += int(fallback)
+    failures = sql.select(entry.c.round, entry.c.note).where(entry.c.note.is_not(None))
+    failures = failures.where(entry.c.kind == ACTIONS).order_by(entry.c.lane, entry.c.number)
+    for number, message in connection.execute(failures):
+        counts[number].failure = message
+    return counts
 
 
 def _round_record(
-    row: dict[str, Any],
-    rows: dict[str, Floats],
-    by_own_policy: Booleans,
-    settings: Settings,
-    failures: list[dict[str, Any]],
+    row: dict[str, Any], counts: _Counts, losses: LossesSeen, retired: set[int | None]
 ) -> RoundRecord:
-    failed = [failure for failure in failures if failure["round"] == row["number"]]
-    in_round = rows["round"] == row["number"]
-    settled = in_round & ~np.isnan(rows["observation"])
-    observed = in_round & ~np.isnan(rows["loss"])
+    sums = losses.sums(row["number"])
     return RoundRecord(
         number=row["number"],
         policy=row["policy"],
         begun=row["begun"],
         calibration=calibration_from_json(row["calibration"]),
         note=row["note"],
-        rows=int(in_round.sum()),
-        safe_rows=int((in_round & (rows["served"] == SAFE)).sum()),
-        calibration_rows=int((in_round & (rows["calibration"] == 1)).sum()),
-        observed=int(observed.sum()),
-        withdrawn=int((settled & ~observed).sum()),
-        loss=_mean_loss(rows["loss"][in_round & by_own_policy], settings),
-        reward=_mean_reward(rows["reward"][in_round & by_own_policy]),
-        fallback_rows=sum(
-            failure["last_action"] - failure["first_action"] + 1 for failure in failed
-        ),
-        failure=failed[-1]["message"] if failed else "",
+        rows=counts.rows,
+        safe_rows=counts.safe,
+        calibration_rows=counts.calibration,
+        observed=sums.observed,
+        withdrawn=sums.withdrawn,
+        loss=_mean_loss(sums.loss),
+        reward=_mean_reward(sums.reward),
+        fallback_rows=counts.fallback,
+        failure=counts.failure,
+        retired=row["number"] in retired,
     )
 
 
-def _mean_loss(losses: Floats, settings: Settings) -> Estimate | None:
-    arrived = losses[~np.isnan(losses)]
-    if not len(arrived):
+def _alarm(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
+    """An alarm, with the act that cleared it."""
+    number = row["number"]
+    cleared = (each for each in audit if each.act == RESUME and (each.subject or 0) >= number)
+    by = next(cleared, None)
+    if by is None:
+        return Alarm(**row)
+    return Alarm(**row, cleared=by.done, reason=by.reason, actor=by.actor)
+
+
+def _mean_loss(monitor: RiskMonitor | None) -> Estimate | None:
+    if monitor is None:
         return None
-    monitor = RiskMonitor(
-        settings.alpha, settings.bound, false_alarm_probability=INTERVAL_ERROR_PROBABILITY
-    )
-    status = monitor.update(arrived)
+    status = monitor.status
     return Estimate(status.seen, status.mean, status.lower, status.upper)
 
 
-def _mean_reward(rewards: Floats) -> Estimate | None:
-    known = rewards[~np.isnan(rewards)]
-    if not len(known):
+def _mean_reward(sums: RewardSums) -> Estimate | None:
+    if not sums.count:
         return None
-    mean = float(known.mean())
-    error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else np.inf
-    return Estimate(
-        len(known), mean, mean - NORMAL_QUANTILE * error, mean + NORMAL_QUANTILE * error
-    )
+    margin = NORMAL_QUANTILE * sums.standard_error
+    return Estimate(sums.count, sums.mean, sums.mean - margin, sums.mean + margin)

@@ -24,7 +24,8 @@ from tether.policies.normalizer import Normalizer
 from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store, calibration_from_json
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.rows import read_codecs
 
 SAFE = 0

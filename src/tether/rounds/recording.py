@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
@@ -14,140 +15,224 @@ from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import RoundOverError
 from tether.rounds.monitors import Monitors
-from tether.rounds.store import database, schema
+from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
-from tether.rounds.store.database import Store, last_number
+from tether.rounds.store.database import Store
+from tether.rounds.store.group_commit import GroupCommit
+from tether.rounds.store.lanes import first_id, read_lanes, split_ids
+from tether.rounds.store.queries import IDS_PER_QUERY, Serving
+from tether.rounds.store.rows import read_codecs
+from tether.rounds.store.writer import Writer
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
+MAX_KEY_LENGTH = 200
+"""How long an idempotency key may be."""
+LARGEST_REWARD = 1e150
+"""Larger rewards are refused: their squares would not fit in a float."""
 
 
-def write_actions(
-    store: Store,
-    monitors: Monitors,
-    *,
-    number: int,
-    served: int,
-    alarm: int | None,
-    contexts: Any,
-    actions: NDArray[Any],
-    calibration: Booleans,
-    scores: Mapping[str, Floats | None],
-    failure: str = "",
-) -> Integers | None:
-    """Store actions with their scores in one transaction; returns their ids.
+class NewActions(NamedTuple):
+    """Actions to store: of one round, by one policy, in these contexts, with their scores.
 
-    `failure` says why the safe policy took them, and is stored too. Returns None, and stores
-    nothing, if the alarm that stands is not the one that the caller knew of.
+    `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key, and
+    `failure` says why the safe policy took them.
     """
-    rows: list[dict[str, Any]] = [{"round": number, "served": served} for _ in actions]
-    columns: dict[str, list[Any]] = {
-        name: _null_for_nan(values, len(rows)) for name, values in scores.items()
-    }
-    columns["calibration"] = calibration.tolist()
-    try:
-        with store.writing() as connection:
-            latest = last_number(connection, schema.rounds.c.number)
-            if latest != number:
-                raise RoundOverError(
-                    f"round {number} is over: round {latest} has begun; act in `run.round`"
-                )
-            if database.find_alarm(connection) != alarm:
+
+    number: int
+    served: int
+    alarm: int | None
+    contexts: Any
+    actions: NDArray[Any]
+    calibration: Booleans
+    scores: Mapping[str, Floats | None]
+    failure: str = ""
+    key: str | None = None
+
+
+class Recorder:
+    """Writes actions and observations, and lets the monitors see them; for several threads."""
+
+    def __init__(self, store: Store, monitors: Monitors) -> None:
+        self._store, self._monitors = store, monitors
+        self._commits = GroupCommit(store, self._finish)
+        self._lock = Lock()
+        self._codecs: RowCodecs | None = None
+
+    def standing_alarm(self, number: int, *, serves: bool) -> int | None:
+        """The alarm that stands; if a round's policy `serves`, silence raises one."""
+        with self._store.reading() as connection:
+            alarm = queries.read_serving(connection).alarm
+            silence = self._monitors.silence(connection) if serves and alarm is None else ""
+        if not silence:
+            return alarm
+        with self._store.writing(exclusive=True) as writer:
+            serving = queries.read_serving(writer.connection)
+            message = self._monitors.silence(writer.connection)
+            if serving.alarm is None and message:  # nobody was faster
+                queries.write_alarm(writer, number, "silence", message)
+            return queries.read_serving(writer.connection).alarm
+
+    def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
+        """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
+        table, action = schema.entries, schema.actions
+        with self._store.reading() as connection:
+            entry = connection.execute(sql.select(table).where(table.c.key == key)).one_or_none()
+            if entry is None:
                 return None
-            columns |= _codecs(connection, contexts, actions).encode(contexts, actions)
-            first = 1 + last_number(connection, schema.actions.c.id)
-            columns["id"] = list(range(first, first + len(rows)))
-            for name, values in columns.items():
-                for row, value in zip(rows, values, strict=True):
-                    row[name] = value
-            connection.execute(schema.actions.insert(), rows)
-            if failure:
-                _write_failure(connection, number, first, len(rows), failure)
-            if monitors.monitors_contexts:
-                monitors.update(connection)
-    except BaseException:
-        monitors.forget()
-        raise
-    return np.arange(first, first + len(rows))
+            start = first_id(entry.lane)
+            query = sql.select(action.c.id, action.c.context, action.c.candidates, action.c.action)
+            query = query.where(action.c.id >= start + entry.first, action.c.id <= start + entry.last)
+            rows = connection.execute(query.order_by(action.c.id)).fetchall()
+            codecs = read_codecs(connection)
+        ids, stored, candidates, actions = zip(*rows, strict=True)
+        given = codecs.context.encode("contexts", contexts)
+        if given != [None if each is None else bytes(each) for each in stored]:
+            raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+        decoded = codecs.decode_contexts(stored, candidates)
+        return np.array(ids), codecs.action.decode(actions), decoded, entry.note or ""
+
+    def write_actions(self, new: NewActions) -> Integers | None:
+        """Store actions with their scores; returns their ids.
+
+        Returns None, and stores nothing, if the alarm that stands is not the one that the caller
+        knew of, or the key was used meanwhile.
+        """
+        columns: dict[str, list[Any]] = {
+            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
+        }
+        context_scores = self._monitors.scores(new.contexts)
+        columns["context_score"] = _null_for_nan(context_scores, len(new.actions))
+        columns["calibration"] = new.calibration.tolist()
+        columns |= self._find_codecs(new.contexts, new.actions).encode(new.contexts, new.actions)
+
+        def write(writer: Writer) -> Integers | None:
+            serving = queries.read_serving(writer.connection)
+            check_latest(serving, new.number)
+            if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
+                return None
+            ids = writer.actions(
+                columns,
+                number=new.number,
+                served=new.served,
+                key=new.key,
+                failure=storable_text(new.failure),
+            )
+            return np.array(ids)
+
+        ids = self._commits.submit(write)
+        if not self._store.single_writer and self._monitors.monitors_contexts:
+            self._monitors.catch_up(self._store)
+        return ids
+
+    def observe(
+        self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None, bound: float
+    ) -> None:
+        """Store losses and rewards; those that are stored already change nothing."""
+        numbers = checked_ids(ids)
+        loss = validate.losses("losses", losses)
+        validate.same_length("losses", loss, "ids", len(numbers))
+        if loss.max() > bound:
+            validate.reject("losses", loss, loss > bound, f"a loss of at most bound = {bound:g}")
+        reward = np.full(len(loss), np.nan)
+        if rewards is not None:
+            reward = validate.floats("rewards", rewards)
+            validate.same_length("rewards", reward, "ids", len(numbers))
+            bad = ~(np.abs(reward) <= LARGEST_REWARD)
+            if bad.any():
+                accepted = f"a finite reward of at most {LARGEST_REWARD:g} either way"
+                validate.reject("rewards", reward, bad, accepted)
+        reasons: list[str | None] = [None] * len(loss)
+        self._write_observations(numbers, loss, reward, reasons)
+
+    def withdraw(self, ids: ArrayLike, reason: str, actor: str) -> None:
+        """Store that actions were never carried out, why, and who says so."""
+        numbers = checked_ids(ids)
+        nothing = np.full(len(numbers), np.nan)
+        reasons: list[str | None] = [storable_text(reason)] * len(numbers)
+        self._write_observations(numbers, nothing, nothing, reasons, actor)
+
+    def _write_observations(
+        self,
+        numbers: Integers,
+        loss: Floats,
+        reward: Floats,
+        reasons: list[str | None],
+        actor: str = "",
+    ) -> None:
+        def write(writer: Writer) -> None:
+            _check_known(writer.connection, numbers)
+            is_new = _check_repeated(writer.connection, numbers, loss, reward)
+            if not is_new.any():
+                return
+            columns: dict[str, list[Any]] = {
+                "action": numbers[is_new].tolist(),
+                "loss": _null_for_nan(loss[is_new], 0),
+                "reward": _null_for_nan(reward[is_new], 0),
+                "reason": [each for each, new in zip(reasons, is_new, strict=True) if new],
+            }
+            writer.observations(columns)
+            if actor:
+                count = f"{int(is_new.sum()):,} actions: {reasons[0]}"
+                queries.write_audit(writer, "withdraw", actor, count)
+
+        try:
+            self._submit(write, exclusive=bool(actor))
+        except IntegrityError:  # another process stored some of them meanwhile: compare
+            self._submit(write, exclusive=bool(actor))
+        if not self._store.single_writer:
+            self._monitors.catch_up(self._store)
+
+    def _submit(self, write: Any, *, exclusive: bool) -> None:
+        if not exclusive:
+            self._commits.submit(write)
+            return
+        with self._store.writing(exclusive=True) as writer:
+            write(writer)
+            self._finish(writer)
+
+    def _finish(self, writer: Writer) -> None:
+        if self._store.single_writer:
+            self._monitors.update(writer)
+
+    def _find_codecs(self, contexts: Any, actions: NDArray[Any]) -> RowCodecs:
+        """The stored codecs of contexts and actions; fixed by these rows if they are the first."""
+        with self._lock:
+            if self._codecs is None:
+                self._codecs = _stored_codecs(self._store, contexts, actions)
+            return self._codecs
 
 
-def observe(
-    store: Store,
-    monitors: Monitors,
-    ids: ArrayLike,
-    losses: ArrayLike,
-    rewards: ArrayLike | None,
-    bound: float,
-) -> None:
-    """Store losses and rewards, and update the monitors, in one transaction."""
-    numbers = _checked_ids(ids)
-    loss = validate.losses("losses", losses)
-    validate.same_length("losses", loss, "ids", len(numbers))
-    if loss.max() > bound:
-        validate.reject("losses", loss, loss > bound, f"a loss of at most bound = {bound:g}")
-    reward: list[float | None] = [None] * len(loss)
-    if rewards is not None:
-        gained = validate.floats("rewards", rewards)
-        validate.same_length("rewards", gained, "ids", len(numbers))
-        if not np.isfinite(gained).all():
-            validate.reject("rewards", gained, ~np.isfinite(gained), "a finite reward")
-        reward = gained.tolist()
-    rows = [
-        {"action": action, "loss": cost, "reward": gain}
-        for action, cost, gain in zip(numbers.tolist(), loss.tolist(), reward, strict=True)
-    ]
-    _write_observations(store, monitors, numbers, rows)
-
-
-def withdraw(store: Store, monitors: Monitors, ids: ArrayLike, reason: str) -> None:
-    """Store that actions were never carried out, and why."""
-    if not isinstance(reason, str) or not reason.strip():
-        raise ValueError(f"reason must say why the actions are withdrawn, got {reason!r}")
-    numbers = _checked_ids(ids)
-    rows = [{"action": action, "reason": reason.strip()} for action in numbers.tolist()]
-    _write_observations(store, monitors, numbers, rows)
-
-
-def _write_observations(
-    store: Store, monitors: Monitors, numbers: Integers, rows: list[dict[str, Any]]
-) -> None:
-    table = schema.observations
-    try:
-        with store.writing() as connection:
-            _check_known(connection, numbers)
-            first = 1 + last_number(connection, table.c.number)
-            for place, row in enumerate(rows):
-                row["number"] = first + place
-            connection.execute(table.insert(), rows)
-            monitors.update(connection)
-    except BaseException as error:
-        monitors.forget()
-        if isinstance(error, IntegrityError):
-            with store.reading() as connection:
-                repeated = sorted(database.find_known(connection, table.c.action, numbers))
-            raise ValueError(
-                f"ids {_listed(repeated)} were already observed or withdrawn ({len(repeated)} of "
-                f"{len(numbers)}): each action is observed once, and nothing of this call was "
-                f"stored"
-            ) from error
-        raise
-
-
-def _check_known(connection: sql.Connection, numbers: Integers) -> None:
-    largest = last_number(connection, schema.actions.c.id)
-    unknown = numbers[(numbers < 1) | (numbers > largest)]
-    if len(unknown):
-        raise ValueError(
-            f"ids {_listed(unknown.tolist())} are unknown ({len(unknown)} of {len(numbers)}): the "
-            f"store has assigned 1 to {largest}, and nothing of this call was stored"
+def check_latest(serving: Serving, number: int) -> None:
+    """Refuse actions of a round that is over."""
+    if serving.round != number:
+        raise RoundOverError(
+            f"round {number} is over: round {serving.round} has begun; act in `run.round`"
         )
 
 
-def _checked_ids(ids: ArrayLike) -> Integers:
+def checked_key(key: str | None) -> str | None:
+    """An idempotency key: text of a sensible length."""
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or storable_text(key) != key:
+        raise ValueError(f"key must be text of 1 to {MAX_KEY_LENGTH} characters, got {key!r}")
+    return key
+
+
+def storable_text(text: str) -> str:
+    """Text that every database can hold: no NUL, no lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def checked_ids(ids: ArrayLike) -> Integers:
+    """Ids as an array, each once."""
     validate.reject_masked("ids", ids)
     array = np.atleast_1d(np.asarray(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(f"ids must be integers returned by `act`, got {ids!r}")
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"ids must be integers returned by `act`, got {array.max()}")
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         repeated = unique[counts > 1].tolist()
@@ -155,34 +240,67 @@ def _checked_ids(ids: ArrayLike) -> Integers:
     return array.astype(np.int64)
 
 
+def _check_known(connection: sql.Connection, numbers: Integers) -> None:
+    lanes, in_lane = split_ids(numbers)
+    last = {lane: reached.last_action for lane, reached in read_lanes(connection).items()}
+    largest = np.array([last.get(lane, 0) if lane >= 0 else 0 for lane in lanes.tolist()])
+    unknown = numbers[(in_lane < 1) | (in_lane > largest)]
+    if len(unknown):
+        raise ValueError(
+            f"ids {_listed(unknown.tolist())} are unknown ({len(unknown)} of {len(numbers)}): the "
+            f"store has not assigned them, and nothing of this call was stored"
+        )
+
+
+def _check_repeated(
+    connection: sql.Connection, numbers: Integers, loss: Floats, reward: Floats
+) -> Booleans:
+    """Which observations are new; one that differs from what is stored is refused."""
+    table, known = schema.observations, {}
+    for start in range(0, len(numbers), IDS_PER_QUERY):
+        batch = numbers[start : start + IDS_PER_QUERY].tolist()
+        query = sql.select(table.c.action, table.c.loss, table.c.reward)
+        for action, *stored in connection.execute(query.where(table.c.action.in_(batch))):
+            known[action] = np.array(stored, dtype=np.float64)
+    is_new = np.array([number not in known for number in numbers.tolist()], dtype=np.bool_)
+    given = np.stack([loss, reward], axis=1)
+    different = [
+        number
+        for number, values in zip(numbers.tolist(), given, strict=True)
+        if number in known and not np.array_equal(known[number], values, equal_nan=True)
+    ]
+    if different:
+        raise ValueError(
+            f"ids {_listed(different)} were already observed or withdrawn with another result "
+            f"({len(different)} of {len(numbers)}): a loss is final, and nothing of this call was "
+            f"stored"
+        )
+    return is_new
+
+
+def _is_used(connection: sql.Connection, key: str | None) -> bool:
+    table = schema.entries
+    if key is None:
+        return False
+    return connection.scalar(sql.select(table.c.number).where(table.c.key == key)) is not None
+
+
+def _stored_codecs(store: Store, contexts: Any, actions: NDArray[Any]) -> RowCodecs:
+    with store.reading() as connection:
+        settings = queries.read_settings(connection)
+    if "actions" not in settings:
+        with store.writing(exclusive=True) as writer:
+            settings = queries.read_settings(writer.connection)
+            if "actions" not in settings:
+                first = RowCodecs.of(contexts, actions)
+                queries.write_settings(writer, first.to_dict())
+                return first
+    return RowCodecs.from_dict(settings)
+
+
 def _listed(numbers: list[int]) -> str:
     more = ", …" if len(numbers) > MAX_IDS_SHOWN else ""
     return f"{', '.join(map(str, numbers[:MAX_IDS_SHOWN]))}{more}"
-
-
-def _write_failure(
-    connection: sql.Connection, number: int, first: int, count: int, message: str
-) -> None:
-    table = schema.failures
-    row = {
-        "number": 1 + last_number(connection, table.c.number),
-        "round": number,
-        "first_action": first,
-        "last_action": first + count - 1,
-        "message": message.encode("utf-8", "backslashreplace").decode("utf-8"),
-        "failed": database.now(),
-    }
-    connection.execute(table.insert().values(**row))
-
-
-def _codecs(connection: sql.Connection, contexts: Any, actions: NDArray[Any]) -> RowCodecs:
-    """The stored codecs of contexts and actions; fixed by these rows if they are the first."""
-    settings = database.read_settings(connection)
-    if "actions" in settings:
-        return RowCodecs.from_dict(settings)
-    first = RowCodecs.of(contexts, actions)
-    database.write_settings(connection, first.to_dict())
-    return first
 
 
 def _null_for_nan(values: Floats | None, count: int) -> list[float | None]:

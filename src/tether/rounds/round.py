@@ -18,8 +18,8 @@ from tether.policies.policy import Policy
 from tether.policies.sampler import Sampler
 from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
-from tether.rounds import recording
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
+from tether.rounds.recording import NewActions, checked_key
 from tether.rounds.returned_rows import TakenActions
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class Round:
         """How far the optimized policy may go; 0 if the safe policy serves."""
         return 0.0 if self._deployed is None else self._deployed.policy.beta
 
-    def act(self, contexts: Contexts, rng: np.random.Generator) -> TakenActions:
+    def act(
+        self, contexts: Contexts, rng: np.random.Generator, *, key: str | None = None
+    ) -> TakenActions:
         """Take one action per context, and store it before it is returned.
 
         While an alarm stands the safe policy acts. It also acts in a call in which another policy
@@ -86,6 +88,9 @@ class Round:
             One row per action to take, or the number of actions where there are no contexts.
         rng : numpy.random.Generator
             The source of randomness.
+        key : str, optional
+            A name for this call. If it was stored already, under the same key, its actions are
+            returned again instead of new ones: a call whose answer was lost can be repeated.
 
         Returns
         -------
@@ -97,7 +102,7 @@ class Round:
         RoundOverError
             If a later round has begun.
         ValueError
-            If a policy rejects its input, returns invalid scores, or has changed since it was
+            If the key was used for other contexts, or a policy rejects its input, returns invalid scores, or has changed since it was
             calibrated.
         RuntimeError
             If the safe policy is unavailable too, or rejection sampling exceeds its cap on draws.
@@ -105,11 +110,17 @@ class Round:
             If the actions could not be stored.
         """
         validate.generator("rng", rng)
-        contexts = self._run._space.stored_contexts(as_contexts(contexts), rng)
+        run, given, key = self._run, as_contexts(contexts), checked_key(key)
+        contexts = None
         while True:
-            alarm = self._run._alarm()
+            stored = None if key is None else run._recorder.find(key, given)
+            if stored is not None:
+                return run._space.taken(*stored)
+            if contexts is None:
+                contexts = run._space.stored_contexts(given, rng)
+            alarm = run._recorder.standing_alarm(self.number, serves=self._deployed is not None)
             drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
-            taken = self._store(contexts, drawn, alarm, rng)
+            taken = self._store(contexts, drawn, alarm, rng, key)
             if taken is not None:
                 return taken
 
@@ -155,7 +166,8 @@ class Round:
         contexts, actions = self._run._space.stored_actions(contexts, actions, rng)
         drawn = self._by_safe(contexts, actions)
         while True:
-            taken = self._store(contexts, drawn, self._run._alarm(), rng)
+            alarm = self._run._recorder.standing_alarm(self.number, serves=False)
+            taken = self._store(contexts, drawn, alarm, rng)
             if taken is not None:
                 return taken
 
@@ -212,14 +224,17 @@ class Round:
         return _Drawn(actions, deployed, log_safe, log_optimized, log_prob)
 
     def _store(
-        self, contexts: Any, drawn: _Drawn, alarm: int | None, rng: np.random.Generator
+        self,
+        contexts: Any,
+        drawn: _Drawn,
+        alarm: int | None,
+        rng: np.random.Generator,
+        key: str | None = None,
     ) -> TakenActions | None:
         """Store the actions; None, and nothing is stored, if the alarm changed in between."""
         names = ("log_safe", "log_optimized", "log_prob")
         run = self._run
-        ids = recording.write_actions(
-            run._store,
-            run._monitors,
+        new = NewActions(
             number=self.number,
             served=SAFE if drawn.deployed is None else self.number,
             alarm=alarm,
@@ -228,10 +243,12 @@ class Round:
             calibration=rng.random(len(drawn.actions)) < run.settings.calibration_share,
             scores={name: getattr(drawn, name) for name in names},
             failure=drawn.failure,
+            key=key,
         )
-        return (
-            None if ids is None else run._space.taken(ids, drawn.actions, contexts, drawn.failure)
-        )
+        ids = run._recorder.write_actions(new)
+        if ids is None:
+            return None
+        return run._space.taken(ids, drawn.actions, contexts, drawn.failure)
 
     def _check_unchanged(self, deployed: DeployedPolicy) -> None:
         """Refuse a model that was trained further since it was calibrated."""

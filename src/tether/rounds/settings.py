@@ -14,7 +14,8 @@ from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.policy_registry import check_stored_scores
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store, read_settings, write_settings
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import read_settings, write_settings
 
 if TYPE_CHECKING:
     from tether.rounds.action_space import ActionSpace
@@ -53,6 +54,10 @@ class Settings:
     """The factor by which every importance weight may be wrong."""
     blend: float = DEFAULT_BLEND
     """The share of the safe policy in optimized policies that never take some actions."""
+    max_silent_actions: int | None = None
+    """How many actions without a loss raise an alarm."""
+    max_silent_seconds: float | None = None
+    """How many seconds without a loss raise an alarm."""
 
     def __post_init__(self) -> None:
         validate.number("bound", self.bound, above=0, below=np.inf)
@@ -86,6 +91,10 @@ class Settings:
                 f"monitor would raise alarms on policies that keep their promise"
             )
         validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
+        if self.max_silent_actions is not None:
+            validate.integer_at_least("max_silence", self.max_silent_actions)
+        if self.max_silent_seconds is not None:
+            validate.number("max_silence", self.max_silent_seconds, above=0, below=np.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """As the store keeps them."""
@@ -134,11 +143,11 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored:
-        with store.writing() as connection:
-            stored = read_settings(connection)
+        with store.writing(exclusive=True) as writer:
+            stored = read_settings(writer.connection)
             if not stored:
                 entries = {**given.to_dict(), "fingerprint": own_fingerprint}
-                write_settings(connection, entries)
+                write_settings(writer, entries)
                 return given
     settings = Settings.from_dict(stored)
     given.check_same(settings, store.name)

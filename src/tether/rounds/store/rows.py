@@ -1,7 +1,12 @@
-"""All rows of a run as columns in memory: read once, then only what is new."""
+"""All rows of a run as columns in memory: read once, then only what is new.
+
+The order of rows is the same in every process: those that the first calibration saw, then those
+that the second one saw, and so on, each by lane and number; columns of scores rely on it.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,23 +14,29 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
+from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.store import schema
 from tether.rounds.store.codecs import RowCodecs
-from tether.rounds.store.database import read_settings
+from tether.rounds.store.followed_lane import Columns, Place, follow_lane
+from tether.rounds.store.lanes import read_lanes, split_ids
+from tether.rounds.store.queries import read_settings
 
-_NUMERIC_COLUMNS = ("round", "served", "calibration", "log_safe", "log_optimized", "log_prob")
-_CODED_COLUMNS = ("context", "candidates", "action")
-_NUMERIC_TYPES = (np.int32, np.int32, np.bool_, np.float64, np.float64, np.float64)
-
-ROWS_PER_QUERY = 100_000
-"""How many rows are read at a time, so that the database's copy of them stays small."""
+_NUMERIC_COLUMNS = {
+    "round": np.int32,
+    "served": np.int32,
+    "calibration": np.bool_,
+    "log_safe": np.float64,
+    "log_optimized": np.float64,
+    "log_prob": np.float64,
+}
+_OBSERVED_COLUMNS = ("loss", "reward", "observation")
 
 
 @dataclass
 class Rows:
-    """Row k is the action with id k + 1. Missing losses and scores are NaN.
+    """One row per action. Missing losses and scores are NaN.
 
     `contexts` are as they were passed in, or their number where there are none; in a run on
     shortlists they are `ShortlistRows`, and `actions` are positions among the candidates.
@@ -34,6 +45,7 @@ class Rows:
 
     contexts: Any = 0
     actions: Any = None
+    ids: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     round: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
     served: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int32))
     calibration: Booleans = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -43,9 +55,12 @@ class Rows:
     loss: Floats = field(default_factory=lambda: np.empty(0))
     reward: Floats = field(default_factory=lambda: np.empty(0))
     observation: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    places: dict[int, Place] = field(default_factory=dict)
+    settled: int = 0
+    settled_round: int = 0
 
     def __len__(self) -> int:
-        return len(self.round)
+        return len(self.ids)
 
     @property
     def observed(self) -> Booleans:
@@ -63,61 +78,82 @@ class Rows:
         return np.asarray(self.observation == 0)
 
     @property
-    def last_observation(self) -> int:
-        """The number of the last observation."""
-        return int(self.observation.max(initial=0))
+    def seen(self) -> str:
+        """How much of each lane has been read, as JSON: its last action and observation."""
+        reached = {
+            str(lane): [place.action, place.observation] for lane, place in self.places.items()
+        }
+        return json.dumps(reached)
 
     def refresh(self, connection: sql.Connection) -> None:
-        """Read what was written since the last call."""
-        while self._read_actions(connection):
-            pass
-        while self._read_observations(connection):
-            pass
+        """Read what was written since the last call, and check it against the hash chain."""
+        observed: list[Columns] = []
+        places = dict(self.places)
+        fresh = Rows.__new__(Rows)  # changed only once everything is read: reading may fail
+        fresh.__dict__.update(self.__dict__)
+        for lane in read_lanes(connection):
+            if lane < 0:
+                continue
+            for chunk in follow_lane(connection, lane, places.get(lane, Place())):
+                if chunk.actions is not None:
+                    fresh._add_actions(connection, chunk.actions)
+                if chunk.observations is not None:
+                    observed.append(chunk.observations)
+                places[lane] = chunk.place
+        fresh.places = places
+        if observed:
+            fresh._add_observations(observed)
+        fresh._settle(connection)
+        self.__dict__.update(fresh.__dict__)
 
-    def _read_actions(self, connection: sql.Connection) -> bool:
-        table = schema.actions
-        selected = [table.c[name] for name in (*_CODED_COLUMNS, *_NUMERIC_COLUMNS)]
-        query = sql.select(*selected).where(table.c.id > len(self)).order_by(table.c.id)
-        fresh = connection.execute(query.limit(ROWS_PER_QUERY)).fetchall()
-        if not fresh:
-            return False
-        contexts, candidates, actions, *numbers = zip(*fresh, strict=True)
+    def _add_actions(self, connection: sql.Connection, new: Columns) -> None:
         codecs = read_codecs(connection)
-        longer: dict[str, Any] = {
-            "contexts": _concatenated(self.contexts, codecs.decode_contexts(contexts, candidates)),
-            "actions": _concatenated(self.actions, codecs.action.decode(actions)),
-        }
-        for name, kind, column in zip(_NUMERIC_COLUMNS, _NUMERIC_TYPES, numbers, strict=True):
-            more: NDArray[Any] = np.array(column, dtype=kind)  # None becomes NaN
-            longer[name] = np.concatenate([getattr(self, name), more])
-        unknown = np.full(len(fresh), np.nan)
-        longer["loss"] = np.concatenate([self.loss, unknown])
-        longer["reward"] = np.concatenate([self.reward, unknown])
-        longer["observation"] = np.concatenate([self.observation, np.zeros(len(fresh), np.int64)])
-        self.__dict__.update(
-            longer
-        )  # at once: an interrupt must not leave columns of unequal length
-        return True
+        contexts = codecs.decode_contexts(new["context"], new["candidates"])
+        self.contexts = _concatenated(self.contexts, contexts)
+        self.actions = _concatenated(self.actions, codecs.action.decode(new["action"]))
+        self.ids = np.concatenate([self.ids, np.asarray(new["id"])])
+        for name, kind in _NUMERIC_COLUMNS.items():
+            more: NDArray[Any] = np.asarray(new[name]).astype(kind)
+            self.__dict__[name] = np.concatenate([getattr(self, name), more])
+        unknown = np.full(len(new["id"]), np.nan)
+        self.loss = np.concatenate([self.loss, unknown])
+        self.reward = np.concatenate([self.reward, unknown])
+        self.observation = np.concatenate([self.observation, np.zeros(len(unknown), np.int64)])
 
-    def _read_observations(self, connection: sql.Connection) -> bool:
-        table = schema.observations
-        selected = [table.c[name] for name in ("action", "number", "loss", "reward")]
-        query = sql.select(*selected).where(table.c.number > self.last_observation)
-        fresh = connection.execute(query.order_by(table.c.number).limit(ROWS_PER_QUERY)).fetchall()
-        if not fresh:
-            return False
-        action, number, loss, reward = zip(*fresh, strict=True)
-        place = np.array(action, dtype=np.int64) - 1
-        updated = {
-            "observation": self.observation.copy(),
-            "loss": self.loss.copy(),
-            "reward": self.reward.copy(),
+    def _add_observations(self, observed: list[Columns]) -> None:
+        columns = {
+            name: np.concatenate([np.asarray(each[name]) for each in observed])
+            for name in ("action", "number", "loss", "reward")
         }
-        updated["observation"][place] = number
-        updated["loss"][place] = np.array(loss, dtype=np.float64)
-        updated["reward"][place] = np.array(reward, dtype=np.float64)
-        self.__dict__.update(updated)
-        return True
+        order = np.argsort(self.ids)
+        place = order[np.searchsorted(self.ids, columns["action"], sorter=order)]
+        columns["observation"] = columns.pop("number")
+        for name in _OBSERVED_COLUMNS:
+            values = getattr(self, name).copy()
+            values[place] = columns[name]
+            self.__dict__[name] = values
+
+    def _settle(self, connection: sql.Connection) -> None:
+        """Put new rows into the order in which calibrations saw them."""
+        table = schema.rounds
+        query = sql.select(table.c.number, table.c.seen).where(table.c.number > self.settled_round)
+        rounds = connection.execute(query.order_by(table.c.number)).fetchall()
+        tail = np.arange(self.settled, len(self))
+        lanes, numbers = split_ids(self.ids[tail])
+        saw = np.full(len(tail), len(rounds))  # the first of these calibrations that saw a row
+        for lane in np.unique(lanes).tolist():
+            reached = [json.loads(text).get(str(lane), [0, 0])[0] for _, text in rounds]
+            saw[lanes == lane] = np.searchsorted(reached, numbers[lanes == lane])
+        order = np.lexsort((numbers, lanes, saw))
+        if (np.diff(order) != 1).any():
+            self._reorder(np.concatenate([np.arange(self.settled), tail[order]]))
+        self.settled += int((saw < len(rounds)).sum())
+        self.settled_round = rounds[-1][0] if rounds else self.settled_round
+
+    def _reorder(self, order: Integers) -> None:
+        for name in ("ids", *_NUMERIC_COLUMNS, *_OBSERVED_COLUMNS, "actions"):
+            self.__dict__[name] = getattr(self, name)[order]
+        self.contexts = take(self.contexts, order)
 
 
 def read_codecs(connection: sql.Connection) -> RowCodecs:

@@ -1,22 +1,19 @@
-"""The tables of a store, and the migrations from older versions.
+"""The tables of a store. Rows are only ever added, and every one of them is in the hash chain.
 
-Everything is stored as numbers, text or bytes of numbers: nothing is ever pickled.
+The exceptions are the numbers that a lane has reached and the state of the monitors, which both
+follow from the rows. Everything is stored as numbers, text or bytes of numbers: nothing is ever
+pickled.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import sqlalchemy as sql
 from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary, String, Text
 
-from tether._core import records
 from tether.rounds.errors import StoreError
 
-VERSION = 4
-"""The version of the tables below. A change raises it and adds a step to `MIGRATIONS`."""
+VERSION = 5
+"""The version of the tables below. A change of the tables raises it."""
 
 tables = sql.MetaData()
 Identity = sql.BigInteger().with_variant(Integer, "sqlite")
@@ -38,9 +35,8 @@ rounds = sql.Table(
     Column("reference", Integer, nullable=False),  # the round whose policy beta is measured against
     Column("log_beta", Double, nullable=False),
     Column("log_psi", Double),  # the normalizer, where there are no contexts
-    Column("log_psi_error", Double),  # its standard error; null in older stores
-    Column("last_action", Identity, nullable=False),  # what the calibration saw
-    Column("last_observation", Identity, nullable=False),
+    Column("log_psi_error", Double),  # its standard error
+    Column("seen", Text, nullable=False),  # JSON: what the calibration saw of each lane
     Column("calibration", Text),  # JSON
     Column("note", Text, nullable=False),
     Column("begun", Text, nullable=False),
@@ -59,8 +55,9 @@ actions = sql.Table(
     Column("log_safe", Double, nullable=False),
     Column("log_optimized", Double),
     Column("log_prob", Double),  # under the policy that served
+    Column("context_score", Double),  # what the shift monitor sees
 )
-"""One row per action, numbered from 1 without gaps."""
+"""One row per action; an id is a lane and a number in it, see `lanes`."""
 
 observations = sql.Table(
     "tether_observations",
@@ -71,33 +68,29 @@ observations = sql.Table(
     Column("reward", Double),
     Column("reason", Text),
 )
-"""The loss of an action, at most one per action, numbered in the order of arrival."""
+"""The loss of an action, at most one per action, numbered in each lane in the order of arrival."""
 
 alarms = sql.Table(
     "tether_alarms",
     tables,
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("round", Integer, ForeignKey(rounds.c.number), nullable=False),
+    Column("round", Integer, nullable=False),
     Column("monitor", String(16), nullable=False),
     Column("message", Text, nullable=False),
     Column("raised", Text, nullable=False),
-    Column("cleared", Text),
-    Column("reason", Text),
-    Column("last_action", Identity),  # at clearing: the monitors restart after it
-    Column("last_observation", Identity),
 )
 
-failures = sql.Table(
-    "tether_failures",
+audit = sql.Table(
+    "tether_audit",
     tables,
-    Column("number", Identity, primary_key=True, autoincrement=False),
-    Column("round", Integer, ForeignKey(rounds.c.number), nullable=False),
-    Column("first_action", Identity, ForeignKey(actions.c.id), nullable=False),
-    Column("last_action", Identity, ForeignKey(actions.c.id), nullable=False),
-    Column("message", Text, nullable=False),
-    Column("failed", Text, nullable=False),  # when
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("act", String(16), nullable=False),  # "halt", "resume", "withdraw", "retire", …
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("subject", Identity),  # "resume": the last alarm that it clears; "retire": the round
+    Column("done", Text, nullable=False),  # when
 )
-"""Actions that the safe policy took because the round's policy failed, one row per call."""
+"""What people did to the run, and who."""
 
 columns = sql.Table(
     "tether_columns",
@@ -107,113 +100,77 @@ columns = sql.Table(
     Column("start", Identity, primary_key=True, autoincrement=False),
     Column("count", Identity, nullable=False),
     Column("values", LargeBinary, nullable=False),  # float64, little-endian, row after row
+    Column("digest", LargeBinary, nullable=False),
 )
 """Scores of calibration rows, and of proposals, under the policy of a round, in pieces."""
 
-OLD_SETTINGS_TABLE = "tether_terms"
-"""The name of the settings table before version 3."""
-SHORTLIST_SETTING = "shortlist"
-"""The name of the setting that holds the number of candidates; null without shortlists."""
-RENAMED_SETTINGS = {
-    "enough": "min_observed_share",
-    "watched": "alarm_risk",
-    "delta": "false_alarm_probability",
-}
-RENAMED_CALIBRATION_KEYS = {
-    "allowed": "log_beta_by_constraint",
-    "beyond": "rows_beyond_draws",
-    "guarantee": "promise",
-    "guarantees": "promises",
-}
+policies = sql.Table(
+    "tether_policies",
+    tables,
+    Column("round", Integer, primary_key=True, autoincrement=False),  # 0: the safe policy
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+)
+"""The optimized policies of rounds, as far as they can be saved."""
 
+lanes = sql.Table(
+    "tether_lanes",
+    tables,
+    Column("lane", Integer, primary_key=True, autoincrement=False),
+    Column("last_action", Identity, nullable=False),
+    Column("last_observation", Identity, nullable=False),
+    Column("last_entry", Identity, nullable=False),
+    Column("head", LargeBinary, nullable=False),  # that of the last entry
+)
+"""How far each lane has come."""
 
-def with_new_keys(entries: dict[str, Any], new_names: dict[str, str]) -> dict[str, Any]:
-    """The same entries under their new names."""
-    return {new_names.get(name, name): value for name, value in entries.items()}
+entries = sql.Table(
+    "tether_entries",
+    tables,
+    Column("lane", Integer, primary_key=True, autoincrement=False),
+    Column("number", Identity, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("first", Identity),  # the rows that it covers
+    Column("last", Identity),
+    Column("round", Integer),  # of actions: their round,
+    Column("served", Integer),  # who took them,
+    Column("calibration", Integer),  # how many are for calibration,
+    Column("key", Text, unique=True),  # the caller's idempotency key,
+    Column("note", Text),  # and why the safe policy took them instead; else what is covered
+    Column("digest", LargeBinary, nullable=False),  # of the rows' content
+    Column("heads", Text),  # JSON: the heads of all lanes, in entries of the control lane
+    Column("signature", Text),
+    Column("head", LargeBinary, nullable=False),  # of this entry and all before it in its lane
+)
+"""The hash chain: one entry for each write."""
 
-
-def calibration_with_new_keys(text: str | None) -> str | None:
-    """A stored calibration with the keys of version 3."""
-    if text is None:
-        return None
-    return json.dumps(with_new_keys(json.loads(text), RENAMED_CALIBRATION_KEYS))
-
-
-def calibration_with_terms(text: str | None) -> str | None:
-    """A stored calibration with the entries of version 4: the terms of its promise, and others."""
-    if text is None:
-        return None
-    entries = json.loads(text)
-    terms = {}
-    for each in entries["constraints"]:
-        factor = max(each["alpha"], each["bound"] - each["alpha"])
-        stability = float(entries["stability"]) * factor
-        kept = {"alpha": each["alpha"], "bound": each["bound"], "safe_excess": 0.0}
-        terms[each["name"]] = {**kept, "stability": stability}
-    missing = dict.fromkeys(
-        ("asked_promise", "confidence", "upper_bounds", "actions", "approximate")
-    )
-    added = {"blend": 0.0, "robustness": 1.0, "promise_terms": terms, **missing}
-    return json.dumps(records.encode({**added, **entries}))
-
-
-def _rename_to_version_3(connection: sql.Connection) -> None:
-    for statement in (
-        f"ALTER TABLE {OLD_SETTINGS_TABLE} RENAME TO tether_settings",
-        "ALTER TABLE tether_reports RENAME TO tether_observations",
-        "ALTER TABLE tether_rounds RENAME COLUMN last_report TO last_observation",
-        "ALTER TABLE tether_alarms RENAME COLUMN last_report TO last_observation",
-    ):
-        connection.execute(sql.text(statement))
-    for old, new in RENAMED_SETTINGS.items():
-        connection.execute(settings.update().where(settings.c.name == old).values(name=new))
-    query = sql.select(rounds.c.number, rounds.c.calibration)
-    for number, text in connection.execute(query).fetchall():
-        renamed = rounds.update().where(rounds.c.number == number)
-        connection.execute(renamed.values(calibration=calibration_with_new_keys(text)))
-
-
-def _add_candidates(connection: sql.Connection) -> None:
-    """Version 4: a row may have candidates, and a promise has terms; no older run has any."""
-    for column in (actions.c.candidates, rounds.c.log_psi_error):
-        kind = column.type.compile(dialect=connection.dialect)
-        statement = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}"
-        connection.execute(sql.text(statement))
-    connection.execute(settings.insert().values(name=SHORTLIST_SETTING, value="null"))
-    query = sql.select(rounds.c.number, rounds.c.calibration)
-    for number, text in connection.execute(query).fetchall():
-        stored = rounds.update().where(rounds.c.number == number)
-        connection.execute(stored.values(calibration=calibration_with_terms(text)))
-
-
-MIGRATIONS: dict[int, Callable[[sql.Connection], None]] = {
-    1: failures.create,
-    2: _rename_to_version_3,
-    3: _add_candidates,
-}
-"""From each older version to the next: how to change the tables."""
-ADDITIVE_VERSIONS = frozenset({1})
-"""Versions to which the next one only adds a table, so that they can be read unchanged."""
+kept = sql.Table(
+    "tether_kept",
+    tables,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),  # JSON
+)
+"""The state of the monitors, and sums that status and report show; recomputable from the rows."""
 
 
 def prepare(connection: sql.Connection, version: int | None) -> None:
-    """Create the tables, or migrate an older store to the present version, in one transaction."""
+    """Create the tables, or refuse a store of another version."""
     if version is None:
         tables.create_all(connection)
         connection.execute(settings.insert().values(name="version", value=str(VERSION)))
         return
+    check_version(version)
+
+
+def check_version(version: int) -> None:
+    """Refuse a store, or an export, of another version."""
     if version > VERSION:
         raise StoreError(
-            f"the store has version {version}, but this tether supports versions up to {VERSION}: "
-            f"upgrade tether"
+            f"the store has version {version}, but this tether supports version {VERSION}: upgrade "
+            f"tether"
         )
-    for step in range(version, VERSION):
-        MIGRATIONS[step](connection)
     if version < VERSION:
-        stored = settings.update().where(settings.c.name == "version")
-        connection.execute(stored.values(value=str(VERSION)))
-
-
-def readable(version: int) -> bool:
-    """Whether a store of this version can be read without migrating it."""
-    return version <= VERSION and all(step in ADDITIVE_VERSIONS for step in range(version, VERSION))
+        raise StoreError(
+            f"the store has version {version}, from before the first release, and this tether "
+            f"supports version {VERSION} alone: finish the run with the tether that began it"
+        )

@@ -1,0 +1,93 @@
+"""Beginning a round: calibrate what was given, store it, and hand it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether.policies.policy import Policy
+from tether.rounds.calibrate_round import RoundStart, calibrate_round
+from tether.rounds.interventions import retired_rounds
+from tether.rounds.recording import storable_text
+from tether.rounds.round import Round
+from tether.rounds.store import queries, schema
+
+if TYPE_CHECKING:
+    from tether.rounds.controller import Controller
+
+MAX_NAME_LENGTH = 200
+"""How long the name of a policy may be."""
+
+
+def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
+    """Calibrate how far `optimized` may go, and begin the next round with it."""
+    policy = None if optimized is None else run._space.optimized("optimized", optimized)
+    run._refresh()
+    with run._store.reading() as connection:
+        serving, retired = queries.read_serving(connection), retired_rounds(connection)
+    number = 1 + serving.round
+    name = f"round {number}" if name is None else _checked_name(name)
+    if policy is not None:
+        run._registry.check_name(name, policy)
+    try:
+        start = _start(run, policy, number, serving.alarm, retired)
+        if start.deployed is not None:
+            run._registry.add(number, start.deployed)
+        start.save(run._store, number, name, policy, run._rows, run._scores)
+        run._scores.mark_saved()
+    except BaseException as error:
+        run._scores.forget()
+        if isinstance(error, Exception):  # an interrupt may come after the commit
+            run._registry.forget(number)
+        raise
+    return Round(number, start.calibration, start.note, run, start.deployed)
+
+
+def present_round(run: Controller) -> Round | None:
+    """The last round, also after a restart; None before the first."""
+    table = schema.rounds
+    query = sql.select(table).order_by(table.c.number.desc()).limit(1)
+    with run._store.reading() as connection:
+        row = connection.execute(query).mappings().one_or_none()
+        retired = retired_rounds(connection)
+    if row is None:
+        return None
+    number, deployed = row["number"], None
+    if row["log_beta"] > -np.inf and number not in retired:
+        deployed = run._registry.deployed(number)
+    calibration = queries.calibration_from_json(row["calibration"])
+    return Round(number, calibration, row["note"], run, deployed)
+
+
+def _start(
+    run: Controller,
+    optimized: Policy | None,
+    number: int,
+    alarm: int | None,
+    retired: frozenset[int],
+) -> RoundStart:
+    if alarm is not None:
+        return RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
+    if optimized is None:
+        return RoundStart(note="no optimized policy was given")
+    return calibrate_round(
+        run.settings,
+        run._family,
+        run._rows,
+        run._scores,
+        run._registry,
+        optimized,
+        number,
+        run._draws,
+        retired,
+    )
+
+
+def _checked_name(name: str) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise ValueError(f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}")
+    if storable_text(name) != name:
+        raise ValueError(f"name must not contain NUL or lone surrogates, got {name!r}")
+    return name

@@ -1,0 +1,97 @@
+"""Following the contexts of a run: the shift monitor on their scores, as they arrive.
+
+The scores are stored with the actions. The monitor depends on earlier scores through their ranks
+alone, whatever their order, so its state is what it bet on, and which rows it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether._core import records
+from tether._core.types import Floats
+from tether.monitor import ShiftMonitor
+from tether.rounds.kept_sums import read_kept, write_kept
+from tether.rounds.losses_seen import Raised
+from tether.rounds.settings import Settings
+from tether.rounds.store import schema
+from tether.rounds.store.lanes import first_id, read_lanes
+
+REFERENCE_CONTEXTS = 500
+"""How many contexts, from the start of the run or the last alarm, serve as the reference."""
+SHIFT = "shift"
+"""The name under which the state of the shift monitor is kept."""
+
+
+class ContextsSeen:
+    """The shift monitor, and how far it has read; `start` is where it began in each lane."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._monitor: ShiftMonitor | None = None
+        self._state: str | None = None  # the stored state that `_monitor` has
+
+    def update(self, connection: sql.Connection) -> Raised | None:
+        """Read the contexts that are new; the alarm that they raise, if any."""
+        text = read_kept(connection, SHIFT)
+        start, seen, saved = json.loads(text) if text is not None else ({}, {}, None)
+        if text is None or text != self._state:
+            self._monitor = self._restored(connection, start, seen, saved)
+        reached = {str(lane): row.last_action for lane, row in read_lanes(connection).items()}
+        scores = _read_scores(connection, seen, reached)
+        if not len(scores):
+            return None
+        status = self._add(connection, start, seen, scores)
+        saved = None if self._monitor is None else records.encode(self._monitor.state())
+        state = json.dumps([start, reached, saved])
+        write_kept(connection, SHIFT, state)
+        self._state = state
+        if status is None or not status.alarm:
+            return None
+        latest = int(connection.scalar(sql.select(sql.func.max(schema.rounds.c.number))) or 0)
+        return Raised(latest, "shift", str(status))
+
+    def restart(self, connection: sql.Connection) -> None:
+        """Begin anew, after an alarm was cleared: the next contexts are the reference."""
+        lanes = read_lanes(connection).items()
+        reached = {str(lane): row.last_action for lane, row in lanes if lane >= 0}
+        write_kept(connection, SHIFT, json.dumps([reached, reached, None]))
+
+    def _restored(
+        self, connection: sql.Connection, start: Any, seen: Any, saved: Any
+    ) -> ShiftMonitor | None:
+        if saved is None:
+            return None
+        scores = _read_scores(connection, start, seen)
+        return ShiftMonitor.from_dict({**records.decode(saved), "scores": scores})
+
+    def _add(self, connection: sql.Connection, start: Any, seen: Any, scores: Floats) -> Any:
+        if self._monitor is None:
+            reference = np.concatenate([_read_scores(connection, start, seen), scores])
+            if len(reference) < REFERENCE_CONTEXTS:
+                return None
+            settings = self._settings
+            rng = np.random.default_rng([settings.seed, sum(start.values())])
+            self._monitor = ShiftMonitor(
+                reference[:REFERENCE_CONTEXTS], settings.false_alarm_probability, rng=rng
+            )
+            scores = reference[REFERENCE_CONTEXTS:]
+        return self._monitor.update(scores) if len(scores) else None
+
+
+def _read_scores(connection: sql.Connection, after: dict[str, int], to: dict[str, int]) -> Floats:
+    """The scores of the contexts of each lane, from after one number up to another."""
+    table, parts = schema.actions, [np.empty(0)]
+    for lane, last in to.items():
+        first, begin = after.get(lane, 0), first_id(int(lane))
+        if int(lane) >= 0 and last > first:
+            query = sql.select(table.c.context_score).where(
+                table.c.id > begin + first, table.c.id <= begin + last
+            )
+            parts.append(np.array(connection.scalars(query.order_by(table.c.id)).all(), float))
+    scores = np.concatenate(parts)
+    return scores[~np.isnan(scores)]

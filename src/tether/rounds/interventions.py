@@ -1,0 +1,180 @@
+"""What people do to a run: halt it, resume it, retire a round; each with a name and a reason.
+
+Every such act is stored for good, in the audit trail.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sql
+
+from tether.rounds.errors import StoreError
+from tether.rounds.monitors import Monitors
+from tether.rounds.recording import storable_text
+from tether.rounds.settings import Settings
+from tether.rounds.store import queries, schema
+from tether.rounds.store.database import Store
+from tether.rounds.store.writer import Writer
+
+HALT, RETIRE = "halt", "retire"
+"""Acts in the audit trail, beside `queries.RESUME`."""
+MAX_ACTOR_LENGTH = 200
+
+
+def halt(store: str | Path | Store, reason: str, actor: str | None = None) -> None:
+    """Send all traffic to the safe policy, in every process, until `resume`.
+
+    Parameters
+    ----------
+    store : str, pathlib.Path or Store
+        The path or URL of an existing store, or an open one.
+    reason : str
+        Why; stored with it.
+    actor : str, optional
+        Who does it; by default the name of the operating system's user.
+
+    Raises
+    ------
+    ValueError
+        If the reason is empty.
+    StoreError
+        If there is no store, or it cannot be written.
+    """
+    reason, actor = checked_reason("the run is halted", reason), checked_actor(actor)
+    if not isinstance(store, Store):
+        with _opened(store) as opened:
+            return halt(opened, reason, actor)
+    with store.writing(exclusive=True) as writer:
+        queries.write_audit(writer, HALT, actor, reason)
+        latest = queries.read_serving(writer.connection).round
+        queries.write_alarm(writer, latest, HALT, f"halted by {actor}: {reason}")
+    return None
+
+
+def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> None:
+    """Clear the alarms that stand in a store; the monitors restart. No policy is needed.
+
+    Parameters
+    ----------
+    store : str, pathlib.Path or Store
+        The path or URL of an existing store, or an open one.
+    reason : str
+        Why the alarm may be cleared; stored with it.
+    actor : str, optional
+        Who does it; by default the name of the operating system's user.
+
+    Raises
+    ------
+    ValueError
+        If the reason is empty, or no alarm stands.
+    StoreError
+        If there is no store, or it cannot be written.
+    """
+    reason, actor = checked_reason("the alarm may be cleared", reason), checked_actor(actor)
+    if not isinstance(store, Store):
+        with _opened(store) as opened:
+            return resume(opened, reason, actor)
+    with store.writing(exclusive=True) as writer:
+        if queries.read_serving(writer.connection).alarm is None:
+            raise ValueError(f"no alarm stands in {store.name}: there is nothing to resume from")
+        last = queries.last_number(writer.connection, schema.alarms.c.number)
+        queries.write_audit(writer, queries.RESUME, actor, reason, last)
+        settings = Settings.from_dict(queries.read_settings(writer.connection))
+        Monitors(settings).restart(writer)
+    return None
+
+
+def retire(
+    store: str | Path | Store, number: int, reason: str, actor: str | None = None
+) -> None:
+    """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
+
+    Only for reasons that are unrelated to the losses of the round. If it is the present round, the
+    safe policy serves from now on.
+
+    Parameters
+    ----------
+    store : str, pathlib.Path or Store
+        The path or URL of an existing store, or an open one.
+    number : int
+        The number of the round.
+    reason : str
+        Why; stored with it.
+    actor : str, optional
+        Who does it; by default the name of the operating system's user.
+
+    Raises
+    ------
+    ValueError
+        If the reason is empty, there is no such round, it has no policy of its own, or another
+        round's beta is measured against it.
+    StoreError
+        If there is no store, or it cannot be written.
+    """
+    reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
+    if not isinstance(store, Store):
+        with _opened(store) as opened:
+            return retire(opened, number, reason, actor)
+    with store.writing(exclusive=True) as writer:
+        _check_retirable(writer, number)
+        queries.write_audit(writer, RETIRE, actor, reason, number)
+    return None
+
+
+def retired_rounds(connection: sql.Connection) -> frozenset[int]:
+    """The rounds whose rows are left out of calibrations."""
+    table = schema.audit
+    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))
+
+
+def checked_actor(actor: str | None) -> str:
+    """The name of who does something; by default that of the operating system's user."""
+    if actor is None:
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):
+            return "unknown"
+    if not isinstance(actor, str) or not 0 < len(actor.strip()) <= MAX_ACTOR_LENGTH:
+        raise ValueError(
+            f"actor must be a name of at most {MAX_ACTOR_LENGTH} characters, got {actor!r}"
+        )
+    return storable_text(actor.strip())
+
+
+def checked_reason(what: str, reason: str) -> str:
+    """A reason that is not empty; `what` it is the reason for stands in the error."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise ValueError(f"reason must say why {what}, got {reason!r}")
+    return storable_text(reason.strip())
+
+
+def _check_retirable(writer: Writer, number: int) -> None:
+    rows = {row["number"]: row for row in queries.read_all(writer.connection, schema.rounds)}
+    retired = retired_rounds(writer.connection)
+    if isinstance(number, bool) or number not in rows or rows[number]["log_beta"] == -float("inf"):
+        raise ValueError(f"number must be a round with a policy of its own, got {number!r}")
+    if number in retired:
+        raise ValueError(f"round {number} is retired already")
+    resting = [row["number"] for row in rows.values() if row["reference"] == number]
+    if set(resting) - retired:
+        raise ValueError(
+            f"the beta of round {min(set(resting) - retired)} is measured against round {number}: "
+            f"retire that first"
+        )
+
+
+@contextmanager
+def _opened(url: str | Path) -> Iterator[Store]:
+    """An existing store with a run in it, closed at the end."""
+    store = Store(url, create=False)
+    try:
+        with store.reading() as connection:
+            if not queries.read_settings(connection):
+                raise StoreError(f"{store.name} holds no run of tether yet")
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,103 @@
+"""Sums over the losses and rewards of each round, kept in the store as they arrive.
+
+They follow from the rows alone, so a process that was killed leaves nothing to repair: whoever
+comes next reads the rows that are missing in the sums.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether._core import records
+from tether._core.types import Floats
+from tether.monitor import RiskMonitor
+from tether.rounds.store import schema
+
+
+@dataclass
+class RewardSums:
+    """The number of rewards, their mean, and the sum of squared deviations from it."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, rewards: Floats) -> None:
+        """Add rewards; NaN where there is none."""
+        known = rewards[~np.isnan(rewards)]
+        if not len(known):
+            return
+        mean, count = float(known.mean()), self.count + len(known)
+        step = mean - self.mean
+        self.squares += float(((known - mean) ** 2).sum())
+        self.squares += step * step * self.count * len(known) / count
+        self.mean += step * len(known) / count
+        self.count = count
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean; infinite for a single reward."""
+        if self.count < 2:
+            return math.inf
+        return math.sqrt(self.squares / (self.count - 1) / self.count)
+
+
+@dataclass
+class Sums:
+    """Losses and rewards of one policy: `loss` keeps the interval of its mean loss.
+
+    `risk` is the monitor that may raise an alarm; None where there is nothing to monitor.
+    """
+
+    observed: int = 0
+    withdrawn: int = 0
+    loss: RiskMonitor | None = None
+    reward: RewardSums = field(default_factory=RewardSums)
+    risk: RiskMonitor | None = None
+
+    def to_json(self) -> str:
+        """As the store keeps them."""
+        content = {
+            "observed": self.observed,
+            "withdrawn": self.withdrawn,
+            "loss": None if self.loss is None else self.loss.to_dict(),
+            "reward": vars(self.reward),
+            "risk": None if self.risk is None else self.risk.to_dict(),
+        }
+        return json.dumps(records.encode(content))
+
+    @classmethod
+    def from_json(cls, text: str) -> Sums:
+        """The inverse of `to_json`."""
+        content = records.decode(json.loads(text))
+        return cls(
+            content["observed"],
+            content["withdrawn"],
+            *(_monitor(content["loss"]), RewardSums(**content["reward"])),
+            _monitor(content["risk"]),
+        )
+
+
+def _monitor(content: dict[str, Any] | None) -> RiskMonitor | None:
+    return None if content is None else RiskMonitor.from_dict(content)
+
+
+def read_kept(connection: sql.Connection, name: str) -> str | None:
+    """What is kept under a name; None if there is nothing."""
+    table = schema.kept
+    return connection.scalar(sql.select(table.c.value).where(table.c.name == name))
+
+
+def write_kept(connection: sql.Connection, name: str, value: str) -> None:
+    """Keep a value under a name."""
+    table = schema.kept
+    changed = table.update().where(table.c.name == name).values(value=value)
+    if not connection.execute(changed).rowcount:
+        connection.execute(table.insert().values(name=name, value=value))
+

@@ -1,0 +1,139 @@
+"""Following the losses of a run: the sums of each round, and the risk monitors, as they arrive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import NDArray
+
+from tether.monitor import RiskMonitor
+from tether.rounds.kept_sums import Sums, read_kept, write_kept
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.settings import Settings
+from tether.rounds.store import schema
+from tether.rounds.store.lanes import first_id, read_lanes
+
+INTERVAL_ERROR_PROBABILITY = 0.05
+"""The probability that an interval of an `Estimate` misses what it estimates."""
+SEEN, SAFE_SUMS = "seen", "safe"
+"""Names of what is kept: how far the losses of each lane were read, and the safe policy's sums."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An alarm that a monitor raises."""
+
+    round: int
+    monitor: str
+    message: str
+
+
+class LossesSeen:
+    """The sums that are kept, brought up to date with the losses that are stored.
+
+    Nothing is written before `save`, so a reader can use it too.
+    """
+
+    def __init__(self, connection: sql.Connection, settings: Settings) -> None:
+        self._connection, self._settings = connection, settings
+        self.seen: dict[str, int] = json.loads(read_kept(connection, SEEN) or "{}")
+        self._sums: dict[str, Sums] = {}
+        self._changed: set[str] = set()
+
+    def sums(self, number: int | None) -> Sums:
+        """The sums of a round, or of the safe policy in all rounds."""
+        name = SAFE_SUMS if number is None else f"round {number}"
+        if name not in self._sums:
+            text = read_kept(self._connection, name)
+            self._sums[name] = Sums() if text is None else Sums.from_json(text)
+        return self._sums[name]
+
+    def update(self, *, watch: bool) -> Raised | None:
+        """Read the losses that are new; with `watch`, the alarm that they raise, if any."""
+        raised = None
+        for lane, columns in self._new_observations():
+            for number in np.unique(columns["round"]).tolist():
+                of_round = columns["round"] == number
+                part = {name: values[of_round] for name, values in columns.items()}
+                raised = self._add(number, part, watch=watch and raised is None) or raised
+            last = int(columns["number"][-1]) - first_id(lane)
+            self.seen[str(lane)] = last
+        return raised
+
+    def restart(self) -> None:
+        """Begin the risk monitors anew, after an alarm was cleared."""
+        names = self._connection.scalars(
+            sql.select(schema.kept.c.name).where(schema.kept.c.name.like("round %"))
+        )
+        for name in names.all():
+            number = int(name.removeprefix("round "))
+            if self.sums(number).risk is not None:
+                self.sums(number).risk = None
+                self._changed.add(name)
+
+    def save(self) -> None:
+        """Keep everything that changed."""
+        for name in sorted(self._changed):
+            write_kept(self._connection, name, self._sums[name].to_json())
+        write_kept(self._connection, SEEN, json.dumps(self.seen))
+
+    def _new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+        action, observation = schema.actions, schema.observations
+        names = ("number", "round", "served", "loss", "reward")
+        for lane, reached in read_lanes(self._connection).items():
+            seen, start = self.seen.get(str(lane), 0), first_id(lane)
+            if lane < 0 or reached.last_observation <= seen:
+                continue
+            table = {"round": action, "served": action}
+            query = (
+                sql.select(*(table.get(name, observation).c[name] for name in names))
+                .join_from(observation, action, observation.c.action == action.c.id)
+                .where(observation.c.number > start + seen)
+                .where(observation.c.number <= start + reached.last_observation)
+                .order_by(observation.c.number)
+            )
+            rows = zip(*self._connection.execute(query).fetchall(), strict=True)
+            types = (np.int64, np.int32, np.int32, np.float64, np.float64)
+            typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
+            yield lane, dict(zip(names, typed, strict=True))
+
+    def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
+        sums, safe = self.sums(number), self.sums(None)
+        by_safe = columns["served"] == SAFE
+        own = ~by_safe | self._is_safe_round(number)
+        loss, arrived = columns["loss"], ~np.isnan(columns["loss"])
+        sums.observed += int(arrived.sum())
+        sums.withdrawn += int((~arrived).sum())
+        self._add_estimates(sums, loss[own & arrived], columns["reward"][own])
+        self._add_estimates(safe, loss[by_safe & arrived], columns["reward"][by_safe])
+        self._changed |= {f"round {number}", SAFE_SUMS}
+        monitored = loss[~by_safe & arrived]
+        if not watch or not len(monitored):
+            return None
+        if sums.risk is None:
+            settings = self._settings
+            sums.risk = RiskMonitor(
+                settings.alarm_risk, settings.bound, settings.false_alarm_probability
+            )
+        status = sums.risk.update(monitored)
+        return Raised(number, "risk", str(status)) if status.alarm else None
+
+    def _add_estimates(
+        self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]
+    ) -> None:
+        sums.reward.add(rewards)
+        if len(losses):
+            if sums.loss is None:
+                settings = self._settings
+                sums.loss = RiskMonitor(settings.alpha, settings.bound, INTERVAL_ERROR_PROBABILITY)
+            sums.loss.update(losses)
+
+    def _is_safe_round(self, number: int) -> bool:
+        table = schema.rounds
+        query = sql.select(table.c.log_beta).where(table.c.number == number)
+        return bool(self._connection.scalar(query) == -np.inf)

@@ -1,0 +1,106 @@
+"""From a path or a URL to a database engine, SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import sqlalchemy as sql
+from sqlalchemy import exc, pool
+
+from tether.rounds.errors import StoreError
+
+WRITES_OPTION = "tether_writes"
+"""The execution option of a connection whose transaction will write."""
+
+_open_engines: WeakSet[sql.Engine] = WeakSet()
+"""A child process must not use its parent's connections."""
+
+
+def make_engine(url: str | Path, *, create: bool, deadline: float) -> sql.Engine:
+    """An engine for a path or a URL; without `create` a missing file is an error."""
+    parsed = _parse(url)
+    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        return _make_postgresql(parsed, deadline)
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ValueError(
+            f"store must be SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
+        )
+    return _make_sqlite(parsed, create, deadline)
+
+
+def is_in_memory(engine: sql.Engine) -> bool:
+    """Whether the database is gone when its only connection is closed."""
+    return engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:")
+
+
+def without_password(url: sql.URL) -> str:
+    """A URL that can be shown to anyone."""
+    secret = [key for key in url.query if "password" in key]
+    return url.difference_update_query(secret).render_as_string(hide_password=True)
+
+
+def _parse(url: str | Path) -> sql.URL:
+    text = str(url).strip()
+    if not isinstance(url, (str, Path)) or not text:
+        raise ValueError(f"store must be a path or a database URL, got {url!r}")
+    if "://" not in text:
+        text = f"sqlite:///{text}"
+    try:
+        return sql.make_url(text)
+    except (exc.ArgumentError, ValueError):  # neither error nor message may show a password
+        hidden = re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", text)
+        raise ValueError(f"store must be a path or a database URL, got {hidden!r}") from None
+
+
+def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:
+    try:
+        engine = sql.create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    except ImportError as error:
+        raise ImportError(
+            f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
+        ) from error
+    _open_engines.add(engine)
+    return engine
+
+
+def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
+    in_memory = url.database in (None, "", ":memory:")
+    if not in_memory and not create and not Path(str(url.database)).is_file():
+        raise StoreError(f"there is no store {url.database}")
+    options: dict[str, Any] = {"poolclass": pool.StaticPool} if in_memory else {}
+    engine = sql.create_engine(url, connect_args={"timeout": deadline}, **options)
+    sql.event.listen(engine, "connect", _set_up_sqlite)
+    if create:  # a reader leaves another program's database as it is
+        sql.event.listen(engine, "connect", _use_wal)
+    sql.event.listen(engine, "begin", _begin_sqlite)
+    if not in_memory:
+        _open_engines.add(engine)
+    return engine
+
+
+def _leave_connections_to_the_parent() -> None:
+    for engine in list(_open_engines):
+        engine.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin in `_begin_sqlite`
+    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _use_wal(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA journal_mode=WAL").fetchall()
+
+
+def _begin_sqlite(connection: sql.Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES_OPTION, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,119 @@
+"""Writes of several threads in one transaction: one of them leads, and commits for all that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+from tether.rounds.errors import StoreError
+from tether.rounds.store.database import Store
+from tether.rounds.store.writer import Writer
+
+MAX_JOBS_PER_COMMIT = 64
+"""How many threads' writes share a transaction at most."""
+WAIT_FACTOR = 4
+"""How many deadlines a thread waits for the thread that commits for it."""
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class _Job:
+    """What one thread writes, and what came of it."""
+
+    write: Callable[[Writer], Any]
+    result: Any = None
+    error: BaseException | None = None
+    leads: bool = False
+    done: Event = field(default_factory=Event)
+
+
+class GroupCommit:
+    """Commits what threads write, together where they write at the same time.
+
+    `finish` is called once at the end of each transaction. A job that fails is rolled back alone.
+    """
+
+    def __init__(self, store: Store, finish: Callable[[Writer], None]) -> None:
+        self._store, self._finish = store, finish
+        self._lock = Lock()
+        self._waiting: list[_Job] = []
+        self._is_led = False
+
+    def submit(self, write: Callable[[Writer], Result]) -> Result:
+        """Call `write` in a transaction, and return what it returned once that is committed."""
+        job = _Job(write)
+        with self._lock:
+            self._waiting.append(job)
+            job.leads, self._is_led = not self._is_led, True
+        if not job.leads:
+            self._wait(job)
+        if job.leads:
+            self._lead()
+        if job.error is not None:
+            raise job.error
+        result: Result = job.result
+        return result
+
+    def _wait(self, job: _Job) -> None:
+        if job.done.wait(WAIT_FACTOR * self._store.deadline):
+            return
+        with self._lock:
+            if job.leads:
+                return
+            if job in self._waiting:
+                self._waiting.remove(job)
+                raise StoreError(
+                    f"could not write {self._store.name}: other threads were writing for "
+                    f"{WAIT_FACTOR * self._store.deadline:g} s. Nothing was stored"
+                )
+        job.done.wait()  # it is being written, by a thread that has a deadline of its own
+
+    def _lead(self) -> None:
+        """Write for everyone who waits, then let the next one in line lead."""
+        with self._lock:
+            batch = self._waiting[:MAX_JOBS_PER_COMMIT]
+            del self._waiting[:MAX_JOBS_PER_COMMIT]
+        try:
+            self._write(batch)
+        finally:
+            with self._lock:
+                following = self._waiting[0] if self._waiting else None
+                self._is_led = following is not None
+                if following is not None:
+                    following.leads = True
+                    following.done.set()
+            for job in batch:
+                job.done.set()
+
+    def _write(self, batch: list[_Job]) -> None:
+        try:
+            with self._store.writing() as writer:
+                for job in batch:
+                    self._run(job, writer, alone=len(batch) == 1)
+                self._finish(writer)
+        except BaseException as error:
+            for job in batch:
+                if job.error is None:
+                    job.error = error if job is batch[0] else _same_for_another(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _run(self, job: _Job, writer: Writer, *, alone: bool) -> None:
+        if alone:
+            job.result = job.write(writer)
+            return
+        try:
+            with writer.connection.begin_nested():
+                job.result = job.write(writer)
+        except Exception as error:
+            job.error = error
+
+
+def _same_for_another(error: BaseException) -> BaseException:
+    """An error for another thread, which must not share the traceback."""
+    if isinstance(error, StoreError):
+        return type(error)(str(error))
+    return StoreError(f"a write that was committed together with this one failed: {error!r}")

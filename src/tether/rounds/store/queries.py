@@ -1,0 +1,161 @@
+"""What is read from a store, and how its small tables are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import NDArray
+
+from tether._core import records
+from tether._core.types import Floats, Integers
+from tether.control.calibration import Calibration
+from tether.rounds.errors import TamperedError
+from tether.rounds.store import chain, schema
+from tether.rounds.store.writer import Writer
+
+IDS_PER_QUERY = 500
+"""How many ids go into one query at most."""
+MAX_BLOB_BYTES = 2**26
+"""How many bytes of a column of scores go into one database row at most."""
+RESUME = "resume"
+"""The act in the audit trail that clears alarms."""
+
+
+class Serving(NamedTuple):
+    """Who serves: the last round, and the alarm that stands, if any."""
+
+    round: int
+    alarm: int | None
+
+
+def now() -> str:
+    """The present time in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_settings(connection: sql.Connection) -> dict[str, Any]:
+    """What the run was created with, and how its contexts and actions are stored."""
+    rows = connection.execute(sql.select(schema.settings.c.name, schema.settings.c.value))
+    return {name: json.loads(value) for name, value in rows if name != "version"}
+
+
+def write_settings(writer: Writer, settings: dict[str, Any]) -> None:
+    """Add entries to the stored settings."""
+    writer.settings({name: json.dumps(records.encode(value)) for name, value in settings.items()})
+
+
+def read_all(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
+    """A small table in the order of its key."""
+    query = sql.select(table).order_by(*table.primary_key)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def last_number(connection: sql.Connection, column: sql.Column[Any]) -> int:
+    """The largest number assigned so far; 0 before the first."""
+    return int(connection.scalar(sql.select(sql.func.max(column))) or 0)
+
+
+def find_known(
+    connection: sql.Connection, column: sql.Column[Any], numbers: Integers | Sequence[int]
+) -> list[int]:
+    """The given numbers that a column contains."""
+    known: list[int] = []
+    for start in range(0, len(numbers), IDS_PER_QUERY):
+        batch = [int(number) for number in numbers[start : start + IDS_PER_QUERY]]
+        known += connection.scalars(sql.select(column).where(column.in_(batch)))
+    return known
+
+
+def read_column(connection: sql.Connection, number: int, name: str, start: int = 0) -> Floats:
+    """A round's column of scores from row `start` on, as one flat array."""
+    table = schema.columns
+    query = (
+        sql.select(table.c["values"], table.c.digest, table.c.start)
+        .where(table.c.round == number, table.c.name == name, table.c.start >= start)
+        .order_by(table.c.start)
+    )
+    pieces = []
+    for values, digest, begin in connection.execute(query):
+        if chain.digest_bytes(bytes(values)) != bytes(digest):
+            raise TamperedError(
+                f"the scores {name!r} of round {number} from row {begin} on were changed after "
+                f"they were written"
+            )
+        pieces.append(bytes(values))
+    return np.frombuffer(b"".join(pieces), dtype="<f8").astype(np.float64, copy=False)
+
+
+def column_pieces(
+    number: int, name: str, start: int, values: NDArray[Any]
+) -> Iterator[dict[str, Any]]:
+    """A part of a round's column of scores, in pieces that a database can hold."""
+    array = np.ascontiguousarray(values, dtype="<f8")
+    step = max(1, MAX_BLOB_BYTES * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), step):
+        piece = array[first : first + step]
+        yield {
+            "round": number,
+            "name": name,
+            "start": start + first,
+            "count": len(piece),
+            "values": piece.tobytes(),
+        }
+
+
+def calibration_to_json(calibration: Calibration | None) -> str | None:
+    """A calibration as JSON, diagnostics included."""
+    return None if calibration is None else json.dumps(records.encode(calibration.to_dict()))
+
+
+def calibration_from_json(text: str | None) -> Calibration | None:
+    """The inverse of `calibration_to_json`."""
+    return None if text is None else Calibration.from_dict(json.loads(text))
+
+
+def read_serving(connection: sql.Connection) -> Serving:
+    """The last round, and the first alarm that was not cleared."""
+    alarm = schema.alarms.c.number
+    standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
+    latest = sql.select(sql.func.max(schema.rounds.c.number))
+    row = connection.execute(
+        sql.select(latest.scalar_subquery(), standing.scalar_subquery())
+    ).one()
+    return Serving(int(row[0] or 0), None if row[1] is None else int(row[1]))
+
+
+def _last_cleared() -> sql.ColumnElement[int]:
+    audit = schema.audit
+    cleared = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RESUME)
+    return sql.func.coalesce(cleared.scalar_subquery(), 0)
+
+
+def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -> None:
+    """Raise an alarm: from now on the safe policy serves."""
+    row = {
+        "number": 1 + last_number(writer.connection, schema.alarms.c.number),
+        "round": round_number,
+        "monitor": monitor,
+        "message": message,
+        "raised": now(),
+    }
+    writer.record(schema.alarms, row)
+
+
+def write_audit(
+    writer: Writer, act: str, actor: str, reason: str, subject: int | None = None
+) -> None:
+    """Store what a person did."""
+    row = {
+        "number": 1 + last_number(writer.connection, schema.audit.c.number),
+        "act": act,
+        "actor": actor,
+        "reason": reason,
+        "subject": subject,
+        "done": now(),
+    }
+    writer.record(schema.audit, row)
