@@ -20,6 +20,7 @@ from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
 from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine, without_password
 from tether.rounds.store.lanes import MAX_LANES
+from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 
 DEFAULT_DEADLINE = 5.0
@@ -31,12 +32,17 @@ ROUND_LOCK, MONITOR_LOCK, LANE_LOCK = 0x7E74E4, 0x7E74E5, 0x7E74E6
 class Store:
     """A database given by a URL, such as "sqlite:///run.db" or "postgresql+psycopg://host/name".
 
-    A path alone means SQLite. With `create=False` a missing store is an error. It may be used from
-    several threads.
+    A path alone means SQLite. With `create=False` a missing store is an error. With `check` the
+    end of its hash chain is checked. It may be used from several threads.
     """
 
     def __init__(
-        self, url: str | Path, *, create: bool = True, deadline: float = DEFAULT_DEADLINE
+        self,
+        url: str | Path,
+        *,
+        create: bool = True,
+        check: bool = True,
+        deadline: float = DEFAULT_DEADLINE,
     ) -> None:
         self._engine = make_engine(url, create=create, deadline=deadline)
         self.name = without_password(self._engine.url)
@@ -45,7 +51,7 @@ class Store:
         self.single_writer = self._engine.dialect.name == "sqlite"
         self._one_at_a_time = RLock() if is_in_memory(self._engine) else nullcontext()
         try:
-            self._open(create)
+            self._open(create, check)
         except BaseException:
             self.close()
             raise
@@ -83,9 +89,11 @@ class Store:
         with self._store_errors("read"), self._transaction() as connection:
             yield connection
 
-    def _open(self, create: bool) -> None:
+    def _open(self, create: bool, check: bool) -> None:
         with self._store_errors("open"), self._transaction() as connection:
             version = find_version(connection)
+            if version == schema.VERSION and check:
+                check_opened(connection)
         if version is None:
             if not create:
                 raise StoreError(f"{self.name} holds no run of tether")

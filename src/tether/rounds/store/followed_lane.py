@@ -29,12 +29,15 @@ Columns = dict[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reader of a lane stopped: the last entry, its head, and the last rows before it."""
+    """Where a reader of a lane stopped: the last entry, its head, and the last rows before it.
+
+    None for a last row means that it is not known: the reader began in the middle.
+    """
 
     entry: int = 0
     head: bytes = NO_HEAD
-    action: int = 0
-    observation: int = 0
+    action: int | None = 0
+    observation: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ def _read_chunk(
     for kind in _TABLES:
         of_kind = [entry for entry in entries if entry["kind"] == kind]
         if of_kind:
-            found[kind] = _read_rows(connection, lane, kind, last[kind], of_kind)
+            before = of_kind[0]["first"] - 1 if last[kind] is None else last[kind]
+            found[kind] = _read_rows(connection, lane, kind, before, of_kind)
             last[kind] = of_kind[-1]["last"]
     reached = Place(entries[-1]["number"], head, last[ACTIONS], last[OBSERVATIONS])
     return Chunk(found[ACTIONS], found[OBSERVATIONS], reached)

@@ -106,8 +106,8 @@ class Writer:
         assert self.exclusive, "settings need a transaction without any other writer"
         rows = [{"name": name, "value": value} for name, value in entries.items()]
         self.connection.execute(schema.settings.insert(), rows)
-        digest = chain.digest_record(entries)
-        self._append_to_control(SETTINGS, digest, note=json.dumps(sorted(entries)))
+        for row in rows:
+            self._append_to_control(SETTINGS, chain.digest_record(row), note=row["name"])
 
     def column_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
         """Add pieces of columns of scores, with their round, name, start, count and values."""

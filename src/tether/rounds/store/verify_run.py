@@ -1,0 +1,201 @@
+"""Whether a store holds what tether wrote, and nothing else: the hash chain, checked.
+
+Everything is checked by `find_tampering`. On opening a store `check_opened` does the same for its
+records and for the last entries of each lane; the rest is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sql
+
+from tether.rounds.errors import TamperedError
+from tether.rounds.store import chain, schema
+from tether.rounds.store.followed_lane import (
+    ENTRIES_PER_QUERY,
+    Place,
+    check_links,
+    follow_lane,
+    read_entries,
+)
+from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
+from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.writer import SETTINGS, record_kind
+
+ENTRIES_CHECKED_ON_OPENING = 1_000
+"""How many of the last entries of each lane are checked when a store is opened."""
+RECORD_TABLES = {
+    record_kind(table): table
+    for table in (schema.rounds, schema.alarms, schema.audit, schema.policies)
+}
+
+
+def find_tampering(connection: sql.Connection) -> Iterator[str]:
+    """What is wrong with a store, one sentence for each finding; nothing if all is well."""
+    lanes = read_lanes(connection)
+    for number, lane in lanes.items():
+        try:
+            _check_lane(connection, number, lane)
+        except TamperedError as error:
+            yield str(error)
+    yield from _find_uncovered(connection, lanes)
+    yield from _find_wrong_rounds(connection)
+
+
+def check_opened(connection: sql.Connection) -> None:
+    """Check the records, and the last entries of each lane; raises TamperedError."""
+    for number, lane in read_lanes(connection).items():
+        place = _place_before_end(connection, number, lane) if number >= 0 else Place()
+        if number == SCORES_LANE:
+            continue
+        _check_lane(connection, number, lane, place)
+    for finding in _find_wrong_rounds(connection):
+        raise TamperedError(finding)
+
+
+def _check_lane(
+    connection: sql.Connection, number: int, lane: Lane, place: Place | None = None
+) -> None:
+    place = Place() if place is None else place
+    if number >= 0:
+        for chunk in follow_lane(connection, number, place):
+            place = chunk.place
+    else:
+        place = _check_records(connection, number, place)
+    rows = (place.action, place.observation) if number >= 0 else (0, 0)
+    given = zip(rows, (lane.last_action, lane.last_observation), strict=True)
+    if (
+        (place.entry, place.head) != (lane.last_entry, lane.head)
+        or any(row is not None and row != last for row, last in given)
+    ):
+        raise TamperedError(
+            f"lane {number} ends at entry {place.entry} of the hash chain, but {lane.last_entry} "
+            f"were written: the end of it was removed or added"
+        )
+
+
+def _place_before_end(connection: sql.Connection, number: int, lane: Lane) -> Place:
+    after = lane.last_entry - ENTRIES_CHECKED_ON_OPENING
+    if after <= 0:
+        return Place()
+    entries = read_entries(connection, number, after - 1, 1)
+    if not entries or entries[0]["number"] != after:
+        raise TamperedError(f"entry {after} of lane {number} of the hash chain was removed")
+    return Place(after, entries[0]["head"], None, None)
+
+
+def _check_records(connection: sql.Connection, number: int, place: Place) -> Place:
+    """Check every entry of the control lane, or of the lane of scores, and what it covers."""
+    while True:
+        entries = read_entries(connection, number, place.entry, ENTRIES_PER_QUERY)
+        if not entries:
+            return place
+        head = check_links(number, place, entries)
+        for entry in entries:
+            if number == CONTROL_LANE:
+                _check_record(connection, entry)
+                _check_heads(connection, entry)
+            else:
+                _check_piece(connection, entry)
+        place = Place(entries[-1]["number"], head)
+
+
+def _check_record(connection: sql.Connection, entry: dict[str, Any]) -> None:
+    if entry["kind"] == SETTINGS:
+        table, key = schema.settings, entry["note"]
+    else:
+        table, key = RECORD_TABLES[entry["kind"]], entry["first"]
+    column = next(iter(table.primary_key))
+    found = connection.execute(sql.select(table).where(column == key)).mappings().one_or_none()
+    row, what = dict(found or {}), f"{entry['kind']} {key}"
+    content = row.get("content")
+    if content is not None:
+        row["content"] = None
+        if chain.digest_bytes(bytes(content)) != bytes(row["digest"]):
+            raise TamperedError(f"{what}: its content was changed after it was written")
+    if chain.digest_record(row) != entry["digest"]:
+        raise TamperedError(f"{what}: changed or removed after it was written")
+
+
+def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
+    """Check that the other lanes contain what they contained when the entry was written."""
+    table = schema.entries
+    for lane, (number, head) in json.loads(entry["heads"]).items():
+        query = sql.select(table.c.head).where(table.c.lane == int(lane), table.c.number == number)
+        found = connection.scalar(query) if number else None
+        if number and (found is None or bytes(found).hex() != head):
+            raise TamperedError(
+                f"entry {number} of lane {lane} of the hash chain is not the one that "
+                f"{entry['kind']} {entry['first'] or ''} was written after"
+            )
+
+
+def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
+    table = schema.columns
+    query = sql.select(table.c["values"], table.c.digest, table.c.count).where(
+        table.c.round == entry["round"],
+        table.c.name == entry["note"],
+        table.c.start == entry["first"],
+    )
+    row = connection.execute(query).one_or_none()
+    if (
+        row is None
+        or bytes(row.digest) != entry["digest"]
+        or chain.digest_bytes(bytes(row[0])) != entry["digest"]
+        or row.count != entry["last"] - entry["first"] + 1
+    ):
+        raise TamperedError(
+            f"scores {entry['note']!r} of round {entry['round']} from row {entry['first']} on: "
+            f"changed or removed after they were written"
+        )
+
+
+def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Iterator[str]:
+    """Rows, records and pieces that no entry covers."""
+    data = [lane for number, lane in lanes.items() if number >= 0]
+    expected = {
+        schema.actions: sum(lane.last_action for lane in data),
+        schema.observations: sum(lane.last_observation for lane in data),
+    }
+    entry, count = schema.entries, sql.func.count()
+    for kind, table in RECORD_TABLES.items():
+        written = sql.select(count).where(entry.c.lane == CONTROL_LANE, entry.c.kind == kind)
+        expected[table] = connection.scalar(written) or 0
+    pieces = sql.select(count).select_from(entry).where(entry.c.lane == SCORES_LANE)
+    expected[schema.columns] = connection.scalar(pieces) or 0
+    for table, number in expected.items():
+        found = connection.scalar(sql.select(count).select_from(table)) or 0
+        if found != number:
+            name = record_kind(table)
+            yield f"{name}: the store has {found:,} rows, but the hash chain covers {number:,}"
+    yield from _find_uncovered_settings(connection)
+
+
+def _find_uncovered_settings(connection: sql.Connection) -> Iterator[str]:
+    entry, table = schema.entries, schema.settings
+    notes = sql.select(entry.c.note).where(entry.c.lane == CONTROL_LANE, entry.c.kind == SETTINGS)
+    covered = set(connection.scalars(notes))
+    names = set(connection.scalars(sql.select(table.c.name))) - {"version"}
+    for name in sorted(names - covered):
+        yield f"settings: {name} was added, and the hash chain does not cover it"
+
+
+def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
+    """Rounds whose beta is not the one that their calibration found."""
+    table = schema.rounds
+    query = sql.select(table.c.number, table.c.log_beta, table.c.calibration)
+    for number, log_beta, text in connection.execute(query.order_by(table.c.number)):
+        try:
+            calibration = calibration_from_json(text)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            yield f"round {number}: its calibration cannot be read ({error})"
+            continue
+        found = -float("inf") if calibration is None else calibration.log_beta
+        if log_beta not in (found, -float("inf")):
+            yield (
+                f"round {number}: log_beta is {log_beta!r}, but its calibration found {found!r}"
+            )
+
