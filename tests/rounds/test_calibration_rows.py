@@ -6,7 +6,7 @@ import pytest
 import tether
 from tests.rounds.small_runs import MovingGaussian, begun_run
 from tether.rounds import Controller
-from tether.rounds.store.database import read_column
+from tether.rounds.store.queries import read_column
 
 
 def test_a_policy_trained_in_place_is_refused_when_the_next_round_begins():

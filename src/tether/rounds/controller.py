@@ -10,11 +10,9 @@ from threading import RLock
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
 from tether._core.contexts import take
 from tether._core.types import Contexts, Integers
 from tether.control.blend import DEFAULT_BLEND
-from tether.control.calibrate import find_target
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.policies.policy import PolicyLike
@@ -26,13 +24,12 @@ from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
 from tether.rounds.monitors import Monitors
-from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
+from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
-from tether.rounds.settings import Settings, check_arguments, default_alarm_risk, stored_settings
+from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.database import DEFAULT_DEADLINE, Store
-from tether.rounds.store.queries import now
 from tether.rounds.store.rows import Rows
 
 DEFAULT_MAX_SILENCE = 10_000
@@ -163,35 +160,27 @@ class Controller:
         self._space = ActionSpace(safe)
         self.safe = self._space.safe
         self._family = find_family(family)
-        bound = validate.number("bound", bound, above=0, below=np.inf)
-        target, named = find_target(alpha, promise)
-        tolerated = validate.number(target, named, above=0, below=bound)
-        check_arguments(test_weight, self._family, context_score)
-        given = Settings(
+        given = settings_from_arguments(
+            self._family,
+            context_score,
+            alpha=alpha,
+            promise=promise,
+            max_silence=max_silence,
             safe=name,
-            alpha=tolerated,
             bound=bound,
-            family=self._family.name,
-            family_mark=describe_family(self._family),
             test_weight=test_weight,
             calibration_share=calibration_share,
             missing=missing,
             min_observed_share=min_observed_share,
             against=against,
-            alarm_risk=default_alarm_risk(tolerated, bound) if alarm_risk is None else alarm_risk,
+            alarm_risk=alarm_risk,
             false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
-            created=now(),
             shortlist=self._space.size,
-            target=target,
             confidence=confidence,
             ratio_error=ratio_error,
             blend=blend,
-            max_silent_actions=None if isinstance(max_silence, timedelta) else max_silence,
-            max_silent_seconds=(
-                max_silence.total_seconds() if isinstance(max_silence, timedelta) else None
-            ),
         )
         self._store, self._draws = Store(store, deadline=deadline), draws
         try:
@@ -205,6 +194,7 @@ class Controller:
             self._store, self.safe, self._family, policies, normalizer_draws, self._space.optimized
         )
         self._recorder = Recorder(self._store, Monitors(self.settings, context_score))
+        self._recorder.catch_up()  # a process may have been killed before it did
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.

@@ -88,9 +88,7 @@ def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> 
     return None
 
 
-def retire(
-    store: str | Path | Store, number: int, reason: str, actor: str | None = None
-) -> None:
+def retire(store: str | Path | Store, number: int, reason: str, actor: str | None = None) -> None:
     """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
 
     Only for reasons that are unrelated to the losses of the round. If it is the present round, the

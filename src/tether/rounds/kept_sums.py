@@ -100,4 +100,3 @@ def write_kept(connection: sql.Connection, name: str, value: str) -> None:
     changed = table.update().where(table.c.name == name).values(value=value)
     if not connection.execute(changed).rowcount:
         connection.execute(table.insert().values(name=name, value=value))
-

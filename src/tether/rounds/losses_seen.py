@@ -123,9 +123,7 @@ class LossesSeen:
         status = sums.risk.update(monitored)
         return Raised(number, "risk", str(status)) if status.alarm else None
 
-    def _add_estimates(
-        self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]
-    ) -> None:
+    def _add_estimates(self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]) -> None:
         sums.reward.add(rewards)
         if len(losses):
             if sums.loss is None:

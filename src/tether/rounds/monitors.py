@@ -31,7 +31,7 @@ SILENCE = "silence"
 """The name under which it is kept when the last loss arrived."""
 
 
-class _AlarmFound(Exception):
+class _AlarmFoundError(Exception):
     """An alarm that must be stored while nobody else writes."""
 
 
@@ -74,8 +74,8 @@ class Monitors:
         try:
             with store.updating_monitors() as connection:
                 if self._advance(connection) is not None:
-                    raise _AlarmFound
-        except _AlarmFound:  # nothing was kept: it is found again
+                    raise _AlarmFoundError
+        except _AlarmFoundError:  # nothing was kept: it is found again
             with store.writing(exclusive=True) as writer:
                 self.update(writer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
-from tether.rounds.errors import RoundOverError
+from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.monitors import Monitors
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
@@ -82,7 +83,9 @@ class Recorder:
                 return None
             start = first_id(entry.lane)
             query = sql.select(action.c.id, action.c.context, action.c.candidates, action.c.action)
-            query = query.where(action.c.id >= start + entry.first, action.c.id <= start + entry.last)
+            query = query.where(
+                action.c.id >= start + entry.first, action.c.id <= start + entry.last
+            )
             rows = connection.execute(query.order_by(action.c.id)).fetchall()
             codecs = read_codecs(connection)
         ids, stored, candidates, actions = zip(*rows, strict=True)
@@ -121,8 +124,8 @@ class Recorder:
             return np.array(ids)
 
         ids = self._commits.submit(write)
-        if not self._store.single_writer and self._monitors.monitors_contexts:
-            self._monitors.catch_up(self._store)
+        if self._monitors.monitors_contexts:
+            self.catch_up()
         return ids
 
     def observe(
@@ -180,8 +183,16 @@ class Recorder:
             self._submit(write, exclusive=bool(actor))
         except IntegrityError:  # another process stored some of them meanwhile: compare
             self._submit(write, exclusive=bool(actor))
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Let the monitors see what is stored, where that is not part of storing it.
+
+        If the store fails now, what was stored is stored, and the next call catches up.
+        """
         if not self._store.single_writer:
-            self._monitors.catch_up(self._store)
+            with suppress(StoreError):
+                self._monitors.catch_up(self._store)
 
     def _submit(self, write: Any, *, exclusive: bool) -> None:
         if not exclusive:

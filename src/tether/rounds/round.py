@@ -102,8 +102,8 @@ class Round:
         RoundOverError
             If a later round has begun.
         ValueError
-            If the key was used for other contexts, or a policy rejects its input, returns invalid scores, or has changed since it was
-            calibrated.
+            If the key was used for other contexts, or a policy rejects its input, returns invalid
+            scores, or has changed since it was calibrated.
         RuntimeError
             If the safe policy is unavailable too, or rejection sampling exceeds its cap on draws.
         StoreError
@@ -111,16 +111,16 @@ class Round:
         """
         validate.generator("rng", rng)
         run, given, key = self._run, as_contexts(contexts), checked_key(key)
-        contexts = None
+        to_store: Any = None
         while True:
             stored = None if key is None else run._recorder.find(key, given)
             if stored is not None:
                 return run._space.taken(*stored)
-            if contexts is None:
-                contexts = run._space.stored_contexts(given, rng)
+            if to_store is None:
+                to_store = run._space.stored_contexts(given, rng)
             alarm = run._recorder.standing_alarm(self.number, serves=self._deployed is not None)
-            drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
-            taken = self._store(contexts, drawn, alarm, rng, key)
+            drawn = self._draw(to_store, None if alarm is not None else self._deployed, rng)
+            taken = self._store(to_store, drawn, alarm, rng, key)
             if taken is not None:
                 return taken
 

@@ -15,20 +15,20 @@ import sqlalchemy as sql
 
 from tests.rounds.worker_process import begin_and_act, open_run
 from tether.rounds import StoreError, read_history
-from tether.rounds.store import database, schema
-from tether.rounds.store.database import (
-    Store,
+from tether.rounds.store import queries, schema
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import (
+    column_pieces,
     read_column,
     read_settings,
-    write_column,
     write_settings,
 )
 
 
 def test_what_is_written_is_there_when_the_store_is_opened_again(store_url):
     first = Store(store_url)
-    with first.writing() as connection:
-        write_settings(connection, {"alpha": 0.1})
+    with first.writing(exclusive=True) as writer:
+        write_settings(writer, {"alpha": 0.1})
     first.close()
     again = Store(store_url, create=False)
     with again.reading() as connection:
@@ -40,8 +40,8 @@ def test_nothing_of_a_failed_transaction_is_kept(store_url):
     opened = Store(store_url)
 
     def fail():
-        with opened.writing() as connection:
-            write_settings(connection, {"alpha": 0.1})
+        with opened.writing(exclusive=True) as writer:
+            write_settings(writer, {"alpha": 0.1})
             raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
@@ -55,7 +55,7 @@ def test_a_reader_sees_one_snapshot(store_url):
     opened = Store(store_url)
     with opened.reading() as connection:
         assert read_settings(connection) == {}
-        with opened.writing() as other:
+        with opened.writing(exclusive=True) as other:
             write_settings(other, {"alpha": 0.1})
         assert read_settings(connection) == {}
     with opened.reading() as connection:
@@ -225,13 +225,13 @@ except ImportError as error:
 
 
 def test_a_column_is_stored_in_pieces_that_a_database_can_hold(store_url, monkeypatch):
-    monkeypatch.setattr(database, "MAX_BLOB_BYTES", 100)
+    monkeypatch.setattr(queries, "MAX_BLOB_BYTES", 100)
     opened = Store(store_url)
     values = np.random.default_rng(0).normal(size=(17, 3))
     values[3, 1] = -np.inf
-    with opened.writing() as connection:
-        write_column(connection, 1, "scores", 0, values[:9])
-        write_column(connection, 1, "scores", 9, values[9:])
+    with opened.writing(exclusive=True) as writer:
+        writer.column_pieces(column_pieces(1, "scores", 0, values[:9]))
+        writer.column_pieces(column_pieces(1, "scores", 9, values[9:]))
     with opened.reading() as connection:
         np.testing.assert_array_equal(read_column(connection, 1, "scores"), values.ravel())
         np.testing.assert_array_equal(read_column(connection, 1, "scores", 9), values[9:].ravel())

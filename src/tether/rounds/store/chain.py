@@ -68,14 +68,14 @@ def digest_rows(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) 
         else:
             dtype = "<i8" if kind == INTEGERS else "<f8"
             array = np.asarray(values, dtype=dtype)  # None becomes NaN
-            state.update(np.ascontiguousarray(array + 0))  # databases do not keep the sign of -0.0
+            state.update((array + 0).tobytes())  # databases do not keep the sign of -0.0
     return state.digest()
 
 
 def _add_content(state: Any, values: Sequence[Any]) -> None:
     content = [each.encode() if isinstance(each, str) else each for each in values]
     sizes = [-1 if each is None else len(each) for each in content]
-    state.update(np.array(sizes, dtype="<i8"))
+    state.update(np.array(sizes, dtype="<i8").tobytes())
     state.update(b"".join(each for each in content if each is not None))
 
 

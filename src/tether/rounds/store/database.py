@@ -104,7 +104,9 @@ class Store:
             schema.check_version(version)
 
     @contextmanager
-    def _transaction(self, locks: Sequence[sql.ColumnElement[Any]] = ()) -> Iterator[sql.Connection]:
+    def _transaction(
+        self, locks: Sequence[sql.ColumnElement[Any]] = ()
+    ) -> Iterator[sql.Connection]:
         """A transaction; it writes if there are locks to take, which only PostgreSQL needs."""
         writes = bool(locks)
         with self._one_at_a_time, self._engine.connect() as connection:

@@ -72,7 +72,9 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     if not in_memory and not create and not Path(str(url.database)).is_file():
         raise StoreError(f"there is no store {url.database}")
     options: dict[str, Any] = {"poolclass": pool.StaticPool} if in_memory else {}
-    engine = sql.create_engine(url, connect_args={"timeout": deadline}, **options)
+    # a connection is used by one thread at a time, not always the same one
+    arguments = {"timeout": deadline, "check_same_thread": False}
+    engine = sql.create_engine(url, connect_args=arguments, **options)
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is
         sql.event.listen(engine, "connect", _use_wal)

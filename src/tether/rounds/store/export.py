@@ -31,14 +31,8 @@ from tether.rounds.store.codecs import (
     listed_candidates,
     unlisted_candidates,
 )
-from tether.rounds.store.database import (
-    Store,
-    read_all,
-    read_column,
-    read_settings,
-    write_column,
-    write_settings,
-)
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import read_all, read_column, read_settings
 from tether.rounds.store.rows import Rows, read_codecs
 
 ACTION_ROW, DRAW_ROW = "action", "draw"

@@ -87,7 +87,8 @@ def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) 
 
 def _read_entries(connection: sql.Connection, lane: int, after: int) -> list[Any]:
     """Some entries, of at most so many rows in all unless the first one alone has more."""
-    chosen, rows = [], 0
+    chosen: list[Any] = []
+    rows = 0
     for entry in read_entries(connection, lane, after, ENTRIES_PER_QUERY):
         rows += entry["last"] - entry["first"] + 1
         if chosen and rows > ROWS_PER_CHUNK:
@@ -96,16 +97,15 @@ def _read_entries(connection: sql.Connection, lane: int, after: int) -> list[Any
     return chosen
 
 
-def _read_chunk(
-    connection: sql.Connection, lane: int, place: Place, entries: list[Any]
-) -> Chunk:
+def _read_chunk(connection: sql.Connection, lane: int, place: Place, entries: list[Any]) -> Chunk:
     head = check_links(lane, place, entries)
     last = {ACTIONS: place.action, OBSERVATIONS: place.observation}
     found: dict[str, Columns | None] = {ACTIONS: None, OBSERVATIONS: None}
     for kind in _TABLES:
         of_kind = [entry for entry in entries if entry["kind"] == kind]
         if of_kind:
-            before = of_kind[0]["first"] - 1 if last[kind] is None else last[kind]
+            known, first = last[kind], of_kind[0]["first"]
+            before = first - 1 if known is None else known
             found[kind] = _read_rows(connection, lane, kind, before, of_kind)
             last[kind] = of_kind[-1]["last"]
     reached = Place(entries[-1]["number"], head, last[ACTIONS], last[OBSERVATIONS])

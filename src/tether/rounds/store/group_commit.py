@@ -1,4 +1,4 @@
-"""Writes of several threads in one transaction: one of them leads, and commits for all that wait."""
+"""Writes of several threads in one transaction: one leads, and commits for all that wait."""
 
 from __future__ import annotations
 
