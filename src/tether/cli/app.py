@@ -12,11 +12,13 @@ import typer
 from tether.cli.calibrate import calibrate
 from tether.cli.demo import demo
 from tether.cli.export import export
+from tether.cli.halt import halt
 from tether.cli.import_run import import_run
 from tether.cli.plan import plan
 from tether.cli.preflight import preflight
 from tether.cli.report import report
 from tether.cli.resume import resume
+from tether.cli.retire import retire
 from tether.cli.status import status
 from tether.cli.threshold import threshold
 
@@ -32,7 +34,9 @@ app.command()(threshold)
 app.command()(preflight)
 app.command()(status)
 app.command()(report)
+app.command()(halt)
 app.command()(resume)
+app.command()(retire)
 app.command()(export)
 app.command("import")(import_run)
 app.command()(demo)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tether.rounds.history import Estimate, History, RoundRecord
 
 
+RESUME = "resume"
+"""The act in the audit trail that clears alarms."""
+
+
 @report_errors
 def status(
     store: StoreName,
@@ -71,11 +75,16 @@ def _rendered(history: History) -> RenderableType:
         lines.append(Text("No round has begun yet."))
     for alarm in history.alarms:
         stands = alarm.cleared is None
-        state = "stands" if stands else f"cleared {alarm.cleared}: {alarm.reason}"
+        state = "stands"
+        if not stands:
+            state = f"cleared {alarm.cleared} by {alarm.actor}: {alarm.reason}"
         line = f"alarm {alarm.number} ({alarm.monitor}), round {alarm.round}, {alarm.raised}: "
         lines.append(Text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
     if history.alarm is not None:
         lines.append(Text("The safe policy acts until `tether resume … --reason …`."))
+    for each in history.audit:
+        if each.act != RESUME:  # those stand beside their alarms
+            lines.append(Text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim"))
     return Group(*lines)
 
 
@@ -86,7 +95,7 @@ def _round_table(history: History) -> Table:
         above_alpha = record.loss is not None and record.loss.lower > history.alpha
         table.add_row(
             str(record.number),
-            record.policy or "safe",
+            (record.policy or "safe") + (" (retired)" if record.retired else ""),
             f"{record.beta:.4g}",
             f"{record.rows:,}",
             f"{record.observed:,}",

@@ -22,6 +22,10 @@ ALARM_STANDS = 4
 """Exit codes other than 0."""
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
+ActorOption = Annotated[
+    str | None,
+    typer.Option(help="Who does this; by default the name of the operating system's user."),
+]
 PromiseOption = Annotated[
     float | None, typer.Option(help="The whole bound on the expected loss that may be stated.")
 ]
