@@ -36,6 +36,9 @@ RECORD_TABLES = {
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
     lanes = read_lanes(connection)
+    written = connection.scalars(sql.select(schema.entries.c.lane).distinct())
+    for number in sorted(set(written) - set(lanes)):
+        yield f"lane {number} of the hash chain was removed or added"
     for number, lane in lanes.items():
         try:
             _check_lane(connection, number, lane)
