@@ -126,9 +126,12 @@ def _read_rows(
     rows = connection.execute(query).fetchall()
     names = list(kinds)
     values = zip(*rows, strict=True) if rows else [()] * len(names)
-    columns = {
-        name: _typed(column, kinds[name]) for name, column in zip(names, values, strict=True)
-    }
+    try:
+        columns = {
+            name: _typed(column, kinds[name]) for name, column in zip(names, values, strict=True)
+        }
+    except (TypeError, ValueError, OverflowError) as error:  # not what tether writes there
+        raise TamperedError(f"{kind} after {after} of lane {lane} were changed: {error}") from error
     begin = 0
     for entry in entries:
         count = entry["last"] - entry["first"] + 1
@@ -144,8 +147,16 @@ def _read_rows(
     return columns
 
 
+def _content(value: Any) -> bytes | None:
+    if value is None or isinstance(value, (bytes, str)):
+        return value.encode() if isinstance(value, str) else value
+    if isinstance(value, memoryview):
+        return bytes(value)
+    raise TypeError(f"{value!r} is neither bytes nor text")
+
+
 def _typed(column: Sequence[Any], kind: str) -> Sequence[Any]:
     if kind == chain.CONTENT:
-        return [bytes(each) if isinstance(each, memoryview) else each for each in column]
+        return [_content(each) for each in column]
     dtype = np.int64 if kind == chain.INTEGERS else np.float64
     return np.array(column, dtype=dtype)  # type: ignore[return-value]
