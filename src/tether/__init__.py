@@ -9,7 +9,7 @@ Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) are imported whe
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tether import control, monitor, policies, risk, sampling
+from tether import control, monitor, policies, risk, sampling, saving
 from tether._version import __version__ as __version__
 from tether.control import (
     BudgetedClip,
@@ -36,6 +36,7 @@ from tether.policies import (
     estimate_ratio,
     make_log,
     make_proposals,
+    policy_from,
     serve,
 )
 from tether.risk import (
@@ -48,6 +49,7 @@ from tether.risk import (
     ltt,
     monotonized_crc,
 )
+from tether.saving import load_policy, save_policy
 
 if TYPE_CHECKING:
     from tether import bo, llm, report, rounds
@@ -83,6 +85,7 @@ __all__ = [
     "filter_claims",
     "gcrc",
     "llm",
+    "load_policy",
     "ltt",
     "make_log",
     "make_proposals",
@@ -90,10 +93,13 @@ __all__ = [
     "monotonized_crc",
     "plan",
     "policies",
+    "policy_from",
     "report",
     "risk",
     "rounds",
     "sampling",
+    "save_policy",
+    "saving",
     "serve",
 ]
 

@@ -276,6 +276,7 @@ class ProbabilityFunction:
     function: Callable[[Any], ArrayLike]
 
     def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
         return _logs_of_probabilities(self.function(contexts))
 
 
@@ -287,6 +288,7 @@ class LogitFunction:
     temperature: float
 
     def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
         return _logs_of_logits(self.function(contexts), self.temperature)
 
 
@@ -297,6 +299,7 @@ class ClassifierLogits:
     classifier: Any
 
     def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
 

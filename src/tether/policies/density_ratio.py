@@ -252,6 +252,7 @@ class ZeroLogRatio:
     """The log ratio of the safe policy to itself."""
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
         return np.zeros(len(actions))
 
 
@@ -263,4 +264,5 @@ class EstimatedLogRatio:
     features: Features | None
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
         return self.scorer.log_ratio(feature_matrix(self.features, contexts, actions))
