@@ -66,7 +66,7 @@ HEAVY: dict[str, frozenset[str]] = {
 }
 """The rooms in which each heavy dependency may be imported."""
 
-EAGER_ROOMS = frozenset({"_core", "control", "monitor", "policies", "risk", "sampling", "saving"})
+EAGER_ROOMS = frozenset({"_core", "control", "monitor", "policies", "risk", "sampling"})
 """The rooms that `import tether` may load; of any other room at most its `__init__`."""
 
 OUTSIDE_ROOMS = frozenset({"tether", "tether.__main__", "tether._version"})

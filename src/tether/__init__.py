@@ -3,13 +3,14 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) are imported when first used.
+Rooms that not every program needs (`rounds`, `report`, `saving`, `llm`, `bo`) are imported when
+first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tether import control, monitor, policies, risk, sampling, saving
+from tether import control, monitor, policies, risk, sampling
 from tether._version import __version__ as __version__
 from tether.control import (
     BudgetedClip,
@@ -49,11 +50,11 @@ from tether.risk import (
     ltt,
     monotonized_crc,
 )
-from tether.saving import load_policy, save_policy
 
 if TYPE_CHECKING:
-    from tether import bo, llm, report, rounds
+    from tether import bo, llm, report, rounds, saving
     from tether.rounds import Controller
+    from tether.saving import load_policy, save_policy
 
 __all__ = [
     "BudgetedClip",
@@ -103,15 +104,16 @@ __all__ = [
     "serve",
 ]
 
-_LAZY_ROOMS = ("bo", "llm", "report", "rounds")
+_LAZY_ROOMS = ("bo", "llm", "report", "rounds", "saving")
+_LAZY_NAMES = {"Controller": "rounds", "load_policy": "saving", "save_policy": "saving"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a room with heavy dependencies, or the controller, when it is first used."""
+    """Import a room that not every program needs, or a name of it, when it is first used."""
     if name in _LAZY_ROOMS:
         return import_module(f"tether.{name}")
-    if name == "Controller":
-        return import_module("tether.rounds").Controller
+    if name in _LAZY_NAMES:
+        return getattr(import_module(f"tether.{_LAZY_NAMES[name]}"), name)
     raise AttributeError(f"module 'tether' has no attribute {name!r}")
 
 

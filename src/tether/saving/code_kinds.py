@@ -11,6 +11,7 @@ from tether.policies.import_recipe import Recipe, recipe_of, remember
 from tether.saving.errors import CannotSaveError
 from tether.saving.kind import Kind
 from tether.saving.permissions import Permissions
+from tether.saving.saved_values import callable_value
 
 METHODS_CALLED = frozenset(
     ("decision_function", "forward", "log_prob", "log_prob_all", "log_ratio", "predict")
@@ -68,7 +69,7 @@ def _partial_state(value: partial[Any]) -> dict[str, Any]:
 
 
 def _load_partial(function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
-    return partial(function, *arguments, **named)
+    return partial(callable_value("function", function), *arguments, **named)
 
 
 def _recipe_state(value: Any) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def _own_state(value: Any) -> dict[str, Any]:
         raise CannotSaveError(
             f"has the method {SAVE_METHOD}, but its class {cls.__qualname__!r} {lacking}"
         )
-    saved = value.tether_save()
+    saved = getattr(value, SAVE_METHOD)()
     if not isinstance(saved, dict):
         raise CannotSaveError(
             f"has the method {SAVE_METHOD}, which must return a dictionary, got {saved!r}"
@@ -101,10 +102,10 @@ def _own_state(value: Any) -> dict[str, Any]:
 
 
 def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any:
-    cls = permissions.find(path)
+    cls: Any = permissions.find(path)
     if not isinstance(cls, type) or not hasattr(cls, LOAD_METHOD):
         raise ValueError(f"import path {path!r} does not lead to a class with {LOAD_METHOD}")
-    made = cls.tether_load(saved)
+    made = getattr(cls, LOAD_METHOD)(saved)
     if not isinstance(made, cls):
         raise ValueError(f"{LOAD_METHOD} of {path!r} returned {made!r}")
     return made

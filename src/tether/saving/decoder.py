@@ -29,11 +29,11 @@ def decode(members: dict[str, bytes], permissions: Permissions) -> Any:
         what = f"object {place} of the file ({str(kind)[:40]})"
         try:
             decoder.add(node)
-        except (ImportError, MemoryError) as error:
-            raise type(error)(f"{what}: {error}") from error
+        except ImportError as error:  # an extra that is not installed
+            raise ImportError(f"{what}: {error}") from error
         except RecursionError:
             raise ValueError(f"{what} is nested too deeply") from None
-        except Exception as error:  # wrong values fail in many ways, and so do other people's codes
+        except Exception as error:  # wrong values fail in many ways
             raise ValueError(f"{what}: {error}") from error
     return decoder.objects[-1]
 

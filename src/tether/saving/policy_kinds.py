@@ -25,7 +25,7 @@ from tether.policies.ratio_error import RatioError
 from tether.policies.sampler import FunctionSampler
 from tether.policies.torch_policy import TorchPolicy
 from tether.saving.kind import Kind, of_type
-from tether.saving.saved_values import function, real, vector_or_table
+from tether.saving.saved_values import callable_value, count, instance, real, vector_or_table
 
 SAVED_SUM_TOLERANCE = 1e-9
 """How far the sum of saved weights may be from 1: they were normalized before."""
@@ -60,11 +60,24 @@ def _categorical(table: Any, function: Any, actions: Any) -> Categorical:
     if (table is None) == (function is None) or not isinstance(actions, np.ndarray):
         raise ValueError("a categorical policy has a table or a function, and actions")
     if table is None:
-        return Categorical(_function("function", function), actions)
+        return Categorical(callable_value("function", function), actions)
     return Categorical(vector_or_table("table", table, 1, 2), actions)
 
 
-_function = function
+def _probability_function(function: Any) -> ProbabilityFunction:
+    return ProbabilityFunction(callable_value("function", function))
+
+
+def _logit_function(function: Any, temperature: Any) -> LogitFunction:
+    number = real("temperature", temperature)
+    if not 0 < number < np.inf:
+        raise ValueError(f"temperature must be above 0 and finite, got {number!r}")
+    return LogitFunction(callable_value("function", function), number)
+
+
+def _classifier_logits(classifier: Any) -> ClassifierLogits:
+    callable_value("predict_proba", getattr(classifier, "predict_proba", None))
+    return ClassifierLogits(classifier)
 
 
 def _pool(log_probabilities: Any) -> Pool:
@@ -112,6 +125,21 @@ def _classifier_of(models: Any, **numbers: Any) -> RatioClassifier:
     return RatioClassifier(models, **{name: real(name, value) for name, value in numbers.items()})
 
 
+def _estimated_log_ratio(scorer: Any, features: Any) -> EstimatedLogRatio:
+    if features is not None:
+        callable_value("features", features)
+    return EstimatedLogRatio(instance("scorer", scorer, RatioClassifier), features)
+
+
+def _density_ratio(safe: Any, optimized: Any, measured: Any, **draws: Any) -> DensityRatio:
+    return DensityRatio(
+        instance("safe", safe, EstimatedPolicy),
+        instance("optimized", optimized, EstimatedPolicy),
+        instance("measured", measured, RatioError),
+        **{name: count(name, value) for name, value in draws.items()},
+    )
+
+
 def _ratio_error(content: Any) -> RatioError:
     return RatioError._from_saved(dict(content))
 
@@ -119,9 +147,9 @@ def _ratio_error(content: Any) -> RatioError:
 POLICY_KINDS = (
     Kind("gaussian", lambda value: type(value) is Gaussian, _gaussian_state, _gaussian),
     Kind("categorical", lambda value: type(value) is Categorical, _categorical_state, _categorical),
-    of_type("probability_function", ProbabilityFunction, "function"),
-    of_type("logit_function", LogitFunction, "function", "temperature"),
-    of_type("classifier_logits", ClassifierLogits, "classifier"),
+    of_type("probability_function", ProbabilityFunction, "function", build=_probability_function),
+    of_type("logit_function", LogitFunction, "function", "temperature", build=_logit_function),
+    of_type("classifier_logits", ClassifierLogits, "classifier", build=_classifier_logits),
     Kind(
         "pool",
         lambda value: type(value) is Pool,
@@ -144,7 +172,7 @@ POLICY_KINDS = (
         "function_sampler",
         lambda value: type(value) is FunctionSampler,
         lambda sampler: {"sample": sampler._function},
-        lambda sample: FunctionSampler(function("sample", sample)),
+        lambda sample: FunctionSampler(callable_value("sample", sample)),
     ),
     Kind(
         "torch_policy",
@@ -159,7 +187,9 @@ POLICY_KINDS = (
         _estimated,
     ),
     of_type("zero_log_ratio", ZeroLogRatio),
-    of_type("estimated_log_ratio", EstimatedLogRatio, "scorer", "features"),
+    of_type(
+        "estimated_log_ratio", EstimatedLogRatio, "scorer", "features", build=_estimated_log_ratio
+    ),
     of_type(
         *("ratio_classifier", RatioClassifier, "models", "shift", "slope", "lowest", "highest"),
         build=_classifier_of,
@@ -167,6 +197,7 @@ POLICY_KINDS = (
     of_type(
         *("density_ratio", DensityRatio, "safe", "optimized", "measured"),
         *("safe_draws", "optimized_draws"),
+        build=_density_ratio,
     ),
     Kind(
         "ratio_error",

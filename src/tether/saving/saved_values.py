@@ -37,7 +37,7 @@ def count(name: str, value: Any, largest: int = MAX_SAVED_INTEGER) -> int:
     return value
 
 
-def function(name: str, value: Any) -> Callable[..., Any]:
+def callable_value(name: str, value: Any) -> Callable[..., Any]:
     """Something that can be called."""
     if not callable(value):
         raise ValueError(f"{name} must be a function, got {repr(value)[:80]}")

@@ -12,7 +12,6 @@ from tether.control.families import BudgetedClip, Clip, Mix
 from tether.control.family import Family
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
-from tether.policies.policy import is_finite
 from tether.policies.shortlist import Shortlist
 from tether.policies.tethered import INFINITE_LOG_BETA, Tethered
 from tether.policies.tethered_shortlist import TetheredShortlist
@@ -110,7 +109,7 @@ def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist
 def _tethered_shortlist(shortlist: Any, pick: Any) -> TetheredShortlist:
     instance("shortlist", shortlist, Shortlist)
     instance("pick", pick, Tethered)
-    if not is_finite(pick) or len(pick.actions) != shortlist.size:
+    if pick.actions is None or len(pick.actions) != shortlist.size:
         raise ValueError(f"pick must be a policy over {shortlist.size} positions")
     return TetheredShortlist(shortlist, pick)
 
