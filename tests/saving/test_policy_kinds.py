@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
-from tether.policies import EstimatedPolicy
-from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
 from tests.saving import parts
 from tests.saving.round_trip import round_trip
+from tether.policies import EstimatedPolicy
+from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
 
 NUMBERS = st.floats(-3, 3, allow_nan=False, width=64)
 POSITIVE = st.floats(0.1, 3)

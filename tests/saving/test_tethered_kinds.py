@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import tether
+from tests.saving import parts
+from tests.saving.round_trip import round_trip
 from tether.policies import Normalizer
 from tether.rounds.policy_registry import fingerprint
 from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
-from tests.saving import parts
-from tests.saving.round_trip import round_trip
 
 
 def calibrated(alpha=0.1, optimized=None, **options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from tether.saving.permissions import Permissions
@@ -37,7 +38,12 @@ class Kind:
 
     def make(self, permissions: Permissions, state: dict[str, Any]) -> Any:
         """An object from its state."""
-        return self.build(permissions, **state) if self.asks else self.build(**state)
+        asked = (permissions,) if self.asks else ()
+        try:
+            signature(self.build).bind(*asked, **state)
+        except TypeError as error:
+            raise ValueError(f"its entries are not those of a {self.name}: {error}") from error
+        return self.build(*asked, **state)
 
 
 def of_type(

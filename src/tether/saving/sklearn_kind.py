@@ -41,6 +41,9 @@ def _model_state(model: Any) -> dict[str, Any]:
     skops = _skops()
     try:
         content = canonical_skops(skops.dumps(model))
+        again = skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+        if canonical_skops(skops.dumps(again)) != content:
+            raise ValueError("what it saves is not what it loads")
     except Exception as error:  # skops raises what the attributes of the model raise
         raise CannotSaveError(
             f"is a {type(model).__name__}, which skops cannot save ({error}). Make the policy with "

@@ -16,7 +16,7 @@ DISTRIBUTIONS = {
     **dict.fromkeys(("Normal", "Laplace", "Cauchy", "Gumbel", "LogNormal"), ("loc", "scale")),
     **dict.fromkeys(("Exponential", "Poisson"), ("rate",)),
     **dict.fromkeys(("HalfNormal", "HalfCauchy"), ("scale",)),
-    **dict.fromkeys(("Bernoulli", "Categorical", "Geometric"), ("probs|logits",)),
+    **dict.fromkeys(("Bernoulli", "Categorical"), ("probs|logits",)),
     **dict.fromkeys(("Binomial", "NegativeBinomial"), ("total_count", "probs|logits")),
     "Beta": ("concentration1", "concentration0"),
     "Dirichlet": ("concentration",),
