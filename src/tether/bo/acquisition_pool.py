@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.types import Actions, Floats
 from tether.bo.evaluate_acquisition import acquisition_values
-from tether.policies.categorical import Categorical, positions
+from tether.policies.categorical import check_normalized, positions
 from tether.policies.pool import Pool
 
 
@@ -93,7 +93,7 @@ class AcquisitionPool(Pool):
         AcquisitionPool
             The same pool.
         """
-        table = Categorical(saved["log_probabilities"]).log_prob_all(1)  # sums to 1
+        table = check_normalized("log_probabilities", saved["log_probabilities"], 1)[None]
         pool = cls(lambda points: table[0], saved["candidates"])
         pool._table = validate.frozen(table)  # normalized once, not twice
         return pool

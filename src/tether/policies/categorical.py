@@ -57,7 +57,7 @@ class Categorical:
                 raise ValueError("actions is required beside a function: the names of its columns")
             self._function = log_probabilities
         else:
-            self._table = _check_normalized("log_probabilities", log_probabilities)
+            self._table = check_normalized("log_probabilities", log_probabilities)
             actions = np.arange(self._table.shape[-1]) if actions is None else actions
         self.actions = _check_distinct(actions)
         if self._function is None and self._table.shape[-1] != len(self.actions):
@@ -180,7 +180,7 @@ class Categorical:
         """
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table = _check_normalized("the function's result", self._function(checked), ndim=2)
+            table = check_normalized("the function's result", self._function(checked), ndim=2)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
@@ -335,7 +335,8 @@ def _check_distinct(actions: Any) -> NDArray[Any]:
     return validate.frozen(array)
 
 
-def _check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
+def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
+    """Log-probabilities that sum to 1 in each row; a vector or a table."""
     array = np.asarray(values)
     if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
         raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")

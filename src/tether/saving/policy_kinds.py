@@ -13,6 +13,7 @@ from tether.policies.categorical import (
     ClassifierLogits,
     LogitFunction,
     ProbabilityFunction,
+    check_normalized,
 )
 from tether.policies.density_ratio import DensityRatio, EstimatedLogRatio, ZeroLogRatio
 from tether.policies.estimated_policy import EstimatedPolicy
@@ -82,7 +83,7 @@ def _classifier_logits(classifier: Any) -> ClassifierLogits:
 
 def _pool(log_probabilities: Any) -> Pool:
     table = vector_or_table("log_probabilities", log_probabilities, 1)
-    Categorical(table)  # raises unless the probabilities sum to 1
+    check_normalized("log_probabilities", table)
     pool = Pool(table)
     pool._table = frozen(table[None])  # normalized once, not twice
     return pool
