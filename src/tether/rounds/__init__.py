@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
     from tether.rounds.history_reader import read_history
     from tether.rounds.interventions import halt, resume, retire
+    from tether.rounds.reopened_run import reopen
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
     from tether.rounds.store.export import export_run, import_run
@@ -43,6 +44,7 @@ __all__ = [
     "halt",
     "import_run",
     "read_history",
+    "reopen",
     "resume",
     "retire",
 ]
@@ -59,6 +61,7 @@ _NAMES_BY_MODULE = {
     "history": ("Alarm", "AuditRecord", "Estimate", "History", "RoundRecord"),
     "history_reader": ("read_history",),
     "interventions": ("halt", "resume", "retire"),
+    "reopened_run": ("reopen",),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
     "store.export": ("export_run", "import_run"),

@@ -40,6 +40,11 @@ class ActionSpace:
         self.size = None if self._shortlist is None else self._shortlist.size
 
     @property
+    def given(self) -> Any:
+        """The safe policy, or the shortlist, as a user passes it."""
+        return self.safe if self._shortlist is None else self._shortlist
+
+    @property
     def fingerprint(self) -> str | None:
         """That of the safe policy, which draws the candidates in a run on shortlists."""
         return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]

@@ -41,10 +41,12 @@ from tether.rounds.store.queries import (
     column_pieces,
     now,
     read_settings,
+    storable_text,
     write_settings,
 )
 from tether.rounds.store.rows import Rows
 from tether.rounds.store.writer import Writer
+from tether.rounds.stored_policies import SavedPolicy
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -82,6 +84,7 @@ class RoundStart:
         optimized: Policy | None,
         rows: Rows,
         scores: ScoreColumns,
+        saved: SavedPolicy,
     ) -> None:
         """Store the round, with the scores and draws from which it can be recomputed."""
         deployed = self.deployed
@@ -90,6 +93,8 @@ class RoundStart:
             "number": number,
             "policy": None if optimized is None else name,
             "fingerprint": None if optimized is None else fingerprint(optimized),
+            "policy_digest": saved.digest,
+            "policy_problem": storable_text(saved.problem) or None,
             "reference": self.reference,
             "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
             "log_psi": None if normalizer is None else float(normalizer.log_psi[0]),
@@ -102,6 +107,7 @@ class RoundStart:
         listed = self.all_actions
         try:
             with store.writing(exclusive=True) as writer:
+                saved.write(writer)
                 writer.record(schema.rounds, row)
                 scores.save(writer)
                 self._save_proposals(writer, number)

@@ -31,6 +31,7 @@ from tether.rounds.round import Round
 from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.database import DEFAULT_DEADLINE, Store
 from tether.rounds.store.rows import Rows
+from tether.rounds.stored_policies import PolicyLoader
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
@@ -86,7 +87,10 @@ class Controller:
         A function from contexts to one number per context; if given, a shift of these raises an
         alarm too.
     policies : mapping or callable, optional
-        Past optimized policies by the names under which their rounds began; needed after a restart.
+        Past optimized policies by the names under which their rounds began; after a restart those
+        are needed that could not be stored.
+    load : callable, optional
+        How stored policies are loaded; by default `tether.saving.policy_from_bytes`.
     name : str, default "safe"
         The name of the safe policy.
     draws : int, optional
@@ -148,6 +152,7 @@ class Controller:
         false_alarm_probability: float = 0.05,
         context_score: Callable[[Contexts], ArrayLike] | None = None,
         policies: PolicyLookup = None,
+        load: PolicyLoader | None = None,
         name: str = "safe",
         draws: int | None = None,
         normalizer_draws: int | None = None,
@@ -191,7 +196,13 @@ class Controller:
         self._lock = RLock()  # of the rows, scores and policies that are kept in memory
         self._rows, self._scores = Rows(), ScoreColumns(self._store)
         self._registry = PolicyRegistry(
-            self._store, self.safe, self._family, policies, normalizer_draws, self._space.optimized
+            self._store,
+            self.safe,
+            self._family,
+            policies,
+            normalizer_draws,
+            self._space.optimized,
+            load,
         )
         self._recorder = Recorder(self._store, Monitors(self.settings, context_score))
         self._recorder.catch_up()  # a process may have been killed before it did

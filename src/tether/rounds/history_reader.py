@@ -143,6 +143,7 @@ def _round_record(
         fallback_rows=counts.fallback,
         failure=counts.failure,
         retired=row["number"] in retired,
+        stored=row["policy_digest"] is not None,
     )
 
 

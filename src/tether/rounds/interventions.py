@@ -14,7 +14,6 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
-from tether.rounds.recording import storable_text
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
@@ -140,14 +139,14 @@ def checked_actor(actor: str | None) -> str:
         raise ValueError(
             f"actor must be a name of at most {MAX_ACTOR_LENGTH} characters, got {actor!r}"
         )
-    return storable_text(actor.strip())
+    return queries.storable_text(actor.strip())
 
 
 def checked_reason(what: str, reason: str) -> str:
     """A reason that is not empty; `what` it is the reason for stands in the error."""
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError(f"reason must say why {what}, got {reason!r}")
-    return storable_text(reason.strip())
+    return queries.storable_text(reason.strip())
 
 
 def _check_retirable(writer: Writer, number: int) -> None:

@@ -21,7 +21,7 @@ from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
 from tether.rounds.store.group_commit import GroupCommit
 from tether.rounds.store.lanes import first_id, read_lanes, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY, Serving
+from tether.rounds.store.queries import IDS_PER_QUERY, Serving, storable_text
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.writer import Writer
 
@@ -229,11 +229,6 @@ def checked_key(key: str | None) -> str | None:
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or storable_text(key) != key:
         raise ValueError(f"key must be text of 1 to {MAX_KEY_LENGTH} characters, got {key!r}")
     return key
-
-
-def storable_text(text: str) -> str:
-    """Text that every database can hold: no NUL, no lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def checked_ids(ids: ArrayLike) -> Integers:

@@ -18,6 +18,7 @@ from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import now, read_settings, write_settings
+from tether.rounds.stored_policies import save_policy_content
 
 if TYPE_CHECKING:
     from tether.rounds.action_space import ActionSpace
@@ -98,6 +99,13 @@ class Settings:
         if self.max_silent_seconds is not None:
             validate.number("max_silence", self.max_silent_seconds, above=0, below=np.inf)
 
+    @property
+    def max_silence(self) -> int | timedelta | None:
+        """How many actions, or how much time, without a loss raise an alarm."""
+        if self.max_silent_seconds is not None:
+            return timedelta(seconds=self.max_silent_seconds)
+        return self.max_silent_actions
+
     def to_dict(self) -> dict[str, Any]:
         """As the store keeps them."""
         return asdict(self)
@@ -177,10 +185,13 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored:
+        saved = save_policy_content(space.given)
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:
-                entries = {**given.to_dict(), "fingerprint": own_fingerprint}
+                saved.write(writer)
+                kept = {"safe_policy": saved.digest, "safe_policy_problem": saved.problem}
+                entries = {**given.to_dict(), "fingerprint": own_fingerprint, **kept}
                 write_settings(writer, entries)
                 return given
     settings = Settings.from_dict(stored)

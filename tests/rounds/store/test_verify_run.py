@@ -201,7 +201,9 @@ def test_opening_a_forged_store_is_refused(store, statement, tmp_path):
 def test_rows_are_checked_when_they_are_read(store, tmp_path, monkeypatch):
     """Also those that opening does not look at: no beta rests on a changed row."""
     monkeypatch.setattr("tether.rounds.store.verify_run.ENTRIES_CHECKED_ON_OPENING", 1)
-    path, _ = forge(store, tmp_path, ("UPDATE tether_observations SET loss = 0.123 WHERE action = 1",))
+    path, _ = forge(
+        store, tmp_path, ("UPDATE tether_observations SET loss = 0.123 WHERE action = 1",)
+    )
     world = World("marginal")
     with Controller(world.safe(), alpha=0.3, alarm_risk=0.5, store=path) as run:
         run.history()

@@ -38,6 +38,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def storable_text(text: str) -> str:
+    """Text that every database can hold: no NUL, no lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
 def read_settings(connection: sql.Connection) -> dict[str, Any]:
     """What the run was created with, and how its contexts and actions are stored."""
     rows = connection.execute(sql.select(schema.settings.c.name, schema.settings.c.value))
