@@ -286,11 +286,8 @@ def test_frozen_backends_under_load_cost_no_confirmed_row_and_no_call_hangs(serv
     name = engine.url.database
     query = f"SELECT array_agg(pid) FROM pg_stat_activity WHERE datname = '{name}'"
     for turn in range(8):
-        pids = server.tell(query) or []
-        if turn % 4 == 3:
-            pids = server_pids(server)
-        else:
-            pids = [pid for pid in pids if rng.random() < 0.7]
+        backends = [pid for pid in server.tell(query) or [] if rng.random() < 0.7]
+        pids = server_pids(server) if turn % 4 == 3 else backends
         known = len(confirmed) + len(failed)
         with frozen(pids):
             time.sleep(0.5)
