@@ -17,7 +17,9 @@ from tether.rounds.store.writer_queue import WriterQueue
 
 CHILD = """
 import sys
+from tether.rounds.store import writer_queue
 from tether.rounds.store.writer_queue import WriterQueue
+writer_queue.QUEUE_PATIENCE_SECONDS = writer_queue.TICKET_PATIENCE_SECONDS = 60
 queue = WriterQueue(sys.argv[1])
 print("ready", flush=True)
 for line in sys.stdin:  # one turn for each line; it ends with the following line
@@ -141,6 +143,17 @@ def test_a_writer_waits_for_the_process_that_came_before(store, patient, writers
     assert other.hear() == "done"
     thread.join()
     assert order == [("mine", True)]
+
+
+def test_processes_come_in_the_order_of_their_tickets(store, patient, writers):
+    waiting = [writers() for _ in range(4)]
+    with WriterQueue(store).turn():
+        for writer in waiting:
+            ask_and_wait_for_ticket(writer, store)
+    for writer in waiting:
+        assert writer.hear() == "turn"
+        writer.end()
+        assert writer.hear() == "done"
 
 
 def test_a_writer_that_dies_in_its_turn_or_in_the_queue_holds_nobody_up(store, patient, writers):

@@ -41,7 +41,7 @@ def install(engine: sql.Engine, seconds: float = deadline.DEADLINE_SECONDS) -> N
     connector = Connector(seconds)
 
     def connect(_: Any, __: Any, arguments: Any, options: dict[str, Any]) -> DeadlineConnection:
-        options.setdefault("connect_timeout", max(2, math.ceil(seconds)))
+        options.setdefault("connect_timeout", math.ceil(seconds) + 1)
         return connector.connect(*arguments, **options)
 
     def prepare(connection: DeadlineConnection, _: Any) -> None:
