@@ -106,7 +106,7 @@ class RoundStart:
         }
         listed = self.all_actions
         try:
-            with store.writing(exclusive=True) as writer:
+            with store.writing(exclusive=True, long=True) as writer:
                 saved.write(writer)
                 writer.record(schema.rounds, row)
                 scores.save(writer)

@@ -54,7 +54,7 @@ class ScoreColumns:
         empty = np.empty(0 if width is None else (0, width))
         known = self._columns.setdefault(key, empty)
         if len(known) < count:  # another process may have continued it
-            with self._store.reading() as connection:
+            with self._store.reading(long=True) as connection:
                 flat = read_column(connection, number, name, len(known))
             self._columns[key] = np.concatenate([known, flat.reshape(-1, *empty.shape[1:])])
         start = len(self._columns[key])

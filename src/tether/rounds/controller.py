@@ -29,7 +29,8 @@ from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.settings import settings_from_arguments, stored_settings
-from tether.rounds.store.database import DEFAULT_DEADLINE, Store
+from tether.rounds.store.database import Store
+from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.store.rows import Rows
 from tether.rounds.stored_policies import PolicyLoader
 
@@ -159,7 +160,7 @@ class Controller:
         ratio_error: float = 1.0,
         blend: float = DEFAULT_BLEND,
         max_silence: int | timedelta | None = DEFAULT_MAX_SILENCE,
-        deadline: float = DEFAULT_DEADLINE,
+        deadline: float = DEADLINE_SECONDS,
         seed: int = 0,
     ) -> None:
         self._space = ActionSpace(safe)
@@ -398,7 +399,7 @@ class Controller:
         return f"Controller({named}, store={self._store.name!r})"
 
     def _refresh(self) -> None:
-        with self._store.reading() as connection:
+        with self._store.reading(long=True) as connection:
             self._rows.refresh(connection)
 
     def _taken(self, where: Integers) -> TakenActions:

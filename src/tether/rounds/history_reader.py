@@ -50,7 +50,7 @@ def read_history(store: str | Path | Store) -> History:
             return read_history(opened)
         finally:
             opened.close()
-    with store.reading() as connection:
+    with store.reading(long=True) as connection:
         stored = read_settings(connection)
         if not stored:
             raise StoreError(f"{store.name} holds no run of tether yet")

@@ -13,7 +13,8 @@ from tether.rounds.controller import Controller
 from tether.rounds.errors import StoreError
 from tether.rounds.policy_registry import PolicyLookup
 from tether.rounds.settings import Settings
-from tether.rounds.store.database import DEFAULT_DEADLINE, Store
+from tether.rounds.store.database import Store
+from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.store.queries import read_settings
 from tether.rounds.stored_policies import PolicyLoader, load_stored_policy
 
@@ -25,7 +26,7 @@ def reopen(
     load: PolicyLoader | None = None,
     context_score: Callable[[Contexts], ArrayLike] | None = None,
     draws: int | None = None,
-    deadline: float = DEFAULT_DEADLINE,
+    deadline: float = DEADLINE_SECONDS,
 ) -> Controller:
     """Continue a run with the settings and the safe policy that its store has.
 

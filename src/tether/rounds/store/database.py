@@ -8,7 +8,7 @@ while nobody else writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -16,15 +16,20 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import exc
 
+from tether._core import validate
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
+from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
 from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine, without_password
 from tether.rounds.store.lanes import MAX_LANES
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
+from tether.rounds.store.writer_queue import WriterQueue
 
-DEFAULT_DEADLINE = 5.0
-"""How many seconds a call may wait for the database."""
+LONG_CALL_FACTOR = 60
+"""How many deadlines a call may take that reads or writes everything, such as a new round."""
+MAX_DEADLINE = 86_400.0
+"""A deadline is shorter than this, one day."""
 ROUND_LOCK, MONITOR_LOCK, LANE_LOCK = 0x7E74E4, 0x7E74E5, 0x7E74E6
 """Advisory locks in PostgreSQL: who serves, the state of the monitors, and one for each lane."""
 
@@ -42,14 +47,16 @@ class Store:
         *,
         create: bool = True,
         check: bool = True,
-        deadline: float = DEFAULT_DEADLINE,
+        deadline: float = DEADLINE_SECONDS,
     ) -> None:
-        self._engine = make_engine(url, create=create, deadline=deadline)
+        self.deadline = validate.number("deadline", deadline, above=0, below=MAX_DEADLINE)
+        self._engine = make_engine(url, create=create, deadline=self.deadline)
         self.name = without_password(self._engine.url)
-        self.deadline = deadline
         self.sign: Callable[[bytes], str] | None = None
         self.single_writer = self._engine.dialect.name == "sqlite"
-        self._one_at_a_time = RLock() if is_in_memory(self._engine) else nullcontext()
+        in_memory, file = is_in_memory(self._engine), str(self._engine.url.database)
+        self._one_at_a_time = RLock() if in_memory else nullcontext()
+        self._queue = WriterQueue(file) if self.single_writer and not in_memory else None
         try:
             self._open(create, check)
         except BaseException:
@@ -61,13 +68,14 @@ class Store:
         self._engine.dispose()
 
     @contextmanager
-    def writing(self, *, exclusive: bool = False) -> Iterator[Writer]:
+    def writing(self, *, exclusive: bool = False, long: bool = False) -> Iterator[Writer]:
         """A transaction that adds actions or observations: all of it is kept, or nothing.
 
-        With `exclusive` there is no other writer, and it may add records too.
+        With `exclusive` there is no other writer, and it may add records too. A `long` one may take
+        longer than the deadline of other calls.
         """
         locks = (_round_lock(exclusive=exclusive),)
-        with self._store_errors("write"), self._transaction(locks) as connection:
+        with self._store_errors("write"), self._transaction(locks, long=long) as connection:
             _check_unchanged_version(connection, self.name)
             lane = 0 if self.single_writer else _take_lane(connection)
             sole = exclusive or self.single_writer
@@ -84,13 +92,13 @@ class Store:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[sql.Connection]:
+    def reading(self, *, long: bool = False) -> Iterator[sql.Connection]:
         """A consistent snapshot of the store, whatever is written meanwhile."""
-        with self._store_errors("read"), self._transaction() as connection:
+        with self._store_errors("read"), self._transaction(long=long) as connection:
             yield connection
 
     def _open(self, create: bool, check: bool) -> None:
-        with self._store_errors("open"), self._transaction() as connection:
+        with self._store_errors("open"), self._transaction(long=True) as connection:
             version = find_version(connection)
             if version == schema.VERSION and check:
                 check_opened(connection)
@@ -105,25 +113,20 @@ class Store:
 
     @contextmanager
     def _transaction(
-        self, locks: Sequence[sql.ColumnElement[Any]] = ()
+        self, locks: Sequence[sql.ColumnElement[Any]] = (), *, long: bool = False
     ) -> Iterator[sql.Connection]:
         """A transaction; it writes if there are locks to take, which only PostgreSQL needs."""
-        writes = bool(locks)
-        with self._one_at_a_time, self._engine.connect() as connection:
-            options: dict[str, Any] = {WRITES_OPTION: writes}
-            if not self.single_writer:  # a writer must see what was committed while it waited
-                options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
-            connection = connection.execution_options(**options)
-            body_done = False
+        writes, seconds = bool(locks), self.deadline * (LONG_CALL_FACTOR if long else 1)
+        body_done = False
+        with within(seconds), ExitStack() as stack:
             try:
-                with connection.begin():
-                    if locks and not self.single_writer:
-                        limit = f"{max(1, round(1000 * self.deadline))}ms"
-                        timeout = sql.func.set_config("lock_timeout", limit, True)
-                        for step in (timeout, *locks):
-                            connection.execute(sql.select(step))
-                    yield connection
-                    body_done = True
+                with within(self.deadline):  # nobody waits for others any longer
+                    connection = self._begin(stack, writes)
+                    for lock in () if self.single_writer else locks:
+                        connection.execute(sql.select(lock))
+                yield connection
+                body_done = True
+                stack.close()  # commits
             except exc.DBAPIError as error:
                 if body_done and writes and error.connection_invalidated:
                     raise StoreError(
@@ -131,6 +134,22 @@ class Store:
                         f"may or may not have been stored; check `run.round` and `run.pending()`"
                     ) from error
                 raise
+
+    def _begin(self, stack: ExitStack, writes: bool) -> sql.Connection:
+        """Wait for one's turn, and begin; everything ends with the stack."""
+        stack.enter_context(self._one_at_a_time)
+        if writes and self._queue is not None:
+            stack.enter_context(self._queue.turn())
+        connection = stack.enter_context(self._engine.connect())
+        options: dict[str, Any] = {WRITES_OPTION: writes}
+        if not self.single_writer:  # a writer must see what was committed while it waited
+            options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
+        connection = connection.execution_options(**options)
+        stack.enter_context(connection.begin())
+        if writes and not self.single_writer:
+            limit = f"{max(1, round(1000 * remaining()))}ms"
+            connection.execute(sql.select(sql.func.set_config("lock_timeout", limit, True)))
+        return connection
 
     @contextmanager
     def _store_errors(self, operation: str) -> Iterator[None]:

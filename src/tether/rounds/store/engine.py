@@ -12,9 +12,12 @@ import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
 from tether.rounds.errors import StoreError
+from tether.rounds.store import sqlite_deadline
 
 WRITES_OPTION = "tether_writes"
 """The execution option of a connection whose transaction will write."""
+CONNECTIONS = {"pool_size": 8, "max_overflow": 56}
+"""How many connections a store keeps, and how many more its threads may use at once."""
 
 _open_engines: WeakSet[sql.Engine] = WeakSet()
 """A child process must not use its parent's connections."""
@@ -58,11 +61,15 @@ def _parse(url: str | Path) -> sql.URL:
 
 def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:
     try:
-        engine = sql.create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        from tether.rounds.store import postgres_deadline
+
+        named = url.set(drivername="postgresql+psycopg")
+        engine = sql.create_engine(named, pool_timeout=deadline, **CONNECTIONS)
     except ImportError as error:
         raise ImportError(
             f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
         ) from error
+    postgres_deadline.install(engine, deadline)
     _open_engines.add(engine)
     return engine
 
@@ -71,10 +78,13 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     in_memory = url.database in (None, "", ":memory:")
     if not in_memory and not create and not Path(str(url.database)).is_file():
         raise StoreError(f"there is no store {url.database}")
-    options: dict[str, Any] = {"poolclass": pool.StaticPool} if in_memory else {}
+    options: dict[str, Any] = {"pool_timeout": deadline, **CONNECTIONS}
+    if in_memory:
+        options = {"poolclass": pool.StaticPool}
     # a connection is used by one thread at a time, not always the same one
     arguments = {"timeout": deadline, "check_same_thread": False}
     engine = sql.create_engine(url, connect_args=arguments, **options)
+    sqlite_deadline.install(engine)
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is
         sql.event.listen(engine, "connect", _use_wal)
@@ -105,4 +115,4 @@ def _use_wal(connection: Any, _: Any) -> None:
 
 def _begin_sqlite(connection: sql.Connection) -> None:
     writes = connection.get_execution_options().get(WRITES_OPTION, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    sqlite_deadline.begin(connection, writes=writes)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import Store
+from tether.rounds.store.deadline import remaining
 from tether.rounds.store.writer import Writer
 
 MAX_JOBS_PER_COMMIT = 64
@@ -58,7 +59,8 @@ class GroupCommit:
         return result
 
     def _wait(self, job: _Job) -> None:
-        if job.done.wait(WAIT_FACTOR * self._store.deadline):
+        seconds = min(WAIT_FACTOR * self._store.deadline, remaining())
+        if job.done.wait(seconds):
             return
         with self._lock:
             if job.leads:
@@ -67,7 +69,7 @@ class GroupCommit:
                 self._waiting.remove(job)
                 raise StoreError(
                     f"could not write {self._store.name}: other threads were writing for "
-                    f"{WAIT_FACTOR * self._store.deadline:g} s. Nothing was stored"
+                    f"{seconds:.3g} s. Nothing was stored"
                 )
         job.done.wait()  # it is being written, by a thread that has a deadline of its own
 
