@@ -30,7 +30,7 @@ def test_a_file_is_read_only_as_what_it_was_written_as(tmp_path):
     with pytest.raises(ValueError, match=r"record.json holds 'plan', expected a saved 'selection'"):
         records.read(path, "selection")
     path.write_text("[]")
-    with pytest.raises(ValueError, match=r"record.json holds None"):
+    with pytest.raises(ValueError, match=r"record.json is not a saved record"):
         records.read(path, "plan")
     path.write_text("{")
     with pytest.raises(ValueError, match=r"record.json is not JSON"):

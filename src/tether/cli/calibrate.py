@@ -18,7 +18,10 @@ from tether._core.frame_contexts import (
 )
 from tether.cli.terminal import (
     NOTHING_PASSES,
+    ForceOption,
     JsonOption,
+    KeyOption,
+    Output,
     read_table,
     report_errors,
     show_and_save,
@@ -99,12 +102,16 @@ def calibrate(
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find how far the optimized policy may go.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes, or the promise is of no use.
     """
+    saved = Output(out, force, key)
+    saved.check(log, proposals)
     names = loss or ["loss"]
     columns: dict[str, Any] = {
         "context": _stated_contexts(context, no_context),
@@ -136,7 +143,7 @@ def calibrate(
         ratio_error=ratio_error,
         blend=blend,
     )
-    show_and_save(calibration, as_json=as_json, out=out)
+    show_and_save(calibration, saved, as_json=as_json)
     if not calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
 
