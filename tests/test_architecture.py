@@ -35,6 +35,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),
     "bo": frozenset({"_core", "control", "policies", "sampling"}),
+    "verification": frozenset(
+        {"_core", "control", "risk", "sampling", "policies", "monitor", "rounds", "llm"}
+    ),
     "cli": ANY,
     "demo": ANY,
 }
@@ -60,6 +63,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "rich": frozenset({"cli", "demo"}),
     "sklearn": frozenset({"demo", "policies"}),
     "polars": frozenset(),
+    "cryptography": frozenset({"_core"}),
 }
 """The rooms in which each heavy dependency may be imported."""
 

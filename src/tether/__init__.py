@@ -3,7 +3,8 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) are imported when first used.
+Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) and `verification` are imported when
+first used.
 """
 
 from importlib import import_module
@@ -50,7 +51,7 @@ from tether.risk import (
 )
 
 if TYPE_CHECKING:
-    from tether import bo, llm, report, rounds
+    from tether import bo, llm, report, rounds, verification
     from tether.rounds import Controller
 
 __all__ = [
@@ -95,9 +96,10 @@ __all__ = [
     "rounds",
     "sampling",
     "serve",
+    "verification",
 ]
 
-_LAZY_ROOMS = ("bo", "llm", "report", "rounds")
+_LAZY_ROOMS = ("bo", "llm", "report", "rounds", "verification")
 
 
 def __getattr__(name: str) -> Any:

@@ -164,7 +164,7 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     )
 
 
-def _described(error: Exception) -> str:
+def described(error: Exception) -> str:
     """An error in words; that of a missing entry is its name alone."""
     return f"the entry {error} is missing" if isinstance(error, KeyError) else str(error)
 
@@ -265,4 +265,4 @@ class Saved:
         try:
             return cls._from_saved(saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path}: {_described(error)}") from error
+            raise ValueError(f"{path}: {described(error)}") from error

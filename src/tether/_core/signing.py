@@ -99,14 +99,15 @@ def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
             f"chmod 600 {path}"
         )
     try:
-        read = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+        loaded = serialization.load_ssh_private_key(path.read_bytes(), password=None)
     except Exception as error:  # the library raises many kinds for what is no key
         raise ValueError(
             f"{path} is not a private key in the format of OpenSSH without a passphrase, as "
             f"`tether keygen` writes it"
         ) from error
-    if not isinstance(read, ed25519.Ed25519PrivateKey):
+    if not isinstance(loaded, ed25519.Ed25519PrivateKey):
         raise ValueError(f"{path} is not an Ed25519 key")
+    read = loaded
     return read
 
 
@@ -138,11 +139,12 @@ def read_public_key(key: PublicKey) -> Ed25519PublicKey:
     if b"PRIVATE KEY" in content:
         raise ValueError(f"{path} is a private key: signatures are checked with the public one")
     try:
-        read = serialization.load_ssh_public_key(content)
+        loaded = serialization.load_ssh_public_key(content)
     except Exception as error:
         raise ValueError(f"{path} is not a public key in the format of OpenSSH") from error
-    if not isinstance(read, ed25519.Ed25519PublicKey):
+    if not isinstance(loaded, ed25519.Ed25519PublicKey):
         raise ValueError(f"{path} is not an Ed25519 key")
+    read = loaded
     return read
 
 

@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from tether._core import files, records, signing
 
+VERIFICATION_FAILED = 1
 INVALID_INPUT = 2
 NOTHING_PASSES = 3
 ALARM_STANDS = 4

@@ -353,6 +353,8 @@ class Calibration(records.Saved):
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
+        if "provenance" not in saved:
+            raise ValueError("content is not a complete calibration: it lacks provenance")
         return cls.from_dict(saved)
 
     @classmethod

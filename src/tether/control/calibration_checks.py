@@ -140,7 +140,12 @@ def _weights(saved: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
-    """Entries for readers of the file follow from the others."""
+    """Entries for readers of the file follow from the others.
+
+    Calibrations from before there was a provenance had other promises, and stores still hold some.
+    """
+    if "provenance" not in saved:
+        return
     allowed = saved["log_beta_by_constraint"]
     binding = min(saved["constraints"], key=lambda each: allowed[each["name"]])
     promised = _totals(saved)

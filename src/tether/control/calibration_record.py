@@ -59,15 +59,19 @@ def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
     """A calibration without its log, from what `to_dict` returned."""
     if not isinstance(content, Mapping):
         raise TypeError(f"content must be a mapping, got {type(content).__name__}")
-    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
-    lacking = [name for name in needed if name not in content]
-    if lacking:
+    if lacking := lacking_entries(content):
         raise ValueError(f"content is not a complete calibration: it lacks {', '.join(lacking)}")
     saved = records.decode(dict(content))
     problem = next(calibration_checks.find_problems(saved), None)
     if problem is not None:
         raise ValueError(problem)
     return build(cls, saved)
+
+
+def lacking_entries(content: Mapping[str, Any]) -> list[str]:
+    """The names of entries without which there is no calibration."""
+    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
+    return [name for name in needed if name not in content]
 
 
 def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:

@@ -48,7 +48,7 @@ class Provenance:
     >>> import tether
     >>> log = tether.Log([0.0] * 50, [0.0] * 50, [0.0] * 50)
     >>> tether.calibrate(log, alpha=0.1).provenance.log_digest[:15]
-    'sha256:75b6d64b'
+    'sha256:9da7e51b'
     """
 
     version: str

@@ -125,7 +125,10 @@ OLD_CALIBRATION_KEYS = {
 }
 
 
-NEW_CALIBRATION_KEYS = ("promise_terms", "robustness", "blend", "asked_promise", "confidence")
+NEW_CALIBRATION_KEYS = (
+    *("promise_terms", "robustness", "blend", "asked_promise", "confidence"),
+    "provenance",
+)
 NEW_CALIBRATION_KEYS += ("upper_bounds", "actions", "approximate", "ratio_error", "useful")
 
 
