@@ -58,7 +58,7 @@ def _canonical(array: NDArray[Any]) -> tuple[str, Any]:
     if kind in "biu":
         signed = kind != "u" or array.itemsize < 8 or not array.size or array.max() < 1 << 63
         wide = np.ascontiguousarray(array.astype("<i8" if signed else "<u8", copy=False))
-        return "i", wide.data
+        return "i" if signed else "u", wide.data
     if kind in "US":
         return kind, _characters(array)
     raise TypeError(f"only numbers and strings have a digest, got dtype {array.dtype}")
