@@ -353,9 +353,10 @@ class Calibration(records.Saved):
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        if "provenance" not in saved:
+        loaded = cls.from_dict(saved)
+        if "provenance" not in saved:  # as in older stores, but in no file
             raise ValueError("content is not a complete calibration: it lacks provenance")
-        return cls.from_dict(saved)
+        return loaded
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
