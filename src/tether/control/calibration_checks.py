@@ -197,6 +197,9 @@ def _origin(saved: Mapping[str, Any]) -> Iterator[str]:
     if {column for column in origin["log"] if column.startswith("loss[")} != losses:
         yield f"provenance.log has other losses than {sorted(names)}"
     settings = origin["settings"]
+    for key in ("alpha", "promise", "bound"):
+        if isinstance(settings[key], Mapping) and set(settings[key]) != names:
+            yield f"provenance.settings has {key} for other losses than {sorted(names)}"
     for each in saved["constraints"]:
         for key, used in (
             *(() if saved["asked_promise"] else (("alpha", each["alpha"]),)),
