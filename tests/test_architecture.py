@@ -36,6 +36,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),
     "bo": frozenset({"_core", "control", "policies", "sampling"}),
+    "verification": frozenset(
+        {"_core", "control", "risk", "sampling", "policies", "monitor", "rounds", "llm"}
+    ),
     "cli": ANY,
     "demo": ANY,
 }
@@ -63,6 +66,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "skops": frozenset({"saving"}),
     "safetensors": frozenset({"saving"}),
     "polars": frozenset(),
+    "cryptography": frozenset({"_core"}),
 }
 """The rooms in which each heavy dependency may be imported."""
 

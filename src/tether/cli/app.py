@@ -1,8 +1,8 @@
 """The command line application, assembled from its commands.
 
-Exit codes: 0 for success, 2 for invalid input, 3 if no beta or threshold passes (serve the safe
-policy), if the stated promise is of no use, if no number of rows is enough or if a preflight check
-fails, 4 while an alarm stands.
+Exit codes: 0 for success, 1 if a verification finds something wrong, 2 for invalid input, 3 if no
+beta or threshold passes (serve the safe policy), if the stated promise is of no use, if no number
+of rows is enough or if a preflight check fails, 4 while an alarm stands.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tether.cli.demo import demo
 from tether.cli.export import export
 from tether.cli.halt import halt
 from tether.cli.import_run import import_run
+from tether.cli.keygen import keygen
 from tether.cli.plan import plan
 from tether.cli.preflight import preflight
 from tether.cli.report import report
@@ -21,6 +22,7 @@ from tether.cli.resume import resume
 from tether.cli.retire import retire
 from tether.cli.status import status
 from tether.cli.threshold import threshold
+from tether.cli.verify import verify
 
 app = typer.Typer(
     help="Keep an optimized policy on a tether to a safe one.",
@@ -39,4 +41,6 @@ app.command()(resume)
 app.command()(retire)
 app.command()(export)
 app.command("import")(import_run)
+app.command()(verify)
+app.command()(keygen)
 app.command()(demo)

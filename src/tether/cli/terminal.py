@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
@@ -14,8 +15,9 @@ from pyarrow import csv, parquet
 from rich.console import Console
 from rich.markup import escape
 
-from tether._core import records
+from tether._core import files, records, signing
 
+VERIFICATION_FAILED = 1
 INVALID_INPUT = 2
 NOTHING_PASSES = 3
 ALARM_STANDS = 4
@@ -31,6 +33,12 @@ PromiseOption = Annotated[
 ]
 AlphaOption = Annotated[
     float | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace an existing file; never a store.")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option(help="Sign the file with this private key (see tether keygen).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -49,9 +57,29 @@ class Printable(Protocol):
 class Savable(Printable, Protocol):
     """A result that can also be saved."""
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
         """Write as JSON."""
         ...
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command saves its result, if anywhere; checked before anything is computed."""
+
+    path: Path | None
+    force: bool = False
+    key: Path | None = None
+
+    def check(self, *inputs: Path | None) -> None:
+        """Raise unless the result can be saved there, next to the files that are read."""
+        if self.path is None:
+            if self.key is not None or self.force:
+                raise ValueError("--key and --force are for the file that --out names")
+            return
+        files.require_other_file(self.path, *inputs, self.key)
+        files.require_target(self.path, overwrite=self.force)
+        if self.key is not None:
+            signing.read_private_key(self.key)
 
 
 def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -110,13 +138,13 @@ def show(result: Printable, *, as_json: bool = False) -> None:
         print_line(str(result))
 
 
-def show_and_save(result: Savable, *, as_json: bool, out: Path | None) -> None:
+def show_and_save(result: Savable, out: Output, *, as_json: bool) -> None:
     """Print a result, after saving it where a file is named."""
-    if out is not None:
-        result.save(out)
+    if out.path is not None:
+        result.save(out.path, overwrite=out.force, key=out.key)
     show(result, as_json=as_json)
-    if out is not None and not as_json:
-        print_line(f"  saved in {out}")
+    if out.path is not None and not as_json:
+        print_line(f"  saved in {out.path}{'' if out.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:

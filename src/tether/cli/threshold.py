@@ -14,7 +14,10 @@ from tether._core import frames, validate
 from tether.cli.terminal import (
     NOTHING_PASSES,
     AlphaOption,
+    ForceOption,
     JsonOption,
+    KeyOption,
+    Output,
     PromiseOption,
     print_line,
     read_table,
@@ -56,6 +59,8 @@ def threshold(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the selection as JSON.")] = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
@@ -63,6 +68,8 @@ def threshold(
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
     stated promise is of no use, such as that of crc where losses are not monotone.
     """
+    saved = Output(out, force, key)
+    saved.check(claims)
     require_one_target(alpha, promise)
     validate.choice("--method", method, METHODS)
     validate.choice("--loss", loss, CLAIM_LOSSES)
@@ -80,7 +87,7 @@ def threshold(
         options["groups"] = scored.groups
     options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
     selection = METHODS[method](scored, loss=loss, **options)
-    show_and_save(selection, as_json=as_json, out=out)
+    show_and_save(selection, saved, as_json=as_json)
     if not selection.useful:
         if not as_json:
             print_line("\n".join(_advice(selection)))

@@ -119,7 +119,12 @@ def calibrate(
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     if blend != 0:
         blend = validate.number("blend", blend, above=0, below=1)
-    problem = pose(log, proposals, chosen, test_weight, blend)
+    settings = {
+        **{"alpha": alpha, "promise": promise, "confidence": confidence, "bound": bound},
+        **{"family": chosen.name, "test_weight": test_weight, "ratio_error": ratio_error},
+        "blend": blend,
+    }
+    problem = replace(pose(log, proposals, chosen, test_weight, blend), settings=settings)
     if confidence is not None:
         return _certify(problem, constraints, confidence, asked)
     if asked == "alpha":

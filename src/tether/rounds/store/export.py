@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from tether._core import records
+from tether._core import files, records
 from tether._core.contexts import labels
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.errors import StoreError
@@ -41,7 +41,7 @@ ACTION_COLUMNS = ("round", "served", "calibration", "log_safe", "log_optimized",
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 
 
-def export_run(store: str | Path, path: str | Path) -> None:
+def export_run(store: str | Path, path: str | Path, *, overwrite: bool = False) -> None:
     """Write the run in a store to a Parquet file.
 
     Parameters
@@ -49,20 +49,26 @@ def export_run(store: str | Path, path: str | Path) -> None:
     store : str or pathlib.Path
         The path or URL of an existing store.
     path : str or pathlib.Path
-        The Parquet file to write.
+        The Parquet file to write, for its owner alone to read (mode 0600).
+    overwrite : bool, default False
+        Whether to replace an existing file. A store is never replaced.
 
     Raises
     ------
+    FileExistsError
+        If there is such a file and `overwrite` is false, or it is a store.
     StoreError
         If there is no store, or it cannot be read.
     """
+    files.require_target(path, overwrite=overwrite)
     opened = Store(store, create=False)
     try:
         with opened.reading() as connection:
             table = _table(connection)
     finally:
         opened.close()
-    parquet.write_table(table, path)
+    with files.replacing(path, overwrite=overwrite) as temporary:
+        parquet.write_table(table, temporary)
 
 
 def import_run(path: str | Path, store: str | Path) -> None:
