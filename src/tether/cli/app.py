@@ -20,6 +20,7 @@ from tether.cli.preflight import preflight
 from tether.cli.report import report
 from tether.cli.resume import resume
 from tether.cli.retire import retire
+from tether.cli.sign import sign
 from tether.cli.status import status
 from tether.cli.threshold import threshold
 from tether.cli.verify import verify
@@ -42,5 +43,6 @@ app.command()(retire)
 app.command()(export)
 app.command("import")(import_run)
 app.command()(verify)
+app.command()(sign)
 app.command()(keygen)
 app.command()(demo)

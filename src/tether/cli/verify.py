@@ -1,4 +1,4 @@
-"""`tether verify`: whether a saved file is what was written."""
+"""`tether verify`: whether a saved file or a store is what was written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tether._core.files import is_database
 from tether._core.verification import Verification
 from tether.cli.log_files import (
     ContextOption,
@@ -26,7 +27,12 @@ from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, report_errors, 
 
 @report_errors
 def verify(
-    file: Annotated[Path, typer.Argument(help="A file saved by tether, such as found.json.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A saved result such as found.json, a store, or the URL of one.", metavar="FILE"
+        ),
+    ],
     key: Annotated[
         Path | None, typer.Option(help="The public key that must have signed the file.")
     ] = None,
@@ -45,13 +51,14 @@ def verify(
     source: SourceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a saved file: its digest, whether it agrees with itself, its signature and its log.
+    """Check a saved result or a store: that it is as it was written, and who signed it.
+
+    A result is compared with its digest and with itself, a store with its hash chain and its rows.
 
     With --log, the log is read as by `tether calibrate`, compared by its digest, and calibrated
     again. Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for
     invalid input.
     """
-    require_file(file)
     if proposals is not None and log is None:
         raise ValueError("--proposals are compared together with --log")
     compared: dict[str, Any] = {}
@@ -69,14 +76,21 @@ def verify(
             max_ratio=max_ratio,
             source=source,
         )
-    result = verify_file(file, key, **compared)
+    result = verify_subject(subject, key, **compared)
     show(result, as_json=as_json)
     if not result.ok:
         raise typer.Exit(VERIFICATION_FAILED)
 
 
-def verify_file(file: Path, key: Path | None, **compared: Any) -> Verification:
-    """The verification that suits the file."""
+def verify_subject(subject: str, key: Path | None, **compared: Any) -> Verification:
+    """The verification that suits a file or a store."""
+    if "://" in subject or is_database(Path(subject)):
+        if compared:
+            raise ValueError("--log is compared with a saved calibration, not with a store")
+        from tether.rounds import verify_store
+
+        return verify_store(subject, key=key)
     from tether.verification import verify_record
 
-    return verify_record(file, key=key, **compared)
+    require_file(Path(subject))
+    return verify_record(Path(subject), key=key, **compared)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
     from tether.rounds.store.export import export_run, import_run
+    from tether.rounds.store_verification import sign_store, verify_store
 
 __all__ = [
     "Alarm",
@@ -47,6 +48,8 @@ __all__ = [
     "reopen",
     "resume",
     "retire",
+    "sign_store",
+    "verify_store",
 ]
 
 _NAMES_BY_MODULE = {
@@ -65,6 +68,7 @@ _NAMES_BY_MODULE = {
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
     "store.export": ("export_run", "import_run"),
+    "store_verification": ("sign_store", "verify_store"),
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core.contexts import take
+from tether._core.signing import PrivateKey
 from tether._core.types import Contexts, Integers
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
@@ -32,6 +33,7 @@ from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.store.rows import Rows
+from tether.rounds.store_verification import chain_signer
 from tether.rounds.stored_policies import PolicyLoader
 
 DEFAULT_MAX_SILENCE = 10_000
@@ -110,6 +112,8 @@ class Controller:
         How many actions, or how much time, without a single loss raise an alarm.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
+    key : str, pathlib.Path or Ed25519PrivateKey, optional
+        The private key that signs every round, alarm and act, and with them all rows before.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
@@ -161,6 +165,7 @@ class Controller:
         blend: float = DEFAULT_BLEND,
         max_silence: int | timedelta | None = DEFAULT_MAX_SILENCE,
         deadline: float = DEADLINE_SECONDS,
+        key: PrivateKey | None = None,
         seed: int = 0,
     ) -> None:
         self._space = ActionSpace(safe)
@@ -188,7 +193,9 @@ class Controller:
             ratio_error=ratio_error,
             blend=blend,
         )
+        sign = None if key is None else chain_signer(key)
         self._store, self._draws = Store(store, deadline=deadline), draws
+        self._store.sign = sign
         try:
             self.settings = stored_settings(self._store, given, self._space)
         except BaseException:

@@ -36,12 +36,16 @@ class Raised:
 class LossesSeen:
     """The sums that are kept, brought up to date with the losses that are stored.
 
-    Nothing is written before `save`, so a reader can use it too.
+    Nothing is written before `save`, so a reader can use it too. With `anew` what is kept is
+    ignored, and everything is computed from the rows.
     """
 
-    def __init__(self, connection: sql.Connection, settings: Settings) -> None:
-        self._connection, self._settings = connection, settings
-        self.seen: dict[str, int] = json.loads(read_kept(connection, SEEN) or "{}")
+    def __init__(
+        self, connection: sql.Connection, settings: Settings, *, anew: bool = False
+    ) -> None:
+        self._connection, self._settings, self._anew = connection, settings, anew
+        kept = None if anew else read_kept(connection, SEEN)
+        self.seen: dict[str, int] = json.loads(kept or "{}")
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
@@ -49,14 +53,14 @@ class LossesSeen:
         """The sums of a round, or of the safe policy in all rounds."""
         name = SAFE_SUMS if number is None else f"round {number}"
         if name not in self._sums:
-            text = read_kept(self._connection, name)
+            text = None if self._anew else read_kept(self._connection, name)
             self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
 
     def update(self, *, watch: bool) -> Raised | None:
         """Read the losses that are new; with `watch`, the alarm that they raise, if any."""
         raised = None
-        for lane, columns in self._new_observations():
+        for lane, columns in self.new_observations():
             for number in np.unique(columns["round"]).tolist():
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
@@ -82,7 +86,8 @@ class LossesSeen:
             write_kept(self._connection, name, self._sums[name].to_json())
         write_kept(self._connection, SEEN, json.dumps(self.seen))
 
-    def _new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    def new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+        """The observations of each lane that were not seen yet, as columns."""
         action, observation = schema.actions, schema.observations
         names = ("number", "round", "served", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tether._core.files import write_bytes
 from tether.policies.policy import as_policy
 from tether.saving.archive import manifest_of, pack, unpack
-from tether.saving.atomic_write import write_bytes
 from tether.saving.decoder import decode
 from tether.saving.encoder import encode
 from tether.saving.errors import CannotSaveError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -16,6 +17,8 @@ from tether.rounds.store import sqlite_deadline
 
 WRITES_OPTION = "tether_writes"
 """The execution option of a connection whose transaction will write."""
+OWNER_ALONE = 0o600
+"""The mode of a new store: its owner may read and write it."""
 CONNECTIONS = {"pool_size": 8, "max_overflow": 56}
 """How many connections a store keeps, and how many more its threads may use at once."""
 
@@ -78,6 +81,8 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     in_memory = url.database in (None, "", ":memory:")
     if not in_memory and not create and not Path(str(url.database)).is_file():
         raise StoreError(f"there is no store {url.database}")
+    if not in_memory and create:
+        _create_file(str(url.database))
     options: dict[str, Any] = {"pool_timeout": deadline, **CONNECTIONS}
     if in_memory:
         options = {"poolclass": pool.StaticPool}
@@ -92,6 +97,12 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     if not in_memory:
         _open_engines.add(engine)
     return engine
+
+
+def _create_file(path: str) -> None:
+    """Create the file, for its owner alone; what cannot be created is for SQLite to say."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ALONE))
 
 
 def _leave_connections_to_the_parent() -> None:
