@@ -54,10 +54,9 @@ def read(
     path: str | Path, kind: str, text_entries: tuple[str, ...] = TEXT_ENTRIES
 ) -> dict[str, Any]:
     """Read a record that `write` wrote, and refuse any other file."""
-    text = Path(path).read_text(encoding="utf-8")
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # also text that is not UTF-8
         raise ValueError(f"{path} is not JSON: {error}") from error
     stored_kind = content.pop("kind", None) if isinstance(content, dict) else None
     if not isinstance(content, dict) or stored_kind != kind:

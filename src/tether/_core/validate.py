@@ -95,7 +95,7 @@ def real(name: str, value: Any) -> float:
     except OverflowError:
         raise ValueError(
             f"{name} must be a number that a float can hold, got an integer of "
-            f"{value.bit_length()} bits"
+            f"{int(value).bit_length()} bits"
         ) from None
 
 

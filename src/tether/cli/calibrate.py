@@ -16,14 +16,20 @@ from tether._core.frame_contexts import (
     ContextsNotStatedError,
     describe_candidates,
 )
+from tether.cli.table_file import FileColumns, Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     JsonOption,
-    read_table,
+    MaxRowsOption,
     report_errors,
+    run_interruptibly,
     show_and_save,
+    working,
 )
 from tether.control.blend import DEFAULT_BLEND
+
+TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
+"""The names of the columns of tables of all actions start like this."""
 
 
 @report_errors
@@ -98,6 +104,7 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,33 +119,58 @@ def calibrate(
         "log_optimized": log_optimized,
         "log_mix": log_mix,
     }
-    with _naming_the_file(log):
-        actions = tether.Log.from_frame(
-            read_table(log),
-            loss=names[0] if len(names) == 1 else names,
-            safe_share=safe_share,
-            max_ratio=max_ratio,
-            **columns,
-        )
-    draws = None
-    if proposals is not None:
-        with _naming_the_file(proposals):
-            draws = tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
-    calibration = tether.calibrate(
-        actions,
-        draws,
-        alpha=_values("alpha", alpha) if alpha else None,
-        promise=_values("promise", promise) if promise else None,
-        confidence=confidence,
-        bound=_values("bound", bound or ["1.0"]),
-        family=family,
-        test_weight=_number_or_word(test_weight),
-        ratio_error=ratio_error,
-        blend=blend,
-    )
+    options: dict[str, Any] = {
+        "alpha": _values("alpha", alpha) if alpha else None,
+        "promise": _values("promise", promise) if promise else None,
+        "confidence": confidence,
+        "bound": _values("bound", bound or ["1.0"]),
+        "family": family,
+        "test_weight": _number_or_word(test_weight),
+        "ratio_error": ratio_error,
+        "blend": blend,
+    }
+
+    def find() -> tether.Calibration:
+        with _naming_the_file(log):
+            actions = tether.Log.from_frame(
+                _read(log, columns, names, names, max_rows),
+                loss=names[0] if len(names) == 1 else names,
+                safe_share=safe_share,
+                max_ratio=max_ratio,
+                **columns,
+            )
+        draws = None
+        if proposals is not None:
+            with _naming_the_file(proposals):
+                draws = tether.Proposals.from_frame(
+                    _read(proposals, columns, ["source", source or "source"], [], max_rows),
+                    source=source,
+                    **columns,
+                )
+        with working(f"calibrating on {len(actions):,} rows"):
+            found = tether.calibrate(actions, draws, **options)
+            found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
+        return found
+
+    calibration = run_interruptibly(find)
     show_and_save(calibration, as_json=as_json, out=out)
     if not calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _read(
+    path: Path,
+    columns: dict[str, Any],
+    others: list[str],
+    losses: list[str],
+    max_rows: int | None,
+) -> FileColumns:
+    """The columns of a file that a log or proposals are made of."""
+    context = columns["context"]
+    contexts = [context] if isinstance(context, str) else context
+    scores = [columns["log_safe"], columns["log_optimized"], columns["log_mix"] or "log_mix"]
+    names = {*scores, *others, *(contexts if isinstance(contexts, list) else [])}
+    return read_columns(path, Wanted(names, TABLE_PREFIXES, {*scores, *losses}), max_rows)
 
 
 @contextmanager

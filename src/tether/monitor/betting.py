@@ -55,7 +55,7 @@ class Wealth:
     @property
     def log_total(self) -> float:
         """Log of the total wealth of a single game: what the bets hold, and the cash."""
-        parts = np.append(self.log_bets, log_cash(np.float64(self.seen)))
+        parts = np.append(self.log_bets, log_cash(np.array([float(self.seen)])))
         return float(np.logaddexp.reduce(parts))
 
     def play(self, log_factors: Floats) -> tuple[Self, Floats]:
