@@ -21,7 +21,7 @@ def acts(character):
 
 
 def test_each_character_is_escaped_if_and_only_if_it_acts():
-    for character in map(chr, range(0x110000)):
+    for character in map(chr, [*range(0x3000), *range(0xD800, 0xE100), 0xFEFF, 0x1F600, 0xE0001]):
         assert (visible(character) == character) == (not acts(character))
         kept = not acts(character) or character in "\n\t"
         assert (visible_lines(character) == character) == kept

@@ -17,7 +17,7 @@ ROWS = 60
 VALUES = [
     "", " ", "nan", "inf", "-inf", "NaN", "1e308", "-1e308", "5e-324", "1e400", "-1", "0", "-0",
     "1", "2", "0.5", "0.1", "1e-300", str(2**63), str(2**70), str(-(2**70)), "9" * 5000, "0x10",
-    "1_000", "½", "٣", "１", "1,5", "1e", "\x1b[31m", "\x1b]0;title\x07", "\x00", "a\x00b", "\x9b1m",
+    "1_000", "½", "٣", "1,5", "1e", "\x1b[31m", "\x1b]0;title\x07", "\x00", "a\x00b", "\x9b1m",
     "\u202e", "\u2028", "a\r\nb", "[red]", "[/]", "[bold", "[link=http://x]y[/link]", ":smile:",
     "a=b", "=", "loss=", "=0.1", "loss=nan", "loss=0.1=2", "✓" * 50, "../..", "/", "/dev/null",
     "~", "--", "-x", "--json", "{}", "[]", "null", "true", "None", "a" * 10_000, "%s%n", "$HOME",
@@ -203,6 +203,9 @@ def commands_on_values(files: list[Path]):
             needed = [] if option == "--safe-risk" else ["--safe-risk", "0.05"]
             target = [] if option in ("--alpha", "--promise") else ["--alpha", "0.1"]
             yield ["plan", *needed, *target, option, value]
+        losses = ["--loss", "score", "--no-context"]
+        yield ["calibrate", good, *losses, "--bound", value, "--alpha", value]
+        yield ["calibrate", good, *losses, "--bound", value, "--promise", "0.9", "--json"]
         yield [value]
         yield ["calibrate", value, "--alpha", "0.1"]
         yield ["plan", value]
@@ -240,6 +243,19 @@ def commands_on_stores(stores: list[Path], folder: Path):
         yield ["resume", folder / "missing.db", "--reason", value]
         yield ["export", folder / "empty.db", value]
         yield ["import", value, folder / "new.db"]
+
+
+def everything(folder: Path) -> list[list[object]]:
+    """All commands, on files and stores that are made in a folder."""
+    for name in ("files", "stores", "imports"):
+        (folder / name).mkdir()
+    files, stores = make_files(folder / "files"), make_stores(folder / "stores")
+    return [
+        *commands_on_files(files),
+        *commands_on_values(files),
+        *commands_on_stores(stores, folder / "stores"),
+        *commands_on_imports(files, folder / "imports"),
+    ]
 
 
 def commands_on_imports(files: list[Path], folder: Path):

@@ -29,8 +29,8 @@ _NETWORK_URL = re.compile(
 _FILE_URL = re.compile(r"(?P<path>/[^?]*|)(?P<query>\?.*)?", re.DOTALL)
 _PLAIN_TEXT = re.compile(r"[\w.,/+ -]*", re.ASCII)
 _PLAIN_VALUE = re.compile(r"[\w.,:/\[\]-]*", re.ASCII)
-_SECRET_ASSIGNMENT = re.compile(r"(\w*(?:pass|pwd|secret|token)\w*)\s*=.*", re.DOTALL | re.I)
-_CREDENTIALS = re.compile(r":.*@", re.DOTALL)
+_SECRET_ASSIGNMENT = re.compile(r"((?:pass|pwd|secret|token)[a-z_]{0,20})\s{0,9}=", re.I)
+_URL_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})\S*@")
 
 
 def redact_url(text: str) -> str:
@@ -95,6 +95,18 @@ def redact_message(message: str, url: str) -> str:
     return message
 
 
+def redact_text(message: str) -> str:
+    """A message in which the user and the password of every URL are hidden.
+
+    A URL in a message has no known end, so this is for messages about other things than a store,
+    in which a URL may still stand: that of an argument in the wrong place.
+
+    >>> redact_text("there is no file postgresql://ann:secret@localhost/clinic")
+    'there is no file postgresql://***@localhost/clinic'
+    """
+    return _URL_IN_TEXT.sub(rf"\1{HIDDEN}@", message)
+
+
 def _parts(text: str) -> tuple[dict[str, str | None] | None, str]:
     """The parts of a URL, or None if it is not well formed; and what follows its scheme."""
     scheme = _SCHEME.match(text)
@@ -108,8 +120,10 @@ def _parts(text: str) -> tuple[dict[str, str | None] | None, str]:
 
 def _redact_path(path: str) -> str:
     """A path, in which a password can only be if it is a misspelled URL or a list of settings."""
-    path = _SECRET_ASSIGNMENT.sub(rf"\1={HIDDEN}", path)
-    return _CREDENTIALS.sub(f":{HIDDEN}@", path)
+    if assignment := _SECRET_ASSIGNMENT.search(path):
+        path = f"{path[: assignment.end(1)]}={HIDDEN}"
+    colon, at = path.find(":"), path.rfind("@")
+    return f"{path[:colon]}:{HIDDEN}{path[at:]}" if 0 <= colon < at else path
 
 
 def _redact_query(query: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from tether._core.redact import redact_text
 from tether._core.visible_text import visible
 from tether.cli.calibrate import calibrate
 from tether.cli.demo import demo
@@ -25,9 +26,8 @@ from tether.cli.status import status
 from tether.cli.threshold import threshold
 
 
-
 class PlainErrors(TyperGroup):
-    """A group whose messages about misused options hold no control characters of the user's."""
+    """A group whose messages about wrong options show no control characters and no passwords."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Parse the arguments of the group."""
@@ -51,7 +51,7 @@ def _make_visible(error: Exception) -> None:
     for name in ("message", "option_name", "param_hint"):
         text = getattr(error, name, None)
         if isinstance(text, str):
-            setattr(error, name, visible(text))
+            setattr(error, name, visible(redact_text(text)))
 
 
 app = typer.Typer(

@@ -69,8 +69,8 @@ def _rendered(history: History) -> RenderableType:
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
     title = (
-        f"{redact_url(history.store)}: {history.target} {history.alpha:g} of at most {history.bound:g}{sure}, "
-        f"family {history.family}, safe policy {history.safe!r}{shortlist}"
+        f"{redact_url(history.store)}: {history.target} {history.alpha:g} of at most "
+        f"{history.bound:g}{sure}, family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [_text(title)]
     if history.rounds:

@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tether._core import records
-from tether._core.redact import is_well_formed, redact_message, redact_url
+from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
 from tether._core.visible_text import visible, visible_lines
 
 INVALID_INPUT = 2
@@ -162,7 +162,8 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
 
 def print_error(heading: str, message: str) -> None:
     """Print one line on stderr."""
-    line = Text.assemble((heading, "bold red"), " " * bool(message), visible(_one_line(message)))
+    shown = visible(redact_text(_one_line(message)))
+    line = Text.assemble((heading, "bold red"), " " * bool(message), shown)
     Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 

@@ -120,7 +120,10 @@ def _advice(selection: Selection) -> list[str]:
 def _items_needed(part: Selection) -> str:
     """How many items would be needed before any threshold passes."""
     safe_risk = 0.0 if math.isnan(part.safe_loss) else part.safe_loss
-    planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+    try:
+        planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+    except ValueError:  # so much as a float cannot hold
+        return "more items are needed than can be planned for"
     if math.isinf(planned.rows_needed):
         return "no number of items helps while the safest threshold costs as much as is tolerated"
     return f"about {planned.rows_likely:,} items are needed before a threshold passes"

@@ -25,7 +25,7 @@ from tether.control.shared_draws import count_sharing, shared_ratio_error
 Target = TypeVar("Target")
 
 LARGEST_RATIO_ERROR = 1e9
-"""What an infinite ratio error is replaced by: no beta passes at either."""
+"""What a larger ratio error is replaced by: no beta passes at either."""
 SHARING_STEPS = 4
 """How often beta is found again to allow for draws that rows share."""
 RISK_TOLERANCE = 1e-6
@@ -234,6 +234,7 @@ def _constraints(
     if factor != 1:
         factor = LARGEST_RATIO_ERROR if factor == np.inf else factor
         factor = validate.number("ratio_error", factor, above=1, below=np.inf)
+        factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
     for name, loss in log.loss.items():
         several = len(log.loss) > 1 or isinstance(targets, Mapping)
