@@ -1,6 +1,7 @@
 """`tether status`."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -55,3 +56,45 @@ def test_a_missing_store_is_an_error_and_is_not_created(command, tmp_path):
     assert done.exit_code == 2
     assert "there is no store" in one_line(done)
     assert list(tmp_path.iterdir()) == []
+
+
+HOSTILE = "\x1b[31m[/] [red]x \u202e"
+
+
+@pytest.fixture
+def hostile_store(store):
+    """Names, notes, failures and alarms with control characters and markup."""
+    with sqlite3.connect(store) as opened:
+        opened.execute("update tether_rounds set policy = ?, note = ?", [HOSTILE, HOSTILE])
+        opened.execute(
+            "update tether_settings set value = ? where name = 'safe'", [json.dumps(HOSTILE)]
+        )
+        opened.execute(
+            "insert into tether_failures (number, round, first_action, last_action, message, "
+            "failed) values (1, 2, 1, 2, ?, ?)",
+            [HOSTILE, HOSTILE],
+        )
+        opened.execute(
+            "insert into tether_alarms (number, round, monitor, message, raised) "
+            "values (1, 2, 'risk', ?, ?)",
+            [HOSTILE, HOSTILE],
+        )
+    opened.close()
+    return store
+
+
+def test_text_from_a_store_is_shown_literally(hostile_store):
+    shown = run("status", hostile_store)
+    assert shown.exit_code == 4, shown.output
+    joined = one_line(shown).replace(" ", "")
+    assert joined.count("\\x1b[31m[/][red]x") >= 5
+    assert "\x1b" not in shown.output
+    assert "\u202e" not in shown.output
+
+
+def test_text_from_a_store_cannot_act_in_the_report(hostile_store, tmp_path):
+    done = run("report", hostile_store, "--out", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "\\x1b[31m[/] [red]x \\u202e" in page
+    assert not any(character in page for character in "\x1b\u202e\x00")

@@ -39,7 +39,9 @@ class ColumnArray:
         """Put a batch of values at a position."""
         self.missing += chunk.null_count
         values = chunk.to_numpy(zero_copy_only=False)
-        if values.dtype == object:
+        if pa.types.is_null(chunk.type):
+            values = np.full(len(chunk), np.nan)
+        elif values.dtype == object:
             raise ValueError(f"column {self.name!r} has {chunk.null_count} missing value(s)")
         if chunk.null_count and self._array.dtype.kind in "iu":  # a missing integer is a NaN
             self._array = self._array.astype(np.float64)

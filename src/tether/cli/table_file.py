@@ -171,13 +171,15 @@ def _finished(names: list[str], columns: dict[str, ColumnArray], rows: int) -> F
 
 
 def _count_lines(path: Path) -> int:
-    """An upper limit on the number of rows of a CSV file: its line breaks."""
+    """An upper limit on the number of rows of a CSV file: its lines after the first."""
     breaks = carriage_returns = 0
+    last = b""
     with pa.input_stream(str(path), compression="detect") as stream:
         while block := stream.read(CSV_BLOCK_BYTES):
             breaks += block.count(b"\n")
             carriage_returns += block.count(b"\r")
-    return max(breaks, carriage_returns) + 1
+            last = block[-1:]
+    return max(breaks, carriage_returns) - (last in b"\r\n")
 
 
 def _first_type(kind: pa.DataType, is_number: bool) -> pa.DataType:
@@ -191,7 +193,7 @@ def _widened(
     types: dict[str, pa.DataType], names: list[str], error: pa.ArrowInvalid
 ) -> dict[str, pa.DataType]:
     """The types for another attempt, after a value that one of them does not hold."""
-    found = re.search(r"column #(\d+): CSV conversion error", str(error))
+    found = re.search(r"column #(\d+): .*conversion error", str(error))
     name = names[int(found[1])] if found and int(found[1]) < len(names) else None
     if name not in types or pa.types.is_string(types[name]):
         raise error
