@@ -190,25 +190,27 @@ def test_physical_memory_is_plausible():
 
 
 MEASURE = """
-import resource, sys
+import sys
 from pathlib import Path
 from tether.cli.table_file import Wanted, read_columns
 path, names = Path(sys.argv[1]), sys.argv[2].split(",")
 small = Path(sys.argv[3])
+def peak():  # not ru_maxrss, which a child process inherits from its parent
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 read_columns(small, Wanted(names, numbers=names))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 table = read_columns(path, Wanted(names, numbers=names))
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert len(table[names[0]]) > 10**6
-print((after - before) * 1024)
+print(peak() - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="units of ru_maxrss")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_reading_takes_little_more_memory_than_the_columns_that_are_needed(suffix, tmp_path):
-    """Two million rows that compress to little; eight columns, of which two are read."""
-    rows, names = 2_000_000, ["c1", "c2"]
+    """Four million rows that compress to little; eight columns, of which two are read."""
+    rows, names = 4_000_000, ["c1", "c2"]
     for name, count in (("large", rows), ("small", 10)):
         if suffix == "parquet":
             table = pa.table({f"c{k}": np.zeros(count) for k in range(8)})
@@ -222,4 +224,4 @@ def test_reading_takes_little_more_memory_than_the_columns_that_are_needed(suffi
         list(map(str, command)), capture_output=True, text=True, check=True, env=dict(os.environ)
     )
     needed = rows * 8 * len(names)
-    assert int(done.stdout) < needed + 64 * 2**20  # blocks and batches, whatever the rows
+    assert 0.9 * needed < int(done.stdout) < needed + 96 * 2**20  # blocks, batches

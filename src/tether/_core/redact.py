@@ -30,7 +30,8 @@ _FILE_URL = re.compile(r"(?P<path>/[^?]*|)(?P<query>\?.*)?", re.DOTALL)
 _PLAIN_TEXT = re.compile(r"[\w.,/+ -]*", re.ASCII)
 _PLAIN_VALUE = re.compile(r"[\w.,:/\[\]-]*", re.ASCII)
 _SECRET_ASSIGNMENT = re.compile(r"((?:pass|pwd|secret|token)[a-z_]{0,20})\s{0,9}=", re.I)
-_URL_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})\S*@")
+_URL_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})(\S*)@")
+_REDACTED_USER = re.compile(r"[\w.-]*:\*\*\*", re.ASCII)
 
 
 def redact_url(text: str) -> str:
@@ -104,7 +105,9 @@ def redact_text(message: str) -> str:
     >>> redact_text("there is no file postgresql://ann:secret@localhost/clinic")
     'there is no file postgresql://***@localhost/clinic'
     """
-    return _URL_IN_TEXT.sub(rf"\1{HIDDEN}@", message)
+    return _URL_IN_TEXT.sub(
+        lambda url: url[0] if _REDACTED_USER.fullmatch(url[2]) else f"{url[1]}{HIDDEN}@", message
+    )
 
 
 def _parts(text: str) -> tuple[dict[str, str | None] | None, str]:

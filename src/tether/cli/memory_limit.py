@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tether.cli.column_arrays import ColumnArray
 
-WORKING_FACTOR = 12.0
+WORKING_FACTOR = 13.0
 """Peak memory over the size of the columns: `python -m benchmarks.large_files` measures it."""
 MEMORY_SHARE = 0.75
 """The share of the machine's memory that a calculation may take."""

@@ -23,7 +23,7 @@ from tether.cli.terminal import progress_bar, require_file
 
 ROWS_PER_BATCH = 2**16
 """How many rows of a Parquet file are decoded at a time."""
-CSV_BLOCK_BYTES = 2**22
+CSV_BLOCK_BYTES = 2**20
 """How many bytes of a CSV file are parsed at a time; no line may be longer."""
 CSV_SUFFIXES = (".csv", ".gz")
 
