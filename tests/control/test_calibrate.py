@@ -166,7 +166,7 @@ def test_import_is_light():
 
 
 def test_bounds_and_ratio_errors_stay_within_the_range_of_floats():
-    """No sum over rows overflows, and no ratio error lets a beta pass that a smaller one refuses."""
+    """No sum over rows overflows, and no beta passes at any ratio error beyond the largest."""
     actions = np.random.default_rng(0).normal(size=60)
     log = tether.Log((actions > 1.2).astype(float), -(actions**2) / 2, -((actions - 0.3) ** 2) / 2)
     with pytest.raises(ValueError, match=r"bound must be above 0 and below 1e\+200, got 1e\+308"):
