@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,9 +26,12 @@ from tether.cli.terminal import (
     ForceOption,
     JsonOption,
     KeyOption,
+    MaxRowsOption,
     Output,
     report_errors,
+    run_interruptibly,
     show_and_save,
+    working,
 )
 from tether.control.blend import DEFAULT_BLEND
 
@@ -77,6 +80,7 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
     force: ForceOption = False,
     key: KeyOption = None,
@@ -88,31 +92,38 @@ def calibrate(
     """
     saved = Output(out, force, key)
     saved.check(log, proposals)
-    actions, draws = read_log_files(
-        log,
-        proposals,
-        loss=loss,
-        log_safe=log_safe,
-        log_optimized=log_optimized,
-        context=context,
-        no_context=no_context,
-        log_mix=log_mix,
-        safe_share=safe_share,
-        max_ratio=max_ratio,
-        source=source,
-    )
-    calibration = tether.calibrate(
-        actions,
-        draws,
-        alpha=_values("alpha", alpha) if alpha else None,
-        promise=_values("promise", promise) if promise else None,
-        confidence=confidence,
-        bound=_values("bound", bound or ["1.0"]),
-        family=family,
-        test_weight=_number_or_word(test_weight),
-        ratio_error=ratio_error,
-        blend=blend,
-    )
+    options: dict[str, Any] = {
+        "alpha": _values("alpha", alpha) if alpha else None,
+        "promise": _values("promise", promise) if promise else None,
+        "confidence": confidence,
+        "bound": _values("bound", bound or ["1.0"]),
+        "family": family,
+        "test_weight": _number_or_word(test_weight),
+        "ratio_error": ratio_error,
+        "blend": blend,
+    }
+
+    def find() -> tether.Calibration:
+        actions, draws = read_log_files(
+            log,
+            proposals,
+            loss=loss,
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            context=context,
+            no_context=no_context,
+            log_mix=log_mix,
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+            source=source,
+            max_rows=max_rows,
+        )
+        with working(f"calibrating on {len(actions):,} rows"):
+            found = tether.calibrate(actions, draws, **options)
+            found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
+        return found
+
+    calibration = run_interruptibly(find)
     show_and_save(calibration, saved, as_json=as_json)
     if not calibration.useful:
         raise typer.Exit(NOTHING_PASSES)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tether._core.redact import redact_url
 from tether.cli.terminal import StoreName, print_line, report_errors, require_file
 
 
@@ -20,4 +21,4 @@ def import_run(
 
     require_file(file)
     import_into_store(file, store)
-    print_line(f"Imported into {store}")
+    print_line(f"Imported into {redact_url(store)}")

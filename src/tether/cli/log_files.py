@@ -16,7 +16,10 @@ from tether._core.frame_contexts import (
     ContextsNotStatedError,
     describe_candidates,
 )
-from tether.cli.terminal import read_table
+from tether.cli.table_file import FileColumns, Wanted, read_columns
+
+TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
+"""The names of the columns of tables of all actions start like this."""
 
 ProposalsOption = Annotated[Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")]
 LossOption = Annotated[
@@ -69,6 +72,7 @@ def read_log_files(
     safe_share: float | None,
     max_ratio: float | None,
     source: str | None,
+    max_rows: int | None = None,
 ) -> tuple[tether.Log, tether.Proposals | None]:
     """The log and the proposals that these options name."""
     names = loss or ["loss"]
@@ -80,7 +84,7 @@ def read_log_files(
     }
     with _naming_the_file(log):
         actions = tether.Log.from_frame(
-            read_table(log),
+            _read(log, columns, names, names, max_rows),
             loss=names[0] if len(names) == 1 else names,
             safe_share=safe_share,
             max_ratio=max_ratio,
@@ -89,7 +93,23 @@ def read_log_files(
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):
-        return actions, tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
+        drawn = _read(proposals, columns, ["source", source or "source"], [], max_rows)
+        return actions, tether.Proposals.from_frame(drawn, source=source, **columns)
+
+
+def _read(
+    path: Path,
+    columns: dict[str, Any],
+    others: list[str],
+    losses: list[str],
+    max_rows: int | None,
+) -> FileColumns:
+    """The columns of a file that a log or proposals are made of."""
+    context = columns["context"]
+    contexts = [context] if isinstance(context, str) else context
+    scores = [columns["log_safe"], columns["log_optimized"], columns["log_mix"] or "log_mix"]
+    names = {*scores, *others, *(contexts if isinstance(contexts, list) else [])}
+    return read_columns(path, Wanted(names, TABLE_PREFIXES, {*scores, *losses}), max_rows)
 
 
 @contextmanager

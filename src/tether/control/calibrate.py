@@ -25,7 +25,9 @@ from tether.control.shared_draws import count_sharing, shared_ratio_error
 Target = TypeVar("Target")
 
 LARGEST_RATIO_ERROR = 1e9
-"""What an infinite ratio error is replaced by: no beta passes at either."""
+"""What a larger ratio error is replaced by: no beta passes at either."""
+BOUND_LIMIT = 1e200
+"""A bound must be below this, so that sums over rows stay within the range of floats."""
 SHARING_STEPS = 4
 """How often beta is found again to allow for draws that rows share."""
 RISK_TOLERANCE = 1e-6
@@ -239,12 +241,13 @@ def _constraints(
     if factor != 1:
         factor = LARGEST_RATIO_ERROR if factor == np.inf else factor
         factor = validate.number("ratio_error", factor, above=1, below=np.inf)
+        factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
     for name, loss in log.loss.items():
         several = len(log.loss) > 1 or isinstance(targets, Mapping)
         key = f"[{name!r}]" if several else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
-        worst = validate.number(f"bound{key}", worst, above=0, below=np.inf)
+        worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if loss.max() > worst:

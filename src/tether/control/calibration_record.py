@@ -57,6 +57,12 @@ def to_dict(found: Calibration) -> dict[str, Any]:
 
 def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
     """A calibration without its log, from what `to_dict` returned."""
+    for name in ("promise_terms", "curves"):
+        entries = content.get(name, {}) if isinstance(content, Mapping) else {}
+        if not isinstance(entries, Mapping) or not all(
+            isinstance(entry, Mapping) for entry in entries.values()
+        ):
+            raise ValueError(f"content: {name} must be a mapping of mappings, got {entries!r:.80}")
     if not isinstance(content, Mapping):
         raise TypeError(f"content must be a mapping, got {type(content).__name__}")
     if lacking := lacking_entries(content):

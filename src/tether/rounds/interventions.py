@@ -44,14 +44,10 @@ def halt(store: str | Path | Store, reason: str, actor: str | None = None) -> No
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the run is halted", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return halt(opened, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         queries.write_audit(writer, HALT, actor, reason)
         latest = queries.read_serving(writer.connection).round
         queries.write_alarm(writer, latest, HALT, f"halted by {actor}: {reason}")
-    return None
 
 
 def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> None:
@@ -74,17 +70,13 @@ def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> 
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the alarm may be cleared", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return resume(opened, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         if queries.read_serving(writer.connection).alarm is None:
-            raise ValueError(f"no alarm stands in {store.name}: there is nothing to resume from")
+            raise ValueError(f"no alarm stands in {opened.name}: there is nothing to resume from")
         last = queries.last_number(writer.connection, schema.alarms.c.number)
         queries.write_audit(writer, queries.RESUME, actor, reason, last)
         settings = Settings.from_dict(queries.read_settings(writer.connection))
         Monitors(settings).restart(writer)
-    return None
 
 
 def retire(store: str | Path | Store, number: int, reason: str, actor: str | None = None) -> None:
@@ -113,13 +105,9 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return retire(opened, number, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         _check_retirable(writer, number)
         queries.write_audit(writer, RETIRE, actor, reason, number)
-    return None
 
 
 def retired_rounds(connection: sql.Connection) -> frozenset[int]:
@@ -165,13 +153,16 @@ def _check_retirable(writer: Writer, number: int) -> None:
 
 
 @contextmanager
-def _opened(url: str | Path) -> Iterator[Store]:
-    """An existing store with a run in it, closed at the end."""
-    store = Store(url, create=False)
-    try:
-        with store.reading() as connection:
-            if not queries.read_settings(connection):
-                raise StoreError(f"{store.name} holds no run of tether yet")
+def _using(store: str | Path | Store) -> Iterator[Store]:
+    """An open store as it is; another one, with a run in it, opened and closed at the end."""
+    if isinstance(store, Store):
         yield store
+        return
+    opened = Store(store, create=False)
+    try:
+        with opened.reading() as connection:
+            if not queries.read_settings(connection):
+                raise StoreError(f"{opened.name} holds no run of tether yet")
+        yield opened
     finally:
-        store.close()
+        opened.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.monitors import Monitors
+from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
@@ -54,11 +55,27 @@ class NewActions(NamedTuple):
 class Recorder:
     """Writes actions and observations, and lets the monitors see them; for several threads."""
 
-    def __init__(self, store: Store, monitors: Monitors) -> None:
-        self._store, self._monitors = store, monitors
+    def __init__(self, store: Store, monitors: Monitors, outage: Outage | None = None) -> None:
+        self._store, self._monitors, self.outage = store, monitors, outage
         self._commits = GroupCommit(store, self._finish)
         self._lock = Lock()
-        self._codecs: RowCodecs | None = None
+        self._codecs = None if outage is None else _known_codecs(store)
+
+    def close(self) -> None:
+        """Release the spool, if there is one."""
+        if self.outage is not None:
+            self.outage.close()
+
+    def deliver(self) -> None:
+        """Put rows that wait in the spool into the store."""
+        if self.outage is not None:
+            self.outage.deliver()
+
+    def attempt(self, budget: Budget | None) -> AbstractContextManager[None]:
+        """Within the time that a call has for the store, where something else can be done."""
+        if self.outage is None or budget is None:
+            return nullcontext()
+        return self.outage.noticed(budget)
 
     def standing_alarm(self, number: int, *, serves: bool) -> int | None:
         """The alarm that stands; if a round's policy `serves`, silence raises one."""
@@ -76,24 +93,49 @@ class Recorder:
 
     def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
         """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
+        self.deliver()
         table, action = schema.entries, schema.actions
         with self._store.reading() as connection:
-            entry = connection.execute(sql.select(table).where(table.c.key == key)).one_or_none()
-            if entry is None:
+            query = sql.select(table).where(table.c.key.in_([key, f"{key}{SPOOLED_KEY}"]))
+            entries = connection.execute(query.order_by(sql.func.length(table.c.key))).fetchall()
+            if not entries:
                 return None
+            entry = entries[-1]  # what was spooled was returned
             start = first_id(entry.lane)
-            query = sql.select(action.c.id, action.c.context, action.c.candidates, action.c.action)
-            query = query.where(
-                action.c.id >= start + entry.first, action.c.id <= start + entry.last
-            )
-            rows = connection.execute(query.order_by(action.c.id)).fetchall()
+            wanted = action.c.id.between(start + entry.first, start + entry.last)
+            names = (action.c.id, action.c.context, action.c.candidates, action.c.action)
+            rows = connection.execute(sql.select(*names).where(wanted).order_by(action.c.id))
+            ids, stored, candidates, actions = zip(*rows.fetchall(), strict=True)
             codecs = read_codecs(connection)
-        ids, stored, candidates, actions = zip(*rows, strict=True)
-        given = codecs.context.encode("contexts", contexts)
-        if given != [None if each is None else bytes(each) for each in stored]:
-            raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+        _check_same_contexts(codecs, key, contexts, stored)
         decoded = codecs.decode_contexts(stored, candidates)
         return np.array(ids), codecs.action.decode(actions), decoded, entry.note or ""
+
+    def find_spooled(
+        self, key: str, contexts: Any
+    ) -> tuple[Integers, NDArray[Any], Any, str] | None:
+        """What waits in the spool under a key; None if nothing does."""
+        record = None if self.outage is None else self.outage.find(key)
+        if record is None or self.outage is None or self._codecs is None:
+            return None
+        columns, codecs = unspooled_columns(record), self._codecs
+        _check_same_contexts(codecs, key, contexts, columns["context"])
+        start = first_id(self.outage.spool.lane) + record.first
+        ids = np.arange(start, start + record.count)
+        candidates = columns.get("candidates", [None] * record.count)
+        decoded = codecs.decode_contexts(columns["context"], candidates)
+        return ids, codecs.action.decode(columns["action"]), decoded, record.columns["failure"]
+
+    def spool_actions(self, new: NewActions) -> Integers:
+        """Keep actions of the safe policy in the spool; returns their ids."""
+        if self.outage is None or self._codecs is None:
+            raise StoreError(
+                f"{self._store.name} is unavailable, and nothing was stored in it before: the "
+                f"first actions of a run cannot be spooled"
+            )
+        entry = {"round": new.number, "key": new.key, "failure": storable_text(new.failure)}
+        columns = spool_columns(self._columns(self._codecs, new), **entry)
+        return self.outage.append(columns, len(new.actions))
 
     def write_actions(self, new: NewActions) -> Integers | None:
         """Store actions with their scores; returns their ids.
@@ -101,13 +143,7 @@ class Recorder:
         Returns None, and stores nothing, if the alarm that stands is not the one that the caller
         knew of, or the key was used meanwhile.
         """
-        columns: dict[str, list[Any]] = {
-            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
-        }
-        context_scores = self._monitors.scores(new.contexts)
-        columns["context_score"] = _null_for_nan(context_scores, len(new.actions))
-        columns["calibration"] = new.calibration.tolist()
-        columns |= self._find_codecs(new.contexts, new.actions).encode(new.contexts, new.actions)
+        columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
 
         def write(writer: Writer) -> Integers | None:
             serving = queries.read_serving(writer.connection)
@@ -127,6 +163,16 @@ class Recorder:
         if self._monitors.monitors_contexts:
             self.catch_up()
         return ids
+
+    def _columns(self, codecs: RowCodecs, new: NewActions) -> dict[str, list[Any]]:
+        """Actions as the database takes them."""
+        columns: dict[str, list[Any]] = {
+            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
+        }
+        scores = self._monitors.scores(new.contexts)
+        columns["context_score"] = _null_for_nan(scores, len(new.actions))
+        columns["calibration"] = new.calibration.tolist()
+        return columns | codecs.encode(new.contexts, new.actions)
 
     def observe(
         self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None, bound: float
@@ -163,6 +209,8 @@ class Recorder:
         reasons: list[str | None],
         actor: str = "",
     ) -> None:
+        self.deliver()
+
         def write(writer: Writer) -> None:
             _check_known(writer.connection, numbers)
             is_new = _check_repeated(writer.connection, numbers, loss, reward)
@@ -289,6 +337,20 @@ def _is_used(connection: sql.Connection, key: str | None) -> bool:
     if key is None:
         return False
     return connection.scalar(sql.select(table.c.number).where(table.c.key == key)) is not None
+
+
+def _check_same_contexts(codecs: RowCodecs, key: str, contexts: Any, stored: Any) -> None:
+    """Refuse a key that was used for something else."""
+    given = codecs.context.encode("contexts", contexts)
+    if given != [None if each is None else bytes(each) for each in stored]:
+        raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+
+
+def _known_codecs(store: Store) -> RowCodecs | None:
+    """The stored codecs; None before the first rows."""
+    with store.reading() as connection:
+        settings = queries.read_settings(connection)
+    return RowCodecs.from_dict(settings) if "actions" in settings else None
 
 
 def _stored_codecs(store: Store, contexts: Any, actions: NDArray[Any]) -> RowCodecs:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sql
 
 from tether._core import records
-from tether._core.signing import PrivateKey, PublicKey, key_id, read_private_key, read_public_key
+from tether._core.signing import key_id, read_private_key, read_public_key
 from tether._core.signing import sign as sign_content
 from tether._core.signing import verify as verify_signature
 from tether._core.verification import Finding, Verification
@@ -22,6 +23,9 @@ from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.verify_kept import find_wrong_sums
+
+if TYPE_CHECKING:
+    from tether._core.signing import PrivateKey, PublicKey
 
 CHAIN_PURPOSE = "head of a run's hash chain"
 """What signatures in a store are made for, so that they are good for nothing else."""
@@ -75,9 +79,7 @@ def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> 
     StoreError
         If there is no store, or it cannot be written.
     """
-    signer = chain_signer(key)
-    opened = Store(store, create=False)
-    opened.sign = signer
+    opened = Store(store, create=False, sign=chain_signer(key))
     try:
         with opened.writing(exclusive=True) as writer:
             if not queries.read_settings(writer.connection):

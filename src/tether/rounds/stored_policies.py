@@ -16,7 +16,7 @@ from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
 from tether.rounds.store.writer import Writer
 
-MAX_POLICY_BYTES = 2**28
+MAX_STORED_POLICY_BYTES = 2**28
 """Larger policies are not stored: pass them after a restart."""
 
 PolicyLoader = Callable[[bytes], Any]
@@ -53,8 +53,8 @@ def save_policy_content(policy: Any) -> SavedPolicy:
         content = policy_to_bytes(policy)
     except (CannotSaveError, ImportError) as error:
         return SavedPolicy(problem=str(error))
-    if len(content) > MAX_POLICY_BYTES:
-        problem = f"it has {len(content):,} bytes, more than {MAX_POLICY_BYTES:,}"
+    if len(content) > MAX_STORED_POLICY_BYTES:
+        problem = f"it has {len(content):,} bytes, more than {MAX_STORED_POLICY_BYTES:,}"
         return SavedPolicy(problem=problem)
     return SavedPolicy(content)
 

@@ -17,10 +17,11 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from tether._core import validate
+from tether._core.redact import redact_message, redact_url
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
-from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine, without_password
+from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine
 from tether.rounds.store.lanes import MAX_LANES
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
@@ -38,7 +39,8 @@ class Store:
     """A database given by a URL, such as "sqlite:///run.db" or "postgresql+psycopg://host/name".
 
     A path alone means SQLite. With `create=False` a missing store is an error. With `check` the
-    end of its hash chain is checked. It may be used from several threads.
+    end of its hash chain is checked. `sign` signs every record that is written. It may be used from
+    several threads.
     """
 
     def __init__(
@@ -48,15 +50,18 @@ class Store:
         create: bool = True,
         check: bool = True,
         deadline: float = DEADLINE_SECONDS,
+        sign: Callable[[bytes], str] | None = None,
     ) -> None:
         self.deadline = validate.number("deadline", deadline, above=0, below=MAX_DEADLINE)
         self._engine = make_engine(url, create=create, deadline=self.deadline)
-        self.name = without_password(self._engine.url)
-        self.sign: Callable[[bytes], str] | None = None
+        self._url = self._engine.url.render_as_string(hide_password=False)
+        self.name = redact_url(self._url)
+        self.sign = sign
         self.single_writer = self._engine.dialect.name == "sqlite"
-        in_memory, file = is_in_memory(self._engine), str(self._engine.url.database)
+        in_memory = is_in_memory(self._engine)
+        self.file = str(self._engine.url.database) if self.single_writer and not in_memory else None
         self._one_at_a_time = RLock() if in_memory else nullcontext()
-        self._queue = WriterQueue(file) if self.single_writer and not in_memory else None
+        self._queue = None if self.file is None else WriterQueue(self.file)
         try:
             self._open(create, check)
         except BaseException:
@@ -160,7 +165,7 @@ class Store:
             raise
         except exc.SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            message = f"could not {operation} {self.name}: {cause}"
+            message = f"could not {operation} {self.name}: {redact_message(cause, self._url)}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error
@@ -177,7 +182,7 @@ def read_version(connection: sql.Connection) -> int:
     """The version of an existing store."""
     table = schema.settings
     version = connection.scalar(sql.select(table.c.value).where(table.c.name == "version"))
-    if version is None or not version.isdecimal():
+    if not isinstance(version, str) or not version.isdecimal():
         raise StoreError(
             f"the database has a table {table.name} that was not created by tether: choose another "
             f"database"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from weakref import WeakSet
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
+from tether._core.redact import is_well_formed, redact_url
 from tether.rounds.errors import StoreError
 from tether.rounds.store import sqlite_deadline
 
@@ -43,12 +43,6 @@ def is_in_memory(engine: sql.Engine) -> bool:
     return engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:")
 
 
-def without_password(url: sql.URL) -> str:
-    """A URL that can be shown to anyone."""
-    secret = [key for key in url.query if "password" in key]
-    return url.difference_update_query(secret).render_as_string(hide_password=True)
-
-
 def _parse(url: str | Path) -> sql.URL:
     text = str(url).strip()
     if not isinstance(url, (str, Path)) or not text:
@@ -56,10 +50,11 @@ def _parse(url: str | Path) -> sql.URL:
     if "://" not in text:
         text = f"sqlite:///{text}"
     try:
-        return sql.make_url(text)
+        if is_well_formed(text):
+            return sql.make_url(text)
     except (exc.ArgumentError, ValueError):  # neither error nor message may show a password
-        hidden = re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", text)
-        raise ValueError(f"store must be a path or a database URL, got {hidden!r}") from None
+        pass
+    raise ValueError(f"store must be a path or a database URL, got {redact_url(text)!r}")
 
 
 def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import remaining
@@ -111,6 +113,8 @@ class GroupCommit:
             with writer.connection.begin_nested():
                 job.result = job.write(writer)
         except Exception as error:
+            if isinstance(error, SQLAlchemyError) and not isinstance(error, IntegrityError):
+                raise  # the store failed, and not this job alone
             job.error = error
 
 

@@ -176,7 +176,7 @@ def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
     for number, log_beta, text in connection.execute(query.order_by(table.c.number)):
         try:
             calibration = calibration_from_json(text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             yield f"round {number}: its calibration cannot be read ({error})"
             continue
         found = -float("inf") if calibration is None else calibration.log_beta
