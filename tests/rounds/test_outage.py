@@ -46,7 +46,8 @@ def check_whole(run, stored):
     """Every action that was returned is in the store, and the chain is whole."""
     run._refresh()
     rows = run._rows
-    found = dict(zip(rows.ids.tolist(), zip(rows.actions.tolist(), rows.served.tolist()), strict=True))
+    taken_by = zip(rows.actions.tolist(), rows.served.tolist(), strict=True)
+    found = dict(zip(rows.ids.tolist(), taken_by, strict=True))
     for taken, served in stored:
         for number, action in zip(taken.ids.tolist(), taken.actions.tolist(), strict=True):
             assert found[number] == (action, served)

@@ -48,7 +48,7 @@ class ContextsSeen:
         status = self._add(connection, start, seen, scores)
         saved = None if self._monitor is None else records.encode(self._monitor.state())
         state = json.dumps([start, reached, saved])
-        write_kept(connection, SHIFT, state)
+        write_kept(connection, {SHIFT: state})
         self._state = state
         if status is None or not status.alarm:
             return None
@@ -59,7 +59,7 @@ class ContextsSeen:
         """Begin anew, after an alarm was cleared: the next contexts are the reference."""
         lanes = read_lanes(connection).items()
         reached = {str(lane): row.last_action for lane, row in lanes if lane >= 0}
-        write_kept(connection, SHIFT, json.dumps([reached, reached, None]))
+        write_kept(connection, {SHIFT: json.dumps([reached, reached, None])})
 
     def _restored(
         self, connection: sql.Connection, start: Any, seen: Any, saved: Any

@@ -82,9 +82,8 @@ class LossesSeen:
 
     def save(self) -> None:
         """Keep everything that changed."""
-        for name in sorted(self._changed):
-            write_kept(self._connection, name, self._sums[name].to_json())
-        write_kept(self._connection, SEEN, json.dumps(self.seen))
+        kept = {name: self._sums[name].to_json() for name in sorted(self._changed)}
+        write_kept(self._connection, {**kept, SEEN: json.dumps(self.seen)})
 
     def new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""

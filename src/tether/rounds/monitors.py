@@ -120,7 +120,7 @@ class Monitors:
 def end_silence(connection: sql.Connection) -> None:
     """Count actions and time without losses from now on."""
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    write_kept(connection, SILENCE, json.dumps([_actions(connection), moment]))
+    write_kept(connection, {SILENCE: json.dumps([_actions(connection), moment])})
 
 
 def _actions(connection: sql.Connection) -> int:

@@ -17,6 +17,7 @@ from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
+from tether.rounds.policy_registry import SAFE
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
@@ -60,6 +61,7 @@ class Recorder:
         self._commits = GroupCommit(store, self._finish)
         self._lock = Lock()
         self._codecs = None if outage is None else _known_codecs(store)
+        self._serving: Serving | None = None
 
     def close(self) -> None:
         """Release the spool, if there is one."""
@@ -77,10 +79,16 @@ class Recorder:
             return nullcontext()
         return self.outage.noticed(budget)
 
-    def standing_alarm(self, number: int, *, serves: bool) -> int | None:
-        """The alarm that stands; if a round's policy `serves`, silence raises one."""
+    def standing_alarm(self, number: int, *, serves: bool, known: bool = False) -> int | None:
+        """The alarm that stands; if a round's policy `serves`, silence raises one.
+
+        If `known`, as it was last seen: storing the actions checks it again.
+        """
+        if known and self._serving is not None:
+            return self._serving.alarm
         with self._store.reading() as connection:
-            alarm = queries.read_serving(connection).alarm
+            self._serving = queries.read_serving(connection)
+            alarm = self._serving.alarm
             silence = self._monitors.silence(connection) if serves and alarm is None else ""
         if not silence:
             return alarm
@@ -89,7 +97,8 @@ class Recorder:
             message = self._monitors.silence(writer.connection)
             if serving.alarm is None and message:  # nobody was faster
                 queries.write_alarm(writer, number, "silence", message)
-            return queries.read_serving(writer.connection).alarm
+            self._serving = queries.read_serving(writer.connection)
+        return self._serving.alarm
 
     def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
         """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
@@ -141,7 +150,7 @@ class Recorder:
         """Store actions with their scores; returns their ids.
 
         Returns None, and stores nothing, if the alarm that stands is not the one that the caller
-        knew of, or the key was used meanwhile.
+        knew of, there was silence for too long, or the key was used meanwhile.
         """
         columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
 
@@ -149,6 +158,8 @@ class Recorder:
             serving = queries.read_serving(writer.connection)
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
+                return None
+            if new.served != SAFE and self._monitors.silence(writer.connection):
                 return None
             ids = writer.actions(
                 columns,

@@ -132,12 +132,13 @@ class Round:
     ) -> TakenActions:
         """Take actions and store them; the store may take as long as the budget."""
         run, recorder, to_store = self._run, self._run._recorder, None
+        known, serves = True, self._deployed is not None
         while True:
             with recorder.attempt(budget):
                 stored = None if key is None else recorder.find(key, given)
                 if stored is not None:
                     return run._space.taken(*stored)
-                alarm = recorder.standing_alarm(self.number, serves=self._deployed is not None)
+                alarm = recorder.standing_alarm(self.number, serves=serves, known=known)
             if to_store is None:
                 to_store = run._space.stored_contexts(given, rng)
             drawn = self._draw(to_store, None if alarm is not None else self._deployed, rng)
@@ -145,6 +146,7 @@ class Round:
                 taken = self._store(to_store, drawn, alarm, rng, key)
             if taken is not None:
                 return taken
+            known = False
 
     def _act_in_outage(
         self, given: Any, rng: np.random.Generator, key: str, error: StoreError

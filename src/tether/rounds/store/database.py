@@ -81,8 +81,7 @@ class Store:
         """
         locks = (_round_lock(exclusive=exclusive),)
         with self._store_errors("write"), self._transaction(locks, long=long) as connection:
-            _check_unchanged_version(connection, self.name)
-            lane = 0 if self.single_writer else _take_lane(connection)
+            lane = self._take_lane(connection)
             sole = exclusive or self.single_writer
             yield Writer(connection, lane, exclusive=sole, sign=self.sign)
 
@@ -90,10 +89,10 @@ class Store:
     def updating_monitors(self) -> Iterator[sql.Connection]:
         """A transaction that updates the state of the monitors, which follows from the rows."""
         monitor = sql.func.pg_advisory_xact_lock(MONITOR_LOCK)
-        locks = (_round_lock(exclusive=False), monitor)
+        # what is lost in a crash is computed again
+        at_once = sql.func.set_config("synchronous_commit", "off", True)
+        locks = (_round_lock(exclusive=False), monitor, at_once)
         with self._store_errors("write"), self._transaction(locks) as connection:
-            if not self.single_writer:  # what is lost in a crash is computed again
-                connection.execute(sql.text("SET LOCAL synchronous_commit = off"))
             yield connection
 
     @contextmanager
@@ -126,9 +125,7 @@ class Store:
         with within(seconds), ExitStack() as stack:
             try:
                 with within(self.deadline):  # nobody waits for others any longer
-                    connection = self._begin(stack, writes)
-                    for lock in () if self.single_writer else locks:
-                        connection.execute(sql.select(lock))
+                    connection = self._begin(stack, locks)
                 yield connection
                 body_done = True
                 stack.close()  # commits
@@ -140,8 +137,9 @@ class Store:
                     ) from error
                 raise
 
-    def _begin(self, stack: ExitStack, writes: bool) -> sql.Connection:
+    def _begin(self, stack: ExitStack, locks: Sequence[sql.ColumnElement[Any]]) -> sql.Connection:
         """Wait for one's turn, and begin; everything ends with the stack."""
+        writes = bool(locks)
         stack.enter_context(self._one_at_a_time)
         if writes and self._queue is not None:
             stack.enter_context(self._queue.turn())
@@ -153,8 +151,24 @@ class Store:
         stack.enter_context(connection.begin())
         if writes and not self.single_writer:
             limit = f"{max(1, round(1000 * remaining()))}ms"
-            connection.execute(sql.select(sql.func.set_config("lock_timeout", limit, True)))
+            timeout = sql.func.set_config("lock_timeout", limit, True)
+            connection.execute(sql.select(timeout, *locks))
         return connection
+
+    def _take_lane(self, connection: sql.Connection) -> int:
+        """Take a lane that nobody else has, and check that the version is still the same."""
+        name = schema.settings.c.name
+        version = sql.select(schema.settings.c.value).where(name == "version").scalar_subquery()
+        lane = sql.literal(0) if self.single_writer else _free_lane()
+        found, number = connection.execute(sql.select(version, lane)).one()
+        if found != str(schema.VERSION):
+            raise StoreError(
+                f"{self.name} has version {found} now, and had {schema.VERSION} when this process "
+                f"opened it: restart the process with the tether of that version"
+            )
+        if number is None:  # more writers than lanes: wait for the first
+            connection.execute(sql.select(sql.func.pg_advisory_xact_lock(LANE_LOCK, 0)))
+        return int(number or 0)
 
     @contextmanager
     def _store_errors(self, operation: str) -> Iterator[None]:
@@ -190,27 +204,14 @@ def read_version(connection: sql.Connection) -> int:
     return int(version)
 
 
-def _check_unchanged_version(connection: sql.Connection, name: str) -> None:
-    version = read_version(connection)
-    if version != schema.VERSION:
-        raise StoreError(
-            f"{name} has version {version} now, and had {schema.VERSION} when this process opened "
-            f"it: restart the process with the tether of that version"
-        )
-
-
 def _round_lock(*, exclusive: bool) -> sql.ColumnElement[Any]:
     if exclusive:
         return sql.func.pg_advisory_xact_lock(ROUND_LOCK)
     return sql.func.pg_advisory_xact_lock_shared(ROUND_LOCK)
 
 
-def _take_lane(connection: sql.Connection) -> int:
-    """Take the first lane that nobody else has taken; wait for one if there is none."""
+def _free_lane() -> sql.ColumnElement[Any]:
+    """The first lane that nobody else has taken, taken; NULL if there is none."""
     number = sql.func.generate_series(0, MAX_LANES - 1).column_valued("number")
     free = sql.func.pg_try_advisory_xact_lock(LANE_LOCK, number)
-    lane = connection.scalar(sql.select(number).where(free).limit(1))
-    if lane is None:
-        lane = 0
-        connection.execute(sql.select(sql.func.pg_advisory_xact_lock(LANE_LOCK, lane)))
-    return int(lane)
+    return sql.select(number).where(free).limit(1).scalar_subquery()
