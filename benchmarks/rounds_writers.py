@@ -94,7 +94,7 @@ def main() -> None:
         if postgres_server.missing():
             print(f"PostgreSQL: {postgres_server.missing()}")
             return
-        server = postgres_server.Server()
+        server = postgres_server.Server(durable=True)
         try:
             for rows in (1000, 1):
                 compare("PostgreSQL", server.database, 4, rows, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from tether.rounds.run_records import RunRecords
 from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
+from tether.rounds.store.durability import durability_warnings
 from tether.rounds.store_verification import chain_signer
 from tether.rounds.stored_policies import PolicyLoader
 
@@ -208,6 +210,9 @@ class Controller(RunRecords):
             opened, self.safe, self._family, policies, normalizer_draws, space.optimized, load
         )
         recorder.catch_up()  # a process may have been killed before it did
+        with opened.reading() as connection:
+            for text in durability_warnings(connection):
+                warnings.warn(text, stacklevel=2)
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
