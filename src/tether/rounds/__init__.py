@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from tether.rounds.interventions import halt, resume, retire
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
-    from tether.rounds.store.export import export_run, import_run
+    from tether.rounds.store.backup import backup_run
+    from tether.rounds.store.export import export_run
+    from tether.rounds.store.import_run import ExportCheck, import_run, verify_export
 
 __all__ = [
     "Alarm",
     "AuditRecord",
     "Controller",
     "Estimate",
+    "ExportCheck",
     "History",
     "LossesMissingError",
     "Round",
@@ -39,12 +42,14 @@ __all__ = [
     "TakenActions",
     "TamperedError",
     "TrainingRows",
+    "backup_run",
     "export_run",
     "halt",
     "import_run",
     "read_history",
     "resume",
     "retire",
+    "verify_export",
 ]
 
 _NAMES_BY_MODULE = {
@@ -61,7 +66,9 @@ _NAMES_BY_MODULE = {
     "interventions": ("halt", "resume", "retire"),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
-    "store.export": ("export_run", "import_run"),
+    "store.backup": ("backup_run",),
+    "store.export": ("export_run",),
+    "store.import_run": ("ExportCheck", "import_run", "verify_export"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +53,13 @@ class LossesSeen:
             self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
 
-    def update(self, *, watch: bool) -> Raised | None:
-        """Read the losses that are new; with `watch`, the alarm that they raise, if any."""
+    def update(self, *, watch: bool, to: Mapping[int, int] | None = None) -> Raised | None:
+        """Read the losses that are new; with `watch`, the alarm that they raise, if any.
+
+        `to` limits what is read to a number in each lane.
+        """
         raised = None
-        for lane, columns in self._new_observations():
+        for lane, columns in self._new_observations(to):
             for number in np.unique(columns["round"]).tolist():
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
@@ -82,19 +85,22 @@ class LossesSeen:
             write_kept(self._connection, name, self._sums[name].to_json())
         write_kept(self._connection, SEEN, json.dumps(self.seen))
 
-    def _new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    def _new_observations(
+        self, to: Mapping[int, int] | None
+    ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         action, observation = schema.actions, schema.observations
         names = ("number", "round", "served", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
-            if lane < 0 or reached.last_observation <= seen:
+            last = reached.last_observation if to is None else to.get(lane, 0)
+            if lane < 0 or last <= seen:
                 continue
             table = {"round": action, "served": action}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
                 .where(observation.c.number > start + seen)
-                .where(observation.c.number <= start + reached.last_observation)
+                .where(observation.c.number <= start + last)
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
@@ -123,9 +129,7 @@ class LossesSeen:
         status = sums.risk.update(monitored)
         return Raised(number, "risk", str(status)) if status.alarm else None
 
-    def _add_estimates(
-        self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]
-    ) -> None:
+    def _add_estimates(self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]) -> None:
         sums.reward.add(rewards)
         if len(losses):
             if sums.loss is None:

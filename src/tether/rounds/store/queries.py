@@ -20,7 +20,7 @@ from tether.rounds.store.writer import Writer
 
 IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
-MAX_BLOB_BYTES = 2**26
+MAX_BLOB_BYTES = 2**22
 """How many bytes of a column of scores go into one database row at most."""
 RESUME = "resume"
 """The act in the audit trail that clears alarms."""
@@ -122,9 +122,7 @@ def read_serving(connection: sql.Connection) -> Serving:
     alarm = schema.alarms.c.number
     standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
     latest = sql.select(sql.func.max(schema.rounds.c.number))
-    row = connection.execute(
-        sql.select(latest.scalar_subquery(), standing.scalar_subquery())
-    ).one()
+    row = connection.execute(sql.select(latest.scalar_subquery(), standing.scalar_subquery())).one()
     return Serving(int(row[0] or 0), None if row[1] is None else int(row[1]))
 
 
