@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typer
 
+from tether.cli.backup import backup
 from tether.cli.calibrate import calibrate
 from tether.cli.demo import demo
 from tether.cli.export import export
@@ -35,4 +36,5 @@ app.command()(report)
 app.command()(resume)
 app.command()(export)
 app.command("import")(import_run)
+app.command()(backup)
 app.command()(demo)

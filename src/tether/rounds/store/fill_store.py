@@ -91,7 +91,9 @@ class StoreFiller:
         self._insert(table, rows)
 
     def _add_policies(self, group: pa.Table) -> None:
-        for text, part in zip(*(group[name].to_pylist() for name in ("record", "content")), strict=True):
+        for text, part in zip(
+            *(group[name].to_pylist() for name in ("record", "content")), strict=True
+        ):
             row = record_from_json(schema.policies, text, without=("content",))
             if part is None:
                 raise ValueError(f"the policy of round {row['round']} has no content")

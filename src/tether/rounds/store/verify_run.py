@@ -14,11 +14,11 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Place,
     check_links,
-    follow_lane,
     read_entries,
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
@@ -61,8 +61,7 @@ def _check_lane(
 ) -> None:
     place = Place() if place is None else place
     if number >= 0:
-        for chunk in follow_lane(connection, number, place):
-            place = chunk.place
+        place = check_lane_rows(connection, number, place)
     else:
         place = _check_records(connection, number, place)
     rows = (place.action, place.observation) if number >= 0 else (0, 0)
