@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sql
-
 import numpy as np
+import sqlalchemy as sql
 
 from tests.rounds.worlds import one_round
 from tether.rounds import Controller
