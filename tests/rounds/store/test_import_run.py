@@ -1,6 +1,8 @@
 """A run comes back from a file as it was, and continues as it would have."""
 
+import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,14 +65,14 @@ def test_an_imported_run_is_the_same_and_continues_the_same(world, family, tmp_p
     assert betas[0] == betas[1]
 
 
-@pytest.mark.parametrize("when", range(6))
-def test_a_restored_run_raises_the_same_alarms_at_the_same_rows(when, tmp_path):
-    """Moved to another store at some point of its life, and never: the rest is the same."""
+@pytest.mark.slow
+def test_a_restored_run_raises_the_same_alarms_at_the_same_rows(tmp_path):
+    """A run that moves to another store each time, and one that stays, are the same."""
     stays, moves = tmp_path / "stays.db", tmp_path / "moves.db"
     rngs = [np.random.default_rng(3), np.random.default_rng(3)]
     policies = {f"round {number}": tether.Gaussian(0.3) for number in range(1, 9)}
     options = {"alpha": 0.1, "false_alarm_probability": 0.01, "policies": policies}
-    options |= {"context_score": lambda contexts: contexts[:, 0], "max_silence": 3_000}
+    options |= {"context_score": lambda contexts: contexts[:, 0], "missing": "exclude", "draws": 4}
 
     def stage(number, store, rng):
         with Controller(tether.Gaussian(0.0), store=store, **options) as run:
@@ -90,11 +92,10 @@ def test_a_restored_run_raises_the_same_alarms_at_the_same_rows(when, tmp_path):
     for number in range(6):
         for store, rng in zip((stays, moves), rngs, strict=True):
             stage(number, store, rng)
-        if number == when:
-            export_run(moves, tmp_path / "run.parquet")
-            moves = tmp_path / "again.db"
-            import_run(tmp_path / "run.parquet", moves, actor="Grace")
-            assert_same_state(stays, moves)
+        export_run(moves, tmp_path / f"{number}.parquet")
+        moves = tmp_path / f"moved {number}.db"
+        import_run(tmp_path / f"{number}.parquet", moves, actor="Grace")
+        assert_same_state(stays, moves)
     histories = [read_history(store) for store in (stays, moves)]
     assert [alarm.monitor for alarm in histories[0].alarms] == ["risk", "shift"]
     for first, second in zip(*(each.alarms for each in histories), strict=True):
@@ -103,7 +104,8 @@ def test_a_restored_run_raises_the_same_alarms_at_the_same_rows(when, tmp_path):
             second.round,
             second.message,
         )
-    assert histories[0].rounds == histories[1].rounds
+    rounds = [[replace(row, begun="") for row in each.rounds] for each in histories]
+    assert rounds[0] == rounds[1]
     assert_same_state(stays, moves)
 
 
@@ -117,8 +119,6 @@ def assert_same_state(one, other):
 
 
 def _numbers(text):
-    import json
-
     found = []
 
     def collect(value):
