@@ -35,7 +35,7 @@ class Opened:
 
     def write(self, path: Path, **options: Any) -> None:
         layout = self.schema.with_metadata({"tether": json.dumps(self.about)})
-        settings = {"use_dictionary": False, "compression": "zstd"} | options
+        settings = {"use_dictionary": False, "compression": "snappy"} | options
         with parquet.ParquetWriter(path, layout, **settings) as writer:
             for rows in self.rows.values():
                 if rows:

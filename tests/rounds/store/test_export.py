@@ -156,13 +156,15 @@ def test_text_comes_back_unchanged(texts):
 
 
 MEASURED = """
-import resource, sys
+import sys
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 from tether.rounds import export_run, import_run, verify_export
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 export_run(sys.argv[1], sys.argv[2])
-middle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+middle = peak()
 assert not verify_export(sys.argv[2]).findings
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+after = peak()
 print(middle - before, after - before)
 """
 

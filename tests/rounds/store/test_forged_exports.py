@@ -215,10 +215,10 @@ def test_a_huge_file_of_constant_rows_is_refused_at_once(exported, tmp_path):
         writer.write_table(large, row_group_size=2**20)
     assert path.stat().st_size < 5e6
     assert "was not written by tether export" in verify_export(path).findings[0]
-    with parquet.ParquetWriter(path, layout, use_dictionary=False, compression="zstd") as writer:
+    with parquet.ParquetWriter(path, layout, use_dictionary=False, compression="snappy") as writer:
         for _ in range(20):
             writer.write_table(part, row_group_size=2**14)
-    assert path.stat().st_size < 2e6
+    assert path.stat().st_size < 2e7
     check_refused(path, tmp_path)
 
 

@@ -27,8 +27,8 @@ from tether.rounds.store.lanes import first_id
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
-ROWS_CHECKED_TOGETHER = 16_384
-BYTES_CHECKED_TOGETHER = 2**24
+ROWS_CHECKED_TOGETHER = 4_096
+BYTES_CHECKED_TOGETHER = 2**22
 
 
 def check_lane_rows(connection: sql.Connection, lane: int, place: Place) -> Place:

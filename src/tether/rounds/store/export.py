@@ -26,6 +26,7 @@ from tether.rounds.store.database import Store
 from tether.rounds.store.export_format import (
     ACTION,
     ACTION_TYPES,
+    COMPRESSION,
     CONTENT_COLUMNS,
     ENTRY,
     ENTRY_TYPE,
@@ -43,7 +44,10 @@ from tether.rounds.store.export_format import (
 from tether.rounds.store.queries import read_all, read_settings
 from tether.rounds.store.table_pages import Page, read_pages, read_table_pages
 
-CONTENT_BYTES_PER_ROW = 2**22
+ROWS_PER_GROUP = 2**15
+BYTES_PER_GROUP = 2**21
+"""How many rows, and about how many bytes, the file has in a row group."""
+CONTENT_BYTES_PER_ROW = 2**20
 """How many bytes of a policy go into one row of an export."""
 
 Arrays = dict[str, pa.Array]
@@ -114,17 +118,35 @@ def _write(
     }
     layout = export_schema(codecs).with_metadata({METADATA_KEY: json.dumps(about)})
     # Plain values: what is read back is bit by bit what was written, and no larger than it says.
-    options: dict[str, Any] = {"use_dictionary": False, "compression": "zstd"}
+    # Snappy needs no memory of its own, unlike zstd for each column.
+    options: dict[str, Any] = {"use_dictionary": False, "compression": COMPRESSION}
     with parquet.ParquetWriter(path, layout, write_statistics=["kind", "id"], **options) as writer:
-        for kind, arrays in _groups(connection, codecs):
-            rows = len(next(iter(arrays.values())))
-            arrays["kind"] = pa.repeat(pa.scalar(kind), rows)
-            columns = [arrays.get(field.name, pa.nulls(rows, field.type)) for field in layout]
-            writer.write_table(pa.table(columns, schema=layout), row_group_size=rows)
+        for group in _row_groups(_pages(connection, codecs), layout):
+            writer.write_table(group, row_group_size=len(group))
 
 
-def _groups(connection: sql.Connection, codecs: RowCodecs | None) -> Iterator[tuple[str, Arrays]]:
-    """The row groups of the file, with their kind."""
+def _row_groups(pages: Iterator[tuple[str, Arrays]], layout: pa.Schema) -> Iterator[pa.Table]:
+    """Pages of the same kind together, as long as they are small."""
+    last_kind, waiting = "", []
+    for kind, arrays in pages:
+        rows = len(next(iter(arrays.values())))
+        arrays["kind"] = pa.repeat(pa.scalar(kind), rows)
+        columns = [arrays.get(field.name, pa.nulls(rows, field.type)) for field in layout]
+        page = pa.table(columns, schema=layout)
+        total_rows = sum(map(len, waiting)) + rows
+        total_bytes = sum(each.nbytes for each in waiting) + page.nbytes
+        is_large = total_rows > ROWS_PER_GROUP or total_bytes > BYTES_PER_GROUP
+        if waiting and (kind != last_kind or is_large):
+            yield pa.concat_tables(waiting)
+            waiting = []
+        last_kind = kind
+        waiting.append(page)
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _pages(connection: sql.Connection, codecs: RowCodecs | None) -> Iterator[tuple[str, Arrays]]:
+    """The columns of rows of one kind, page by page in the order of the file."""
     for kind, table in RECORDS.items():
         for page in read_table_pages(connection, table):
             if kind == POLICY:

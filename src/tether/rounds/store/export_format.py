@@ -19,6 +19,8 @@ from tether.rounds.store import chain, schema
 from tether.rounds.store.arrow_content import content_type
 from tether.rounds.store.codecs import Codec, RowCodecs
 
+COMPRESSION = "SNAPPY"
+"""How all columns are compressed: at most about 20 times, so that no small file becomes large."""
 METADATA_KEY = b"tether"
 """Under which the file's metadata say what it is."""
 

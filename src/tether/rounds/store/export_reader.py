@@ -20,6 +20,7 @@ from tether.rounds.store import schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.export_format import (
     COLUMNS_BY_KIND,
+    COMPRESSION,
     KINDS,
     METADATA_KEY,
     export_schema,
@@ -57,7 +58,7 @@ class ExportFile:
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no file {self.path}")
         with readable_errors(self.path):
-            self._file = parquet.ParquetFile(self.path)
+            self._file = parquet.ParquetFile(self.path, pre_buffer=False)
             about = self._read_metadata()
             self.heads = bytes.fromhex(about["heads"])
             self.signature = about["signature"]
@@ -77,7 +78,7 @@ class ExportFile:
             self._refuse(f"it has the columns {', '.join(found.names)[:500]}")
         place = 0
         for number in range(self._file.num_row_groups):
-            table = self._file.read_row_group(number)
+            table = self._file.read_row_group(number, use_threads=False)
             table.validate(full=True)
             kind = self._kind(table)
             if KINDS.index(kind) < place:
@@ -123,8 +124,11 @@ class ExportFile:
             if not 0 < group.num_rows <= MAX_ROWS_PER_GROUP or not 0 <= size <= MAX_BYTES_PER_GROUP:
                 self._refuse(f"row group {number} has {group.num_rows:,} rows and {size:,} bytes")
             for column in columns:
-                if set(column.encodings) - PLAIN_ENCODINGS:
-                    self._refuse(f"row group {number} has the encodings {column.encodings}")
+                if set(column.encodings) - PLAIN_ENCODINGS or column.compression != COMPRESSION:
+                    self._refuse(
+                        f"row group {number} has the encodings {column.encodings} and the "
+                        f"compression {column.compression}"
+                    )
 
     def _kind(self, table: pa.Table) -> str:
         if not pa.types.is_string(table["kind"].type):

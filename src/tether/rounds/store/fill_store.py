@@ -34,7 +34,7 @@ from tether.rounds.store.export_reader import ExportFile
 from tether.rounds.store.lanes import CONTROL_LANE, LANE_BITS, LANE_LIMIT, SCORES_LANE, first_id
 from tether.rounds.store.queries import read_settings
 
-ROWS_PER_INSERT = 4_096
+ROWS_PER_INSERT = 2_048
 MAX_IMPORTED_LANES = 2**17
 MAX_POLICY_BYTES = 2**30
 """How many lanes a run may have, and how large a policy may be."""

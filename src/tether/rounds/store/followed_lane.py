@@ -14,7 +14,7 @@ from tether.rounds.store import chain, schema
 from tether.rounds.store.lanes import NO_HEAD, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
-ENTRIES_PER_QUERY = 10_000
+ENTRIES_PER_QUERY = 2_000
 ROWS_PER_CHUNK = 100_000
 """How many entries and rows are read at a time, so that the database's copy of them stays small."""
 

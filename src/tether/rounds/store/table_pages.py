@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sql
 
-ROWS_PER_PAGE = 16_384
-BYTES_PER_PAGE = 2**22
+ROWS_PER_PAGE = 2_048
+BYTES_PER_PAGE = 2**20
 """A page has at most so many rows and bytes, unless its only row has more bytes."""
 
 Page = list[dict[str, Any]]
@@ -16,9 +16,9 @@ Page = list[dict[str, Any]]
 
 def read_pages(
     connection: sql.Connection,
-    columns: Mapping[str, sql.Column[Any]],
+    columns: Mapping[str, sql.ColumnElement[Any]],
     source: sql.FromClause,
-    key: Sequence[sql.Column[Any]],
+    key: Sequence[sql.ColumnElement[Any]],
 ) -> Iterator[Page]:
     """Rows in the order of their key, one page after the other, with bytes as bytes."""
     selected = sql.select(*(column.label(name) for name, column in columns.items()))
@@ -37,7 +37,7 @@ def _page_limits(
     connection: sql.Connection,
     columns: Any,
     source: sql.FromClause,
-    key: Sequence[sql.Column[Any]],
+    key: Sequence[sql.ColumnElement[Any]],
 ) -> Iterator[tuple[Any, Any]]:
     """The first and last key of each page, from the lengths of what is in it."""
     varying = [column for column in columns if isinstance(column.type, (sql.Text, sql.LargeBinary))]

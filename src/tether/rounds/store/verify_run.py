@@ -23,6 +23,7 @@ from tether.rounds.store.followed_lane import (
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import SETTINGS, record_kind
 
 ENTRIES_CHECKED_ON_OPENING = 1_000
@@ -93,12 +94,12 @@ def _check_records(connection: sql.Connection, number: int, place: Place) -> Pla
         if not entries:
             return place
         head = check_links(number, place, entries)
-        for entry in entries:
-            if number == CONTROL_LANE:
+        if number == SCORES_LANE:
+            _check_pieces(connection, entries)
+        else:
+            for entry in entries:
                 _check_record(connection, entry)
                 _check_heads(connection, entry)
-            else:
-                _check_piece(connection, entry)
         place = Place(entries[-1]["number"], head)
 
 
@@ -132,24 +133,34 @@ def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
             )
 
 
-def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    table = schema.columns
-    query = sql.select(table.c["values"], table.c.digest, table.c.count).where(
-        table.c.round == entry["round"],
-        table.c.name == entry["note"],
-        table.c.start == entry["first"],
+def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
+    """Check the pieces of columns of scores that consecutive entries cover."""
+    entry, piece = schema.entries, schema.columns
+    covered = (
+        (piece.c.round == entry.c.round)
+        & (piece.c.name == entry.c.note)
+        & (piece.c.start == entry.c.first)
     )
-    row = connection.execute(query).one_or_none()
-    if (
-        row is None
-        or bytes(row.digest) != entry["digest"]
-        or chain.digest_bytes(bytes(row[0])) != entry["digest"]
-        or row.count != entry["last"] - entry["first"] + 1
-    ):
-        raise TamperedError(
-            f"scores {entry['note']!r} of round {entry['round']} from row {entry['first']} on: "
-            f"changed or removed after they were written"
-        )
+    found = sql.select(entry.c.number, piece.c["values"], piece.c.digest, piece.c["count"])
+    found = found.select_from(entry.outerjoin(piece, covered)).where(
+        entry.c.lane == SCORES_LANE,
+        entry.c.number >= entries[0]["number"],
+        entry.c.number <= entries[-1]["number"],
+    )
+    source = found.subquery()
+    pages = read_pages(connection, dict(source.c), source, [source.c.number])
+    rows = (row for page in pages for row in page)
+    for given, row in zip(entries, rows, strict=True):
+        if (
+            row["values"] is None
+            or row["digest"] != given["digest"]
+            or chain.digest_bytes(row["values"]) != given["digest"]
+            or row["count"] != given["last"] - given["first"] + 1
+        ):
+            raise TamperedError(
+                f"scores {given['note']!r} of round {given['round']} from row {given['first']} on: "
+                f"changed or removed after they were written"
+            )
 
 
 def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Iterator[str]:
