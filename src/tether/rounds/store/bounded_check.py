@@ -27,7 +27,7 @@ from tether.rounds.store.lanes import first_id
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
-ROWS_CHECKED_TOGETHER = 4_096
+ROWS_CHECKED_TOGETHER = 2**15
 BYTES_CHECKED_TOGETHER = 2**22
 
 
@@ -96,10 +96,10 @@ def _check_batch(connection: sql.Connection, lane: int, batch: list[Any], after:
             after = entry["last"]
         return
     entry = batch[0]
-    source = sql.select(table).where(*within).subquery()
+    limits = {"after": start + after, "until": start + entry["last"]}
 
     def read(name: str) -> Iterator[Sequence[Any]]:
-        pages = read_pages(connection, {name: source.c[name]}, source, [source.c[number.name]])
+        pages = read_pages(connection, {name: table.c[name]}, table, [number], **limits)
         return ([row[name] for row in page] for page in pages)
 
     if entry["first"] != after + 1 or digest_in_parts(count, read, kinds) != entry["digest"]:

@@ -45,7 +45,7 @@ from tether.rounds.store.queries import read_all, read_settings
 from tether.rounds.store.table_pages import Page, read_pages, read_table_pages
 
 ROWS_PER_GROUP = 2**15
-BYTES_PER_GROUP = 2**21
+BYTES_PER_GROUP = 2**20
 """How many rows, and about how many bytes, the file has in a row group."""
 CONTENT_BYTES_PER_ROW = 2**20
 """How many bytes of a policy go into one row of an export."""

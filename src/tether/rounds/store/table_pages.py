@@ -19,11 +19,17 @@ def read_pages(
     columns: Mapping[str, sql.ColumnElement[Any]],
     source: sql.FromClause,
     key: Sequence[sql.ColumnElement[Any]],
+    *,
+    after: Any = None,
+    until: Any = None,
 ) -> Iterator[Page]:
-    """Rows in the order of their key, one page after the other, with bytes as bytes."""
+    """Rows in the order of their key, one page after the other, with bytes as bytes.
+
+    They are those after one key and up to another, if these are given.
+    """
     selected = sql.select(*(column.label(name) for name, column in columns.items()))
     place = key[0] if len(key) == 1 else sql.tuple_(*key)
-    for first, last in _page_limits(connection, columns.values(), source, key):
+    for first, last in _page_limits(connection, columns.values(), source, key, after, until):
         query = selected.select_from(source).where(place >= first, place <= last).order_by(*key)
         yield [_plain(row) for row in connection.execute(query).mappings()]
 
@@ -38,13 +44,16 @@ def _page_limits(
     columns: Any,
     source: sql.FromClause,
     key: Sequence[sql.ColumnElement[Any]],
+    after: Any,
+    until: Any,
 ) -> Iterator[tuple[Any, Any]]:
     """The first and last key of each page, from the lengths of what is in it."""
     varying = [column for column in columns if isinstance(column.type, (sql.Text, sql.LargeBinary))]
     size = sum((sql.func.coalesce(sql.func.length(each), 0) for each in varying), sql.literal(0))
     place = key[0] if len(key) == 1 else sql.tuple_(*key)
     query = sql.select(*key, size).select_from(source).order_by(*key).limit(ROWS_PER_PAGE)
-    after = None
+    if until is not None:
+        query = query.where(place <= until)
     while True:
         rest = query if after is None else query.where(place > after)
         rows = connection.execute(rest).fetchall()

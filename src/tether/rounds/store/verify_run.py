@@ -141,14 +141,13 @@ def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> 
         & (piece.c.name == entry.c.note)
         & (piece.c.start == entry.c.first)
     )
-    found = sql.select(entry.c.number, piece.c["values"], piece.c.digest, piece.c["count"])
-    found = found.select_from(entry.outerjoin(piece, covered)).where(
-        entry.c.lane == SCORES_LANE,
-        entry.c.number >= entries[0]["number"],
-        entry.c.number <= entries[-1]["number"],
-    )
-    source = found.subquery()
-    pages = read_pages(connection, dict(source.c), source, [source.c.number])
+    source = entry.outerjoin(piece, covered)
+    columns = {name: piece.c[name] for name in ("values", "digest", "count")}
+    limits = {
+        "after": (SCORES_LANE, entries[0]["number"] - 1),
+        "until": (SCORES_LANE, entries[-1]["number"]),
+    }
+    pages = read_pages(connection, columns, source, [entry.c.lane, entry.c.number], **limits)
     rows = (row for page in pages for row in page)
     for given, row in zip(entries, rows, strict=True):
         if (
