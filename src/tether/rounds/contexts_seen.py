@@ -105,7 +105,9 @@ def _read_scores(connection: sql.Connection, after: dict[str, int], to: dict[str
         first, begin = after.get(lane, 0), first_id(int(lane))
         if int(lane) >= 0 and last > first:
             query = sql.select(table.c.context_score).where(
-                table.c.id > begin + first, table.c.id <= begin + last
+                table.c.id > begin + first,
+                table.c.id <= begin + last,
+                table.c.context_score.is_not(None),
             )
             parts.append(np.array(connection.scalars(query.order_by(table.c.id)).all(), float))
     scores = np.concatenate(parts)

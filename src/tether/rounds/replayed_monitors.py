@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import sqlalchemy as sql
 
-from tether.rounds.contexts_seen import ContextsSeen
-from tether.rounds.kept_sums import write_kept
+from tether.rounds.contexts_seen import SHIFT, ContextsSeen
+from tether.rounds.kept_sums import read_kept, write_kept
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.monitors import SILENCE
 from tether.rounds.settings import Settings
@@ -47,13 +47,16 @@ def recompute_kept(connection: sql.Connection, settings: Settings) -> None:
     lanes = read_lanes(connection)
     end = _Event(True, False, False, {n: lane.last_entry for n, lane in lanes.items() if n >= 0})
     watch, last_sign = True, None
+    scored = sql.select(schema.actions.c.id).where(schema.actions.c.context_score.is_not(None))
+    has_scores = connection.execute(scored.limit(1)).first() is not None
     for event in (*_events(connection), end):
         for to in _steps(connection, losses, event.entries):
             losses.update(watch=watch, to=to)
         losses.save()
         actions = _last_rows(connection, ACTIONS, event.entries)
-        if watch:
-            contexts.update(connection, actions)
+        if watch and has_scores:
+            for to in _context_steps(read_kept(connection, SHIFT), actions):
+                contexts.update(connection, to)
         if event.restart:
             losses.restart()
             losses.save()
@@ -110,6 +113,15 @@ def _steps(connection: sql.Connection, losses: LossesSeen, entries: Numbers) -> 
             found = connection.scalar(reaching)
             seen = min(final if found is None else int(found), final, seen + MAX_ROWS_PER_STEP)
             yield {**{int(each): number for each, number in losses.seen.items()}, lane: seen}
+
+
+def _context_steps(state: str | None, actions: Numbers) -> Iterator[Numbers]:
+    """How far to read the contexts of each lane, step by step, up to some actions."""
+    reached = {int(lane): last for lane, last in (json.loads(state)[1] if state else {}).items()}
+    for lane, final in actions.items():
+        while reached.get(lane, 0) < final:
+            reached[lane] = min(reached.get(lane, 0) + MAX_ROWS_PER_STEP, final)
+            yield dict(reached)
 
 
 def _last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Numbers:

@@ -127,13 +127,14 @@ def _write(
 
 def _row_groups(pages: Iterator[tuple[str, Arrays]], layout: pa.Schema) -> Iterator[pa.Table]:
     """Pages of the same kind together, as long as they are small."""
-    last_kind, waiting = "", []
+    last_kind = ""
+    waiting: list[Any] = []
     for kind, arrays in pages:
         rows = len(next(iter(arrays.values())))
         arrays["kind"] = pa.repeat(pa.scalar(kind), rows)
         columns = [arrays.get(field.name, pa.nulls(rows, field.type)) for field in layout]
         page = pa.table(columns, schema=layout)
-        total_rows = sum(map(len, waiting)) + rows
+        total_rows = sum(len(each) for each in waiting) + rows
         total_bytes = sum(each.nbytes for each in waiting) + page.nbytes
         is_large = total_rows > ROWS_PER_GROUP or total_bytes > BYTES_PER_GROUP
         if waiting and (kind != last_kind or is_large):
