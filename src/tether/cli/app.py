@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from tether._core.redact import redact_text
 from tether._core.visible_text import visible
+from tether.cli.backup import backup
 from tether.cli.calibrate import calibrate
 from tether.cli.demo import demo
 from tether.cli.export import export
@@ -80,4 +81,5 @@ app.command("import")(import_run)
 app.command()(verify)
 app.command()(sign)
 app.command()(keygen)
+app.command()(backup)
 app.command()(demo)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tether.rounds.reopened_run import reopen
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
-    from tether.rounds.store.export import export_run, import_run
+    from tether.rounds.store.backup import backup_run
+    from tether.rounds.store.export import export_run
+    from tether.rounds.store.import_run import ExportCheck, import_run, verify_export
     from tether.rounds.store_verification import sign_store, verify_store
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "AuditRecord",
     "Controller",
     "Estimate",
+    "ExportCheck",
     "History",
     "LossesMissingError",
     "Round",
@@ -41,6 +44,7 @@ __all__ = [
     "TakenActions",
     "TamperedError",
     "TrainingRows",
+    "backup_run",
     "export_run",
     "halt",
     "import_run",
@@ -49,6 +53,7 @@ __all__ = [
     "resume",
     "retire",
     "sign_store",
+    "verify_export",
     "verify_store",
 ]
 
@@ -67,7 +72,9 @@ _NAMES_BY_MODULE = {
     "reopened_run": ("reopen",),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
-    "store.export": ("export_run", "import_run"),
+    "store.backup": ("backup_run",),
+    "store.export": ("export_run",),
+    "store.import_run": ("ExportCheck", "import_run", "verify_export"),
     "store_verification": ("sign_store", "verify_store"),
 }
 

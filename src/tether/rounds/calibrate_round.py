@@ -35,7 +35,7 @@ from tether.rounds.policy_registry import (
 )
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import (
     calibration_to_json,
     column_pieces,
@@ -106,7 +106,7 @@ class RoundStart:
         }
         listed = self.all_actions
         try:
-            with store.writing(exclusive=True, long=True) as writer:
+            with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
                 saved.write(writer)
                 writer.record(schema.rounds, row)
                 scores.save(writer)

@@ -25,7 +25,7 @@ from tether.policies.normalizer import Normalizer, density_with_error, exact_nor
 from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import column_pieces, read_column
 from tether.rounds.store.writer import Writer
 
@@ -54,7 +54,7 @@ class ScoreColumns:
         empty = np.empty(0 if width is None else (0, width))
         known = self._columns.setdefault(key, empty)
         if len(known) < count:  # another process may have continued it
-            with self._store.reading(long=True) as connection:
+            with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
                 flat = read_column(connection, number, name, len(known))
             self._columns[key] = np.concatenate([known, flat.reshape(-1, *empty.shape[1:])])
         start = len(self._columns[key])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,13 @@ class LossesSeen:
             self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
 
-    def update(self, *, watch: bool) -> Raised | None:
-        """Read the losses that are new; with `watch`, the alarm that they raise, if any."""
+    def update(self, *, watch: bool, to: Mapping[int, int] | None = None) -> Raised | None:
+        """Read the losses that are new; with `watch`, the alarm that they raise, if any.
+
+        `to` limits what is read to a number in each lane.
+        """
         raised = None
-        for lane, columns in self.new_observations():
+        for lane, columns in self.new_observations(to):
             for number in np.unique(columns["round"]).tolist():
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
@@ -85,20 +88,23 @@ class LossesSeen:
         kept = {name: self._sums[name].to_json() for name in sorted(self._changed)}
         write_kept(self._connection, {**kept, SEEN: json.dumps(self.seen)})
 
-    def new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    def new_observations(
+        self, to: Mapping[int, int] | None = None
+    ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""
         action, observation = schema.actions, schema.observations
         names = ("number", "round", "served", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
-            if lane < 0 or reached.last_observation <= seen:
+            last = reached.last_observation if to is None else to.get(lane, 0)
+            if lane < 0 or last <= seen:
                 continue
             table = {"round": action, "served": action}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
                 .where(observation.c.number > start + seen)
-                .where(observation.c.number <= start + reached.last_observation)
+                .where(observation.c.number <= start + last)
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)

@@ -15,7 +15,7 @@ from tether.rounds.history_reader import read_history
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.settings import Settings
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.rows import Rows
 
 
@@ -185,5 +185,5 @@ class RunRecords:
 
     def _refresh(self) -> None:
         self._recorder.deliver()
-        with self._store.reading(long=True) as connection:
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             self._rows.refresh(connection)

@@ -19,7 +19,7 @@ from tether.rounds.errors import StoreError
 from tether.rounds.interventions import checked_actor
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.verify_kept import find_wrong_sums
@@ -55,7 +55,7 @@ def verify_store(store: str | Path, *, key: PublicKey | None = None) -> Verifica
     """
     opened = Store(store, create=False, check=False)
     try:
-        with opened.reading(long=True) as connection:
+        with opened.reading(patience=PATIENCE_FOR_ROWS) as connection:
             findings = tuple(find_all(connection, key))
     finally:
         opened.close()

@@ -27,8 +27,10 @@ from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue
 
-LONG_CALL_FACTOR = 60
-"""How many deadlines a call may take that reads or writes everything, such as a new round."""
+PATIENCE_FOR_ROWS = 60
+"""How many deadlines a call may take that reads every row, such as one that begins a round."""
+PATIENCE_FOR_COPIES = 10_000
+"""How many deadlines a call may take that copies a whole run."""
 MAX_DEADLINE = 86_400.0
 """A deadline is shorter than this, one day."""
 ROUND_LOCK, MONITOR_LOCK, LANE_LOCK = 0x7E74E4, 0x7E74E5, 0x7E74E6
@@ -73,14 +75,14 @@ class Store:
         self._engine.dispose()
 
     @contextmanager
-    def writing(self, *, exclusive: bool = False, long: bool = False) -> Iterator[Writer]:
+    def writing(self, *, exclusive: bool = False, patience: float = 1) -> Iterator[Writer]:
         """A transaction that adds actions or observations: all of it is kept, or nothing.
 
-        With `exclusive` there is no other writer, and it may add records too. A `long` one may take
-        longer than the deadline of other calls.
+        With `exclusive` there is no other writer, and it may add records too. With `patience` it may
+        take so many deadlines, but waits for other writers no longer than one.
         """
         locks = (_round_lock(exclusive=exclusive),)
-        with self._store_errors("write"), self._transaction(locks, long=long) as connection:
+        with self._store_errors("write"), self._transaction(locks, patience=patience) as connection:
             lane = self._take_lane(connection)
             sole = exclusive or self.single_writer
             yield Writer(connection, lane, exclusive=sole, sign=self.sign)
@@ -96,13 +98,16 @@ class Store:
             yield connection
 
     @contextmanager
-    def reading(self, *, long: bool = False) -> Iterator[sql.Connection]:
+    def reading(self, *, patience: float = 1) -> Iterator[sql.Connection]:
         """A consistent snapshot of the store, whatever is written meanwhile."""
-        with self._store_errors("read"), self._transaction(long=long) as connection:
+        with self._store_errors("read"), self._transaction(patience=patience) as connection:
             yield connection
 
     def _open(self, create: bool, check: bool) -> None:
-        with self._store_errors("open"), self._transaction(long=True) as connection:
+        with (
+            self._store_errors("open"),
+            self._transaction(patience=PATIENCE_FOR_ROWS) as connection,
+        ):
             version = find_version(connection)
             if version == schema.VERSION and check:
                 check_opened(connection)
@@ -117,10 +122,10 @@ class Store:
 
     @contextmanager
     def _transaction(
-        self, locks: Sequence[sql.ColumnElement[Any]] = (), *, long: bool = False
+        self, locks: Sequence[sql.ColumnElement[Any]] = (), *, patience: float = 1
     ) -> Iterator[sql.Connection]:
         """A transaction; it writes if there are locks to take, which only PostgreSQL needs."""
-        writes, seconds = bool(locks), self.deadline * (LONG_CALL_FACTOR if long else 1)
+        writes, seconds = bool(locks), self.deadline * patience
         body_done = False
         with within(seconds), ExitStack() as stack:
             try:

@@ -14,14 +14,15 @@ from tether.rounds.store import chain, schema
 from tether.rounds.store.lanes import NO_HEAD, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
-ENTRIES_PER_QUERY = 10_000
+ENTRIES_PER_QUERY = 2_000
 ROWS_PER_CHUNK = 100_000
 """How many entries and rows are read at a time, so that the database's copy of them stays small."""
 
-_TABLES = {
+CHAINED_TABLES = {
     ACTIONS: (schema.actions, schema.actions.c.id, chain.ACTION_COLUMNS),
     OBSERVATIONS: (schema.observations, schema.observations.c.number, chain.OBSERVATION_COLUMNS),
 }
+"""The tables that entries cover many rows of, the numbers of rows, and how columns are digested."""
 
 Columns = dict[str, Sequence[Any]]
 """Rows of one table as columns."""
@@ -101,22 +102,22 @@ def _read_chunk(connection: sql.Connection, lane: int, place: Place, entries: li
     head = check_links(lane, place, entries)
     last = {ACTIONS: place.action, OBSERVATIONS: place.observation}
     found: dict[str, Columns | None] = {ACTIONS: None, OBSERVATIONS: None}
-    for kind in _TABLES:
+    for kind in CHAINED_TABLES:
         of_kind = [entry for entry in entries if entry["kind"] == kind]
         if of_kind:
             known, first = last[kind], of_kind[0]["first"]
             before = first - 1 if known is None else known
-            found[kind] = _read_rows(connection, lane, kind, before, of_kind)
+            found[kind] = read_rows(connection, lane, kind, before, of_kind)
             last[kind] = of_kind[-1]["last"]
     reached = Place(entries[-1]["number"], head, last[ACTIONS], last[OBSERVATIONS])
     return Chunk(found[ACTIONS], found[OBSERVATIONS], reached)
 
 
-def _read_rows(
+def read_rows(
     connection: sql.Connection, lane: int, kind: str, after: int, entries: list[Any]
 ) -> Columns:
     """The rows that entries cover, each checked against its entry's digest."""
-    table, number, kinds = _TABLES[kind]
+    table, number, kinds = CHAINED_TABLES[kind]
     start = first_id(lane)
     query = (
         sql.select(*(table.c[name] for name in kinds))

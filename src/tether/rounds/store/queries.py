@@ -20,7 +20,7 @@ from tether.rounds.store.writer import Writer
 
 IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
-MAX_BLOB_BYTES = 2**26
+MAX_BLOB_BYTES = 2**20
 """How many bytes of a column of scores go into one database row at most."""
 RESUME = "resume"
 """The act in the audit trail that clears alarms."""

@@ -14,15 +14,16 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Place,
     check_links,
-    follow_lane,
     read_entries,
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import record_kind
 
 ENTRIES_CHECKED_ON_OPENING = 1_000
@@ -64,8 +65,7 @@ def _check_lane(
 ) -> None:
     place = Place() if place is None else place
     if number >= 0:
-        for chunk in follow_lane(connection, number, place):
-            place = chunk.place
+        place = check_lane_rows(connection, number, place)
     else:
         place = _check_records(connection, number, place)
     rows = (place.action, place.observation) if number >= 0 else (0, 0)
@@ -96,12 +96,12 @@ def _check_records(connection: sql.Connection, number: int, place: Place) -> Pla
         if not entries:
             return place
         head = check_links(number, place, entries)
-        for entry in entries:
-            if number == CONTROL_LANE:
+        if number == SCORES_LANE:
+            _check_pieces(connection, entries)
+        else:
+            for entry in entries:
                 _check_record(connection, entry)
                 _check_heads(connection, entry)
-            else:
-                _check_piece(connection, entry)
         place = Place(entries[-1]["number"], head)
 
 
@@ -128,24 +128,33 @@ def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
             )
 
 
-def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    table = schema.columns
-    query = sql.select(table.c["values"], table.c.digest, table.c.count).where(
-        table.c.round == entry["round"],
-        table.c.name == entry["note"],
-        table.c.start == entry["first"],
+def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
+    """Check the pieces of columns of scores that consecutive entries cover."""
+    entry, piece = schema.entries, schema.columns
+    covered = (
+        (piece.c.round == entry.c.round)
+        & (piece.c.name == entry.c.note)
+        & (piece.c.start == entry.c.first)
     )
-    row = connection.execute(query).one_or_none()
-    if (
-        row is None
-        or bytes(row.digest) != entry["digest"]
-        or chain.digest_bytes(bytes(row[0])) != entry["digest"]
-        or row.count != entry["last"] - entry["first"] + 1
-    ):
-        raise TamperedError(
-            f"scores {entry['note']!r} of round {entry['round']} from row {entry['first']} on: "
-            f"changed or removed after they were written"
-        )
+    source = entry.outerjoin(piece, covered)
+    columns = {name: piece.c[name] for name in ("values", "digest", "count")}
+    limits = {
+        "after": (SCORES_LANE, entries[0]["number"] - 1),
+        "until": (SCORES_LANE, entries[-1]["number"]),
+    }
+    pages = read_pages(connection, columns, source, [entry.c.lane, entry.c.number], **limits)
+    rows = (row for page in pages for row in page)
+    for given, row in zip(entries, rows, strict=True):
+        if (
+            row["values"] is None
+            or row["digest"] != given["digest"]
+            or chain.digest_bytes(row["values"]) != given["digest"]
+            or row["count"] != given["last"] - given["first"] + 1
+        ):
+            raise TamperedError(
+                f"scores {given['note']!r} of round {given['round']} from row {given['first']} on: "
+                f"changed or removed after they were written"
+            )
 
 
 def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Iterator[str]:
