@@ -159,11 +159,12 @@ MEASURED = """
 import sys
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
-from tether.rounds import export_run, import_run, verify_export
+from tether.rounds import export_run, import_run
+from tether.rounds.store.import_run import check_export
 before = peak()
 export_run(sys.argv[1], sys.argv[2])
 middle = peak()
-assert not verify_export(sys.argv[2]).findings
+assert not check_export(sys.argv[2]).findings
 after = peak()
 print(middle - before, after - before)
 """

@@ -99,7 +99,7 @@ def import_run(path: str | Path, store: str | Path, *, actor: str | None = None)
         file.close()
 
 
-def verify_export(
+def check_export(
     path: str | Path, *, check_signature: Callable[[bytes, str], bool] | None = None
 ) -> ExportCheck:
     """Check an export as `import_run` does, without a store.
