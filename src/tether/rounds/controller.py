@@ -22,7 +22,6 @@ from tether.policies.shortlist import Shortlist
 from tether.rounds import interventions
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
-from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
 from tether.rounds.monitors import Monitors
@@ -30,6 +29,7 @@ from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
+from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import Settings, check_arguments, default_alarm_risk, stored_settings
 from tether.rounds.store.database import DEFAULT_DEADLINE, Store
 from tether.rounds.store.queries import now

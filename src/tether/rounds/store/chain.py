@@ -93,8 +93,15 @@ def _plain(value: Any) -> Any:
 
 
 def digest_bytes(content: bytes) -> bytes:
-    """The digest of a piece of a column, or of a policy."""
+    """The digest of a policy."""
     return blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def digest_piece(numbers: str, values: bytes) -> bytes:
+    """The digest of a piece of scores: the rounds of its policies, as JSON, and its values."""
+    state = blake2b(f"{numbers}\n".encode(), digest_size=DIGEST_BYTES)
+    state.update(values)
+    return state.digest()
 
 
 def link(previous: bytes, entry: Mapping[str, Any]) -> bytes:

@@ -95,14 +95,14 @@ audit = sql.Table(
 columns = sql.Table(
     "tether_columns",
     tables,
-    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),  # that began with it
     Column("name", String(32), primary_key=True),
     Column("start", Identity, primary_key=True, autoincrement=False),
     Column("count", Identity, nullable=False),
-    Column("values", LargeBinary, nullable=False),  # float64, little-endian, row after row
-    Column("digest", LargeBinary, nullable=False),
+    Column("numbers", Text, nullable=False),  # JSON: the rounds whose policies gave the scores
+    Column("values", LargeBinary, nullable=False),  # float64, little-endian, policy after policy
 )
-"""Scores of calibration rows, and of proposals, under the policy of a round, in pieces."""
+"""Scores of calibration rows, and of proposals, under the policies of rounds, in pieces."""
 
 policies = sql.Table(
     "tether_policies",

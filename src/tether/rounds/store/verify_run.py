@@ -135,7 +135,7 @@ def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
 
 def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
     table = schema.columns
-    query = sql.select(table.c["values"], table.c.digest, table.c.count).where(
+    query = sql.select(table.c.numbers, table.c["values"], table.c.count).where(
         table.c.round == entry["round"],
         table.c.name == entry["note"],
         table.c.start == entry["first"],
@@ -143,8 +143,7 @@ def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
     row = connection.execute(query).one_or_none()
     if (
         row is None
-        or bytes(row.digest) != entry["digest"]
-        or chain.digest_bytes(bytes(row[0])) != entry["digest"]
+        or chain.digest_piece(row.numbers, bytes(row[1])) != entry["digest"]
         or row.count != entry["last"] - entry["first"] + 1
     ):
         raise TamperedError(

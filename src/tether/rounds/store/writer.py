@@ -109,10 +109,10 @@ class Writer:
         for row in rows:
             self._append_to_control(SETTINGS, chain.digest_record(row), note=row["name"])
 
-    def column_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
-        """Add pieces of columns of scores, with their round, name, start, count and values."""
+    def score_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
+        """Add pieces of scores, as `score_pieces.piece_rows` makes them."""
         assert self.exclusive, "scores need a transaction without any other writer"
-        rows = [{**each, "digest": chain.digest_bytes(each["values"])} for each in pieces]
+        rows = list(pieces)
         if not rows:
             return
         self.connection.execute(schema.columns.insert(), rows)
@@ -123,7 +123,7 @@ class Writer:
                 "note": row["name"],
                 "first": row["start"],
                 "last": row["start"] + row["count"] - 1,
-                "digest": row["digest"],
+                "digest": chain.digest_piece(row["numbers"], row["values"]),
             }
             for row in rows
         ]
