@@ -22,7 +22,7 @@ from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
-from tether.rounds.calibration_rows import CalibrationRows, count_served
+from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
 from tether.rounds.monitors import end_silence
 from tether.rounds.policy_registry import (
@@ -180,7 +180,7 @@ def calibrate_round(
         scores,
     )
     confident = settings.confidence is not None
-    round_log = RoundLog(calibration_rows, reference, used, acting=confident)
+    round_log = RoundLog(calibration_rows, counts, reference, used, acting=confident)
     log_reference = calibration_rows.at_taken(round_log.log_reference)
     if reference != SAFE and np.isneginf(log_reference[used]).any():
         raise ValueError(
@@ -282,6 +282,12 @@ def _check_support(log_safe: Floats, log_optimized: Floats) -> None:
         )
 
 
+def count_served(served: NDArray[Any]) -> dict[int, int]:
+    """How many rows each policy produced, by round number; 0 is the safe policy."""
+    counts = np.bincount(served)
+    return {int(number): int(counts[number]) for number in np.flatnonzero(counts)}
+
+
 def losses_in_use(
     settings: Settings, rows: Rows, where: Integers, retired: frozenset[int] = frozenset()
 ) -> tuple[Floats, Booleans, str]:
@@ -307,17 +313,17 @@ def losses_in_use(
 def _check_enough_observed(
     settings: Settings, rounds: NDArray[Any], pending: Booleans, used: Booleans
 ) -> None:
-    for number in np.unique(rounds).tolist():
-        in_round = (rounds == number) & used
-        arrived, expected = int((in_round & ~pending).sum()), int(in_round.sum())
-        needed = settings.min_observed_share * expected
-        if arrived < needed * (1 - OBSERVED_SHARE_TOLERANCE):
-            raise LossesMissingError(
-                f"round {number} has {arrived:,} of {expected:,} losses of its calibration rows, "
-                f"but missing='wait' requires {settings.min_observed_share:.0%}: observe them "
-                f"(`run.pending()` lists the missing ones), withdraw actions that were never "
-                f"carried out, or serve the safe policy meanwhile with `run.begin()`"
-            )
+    expected = np.bincount(rounds[used])
+    arrived = np.bincount(rounds[used & ~pending], minlength=len(expected))
+    needed = settings.min_observed_share * expected * (1 - OBSERVED_SHARE_TOLERANCE)
+    if (arrived < needed).any():
+        number = int(np.argmax(arrived < needed))
+        raise LossesMissingError(
+            f"round {number} has {arrived[number]:,} of {expected[number]:,} losses of its "
+            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}: "
+            f"observe them (`run.pending()` lists the missing ones), withdraw actions that were "
+            f"never carried out, or serve the safe policy meanwhile with `run.begin()`"
+        )
 
 
 def _draw_proposals(

@@ -179,9 +179,3 @@ class CalibrationRows:
 
     def _read(self, number: int, start: int, stop: int) -> Floats:
         return self.scores.read(self.name, [number], start, stop, self._width)[number]
-
-
-def count_served(served: NDArray[Any]) -> dict[int, int]:
-    """How many rows each policy produced, by round number; 0 is the safe policy."""
-    counts = np.bincount(served)
-    return {int(number): int(counts[number]) for number in np.flatnonzero(counts)}

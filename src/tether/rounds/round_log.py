@@ -11,7 +11,7 @@ from tether._core.types import Booleans, Floats
 from tether.control.acting import Acting
 from tether.control.log import Log
 from tether.policies.categorical import picked, positions
-from tether.rounds.calibration_rows import CalibrationRows, count_served
+from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.mixture_sums import Density, RowSums
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.running_mixture import advance
@@ -20,16 +20,23 @@ from tether.rounds.running_mixture import advance
 class RoundLog:
     """The log of a round, from the rows in use; `reference` is what beta is measured against.
 
-    With `acting` the log also says which policies acted.
+    `counts` says how many of the rows in use each policy produced. With `acting` the log also says
+    which policies acted.
     """
 
     def __init__(
-        self, rows: CalibrationRows, reference: int, used: Booleans, *, acting: bool = False
+        self,
+        rows: CalibrationRows,
+        counts: dict[int, int],
+        reference: int,
+        used: Booleans,
+        *,
+        acting: bool = False,
     ) -> None:
-        self._rows, self._reference, self._used, self._acting = rows, reference, used, acting
-        self._counts = count_served(rows.served[used])
+        self._rows, self._counts, self._reference = rows, counts, reference
+        self._used, self._acting = used, acting
         kept = rows.scores.sums
-        self._sums, kept = advance(rows, kept, self._counts, reference, own=acting)
+        self._sums, kept = advance(rows, kept, counts, reference, own=acting)
         rows.scores.sums = kept
         is_safe = reference == SAFE
         self._density = rows.safe_density if is_safe else kept.densities[reference]
