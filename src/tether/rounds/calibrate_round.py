@@ -50,6 +50,8 @@ from tether.rounds.store.writer import Writer
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
+MAX_DRAWN_DENSITIES = 500_000
+"""Draws times policies in the mixture are at most this, as far as `MIN_PROPOSALS` allows."""
 MIN_BLOCKS = 256
 """With fewer contexts than this, each has several times as many draws as a policy's budget."""
 LARGEST_DENSITY_FACTOR = 1.25
@@ -344,7 +346,8 @@ def _draw_proposals(
         policies = [registry.policy(number) for number in counts]
         logged_by = Mixture(policies, list(counts.values()))
     if isinstance(contexts, int):
-        drawn_in, count = 1, draws or int(np.clip(len(log), MIN_PROPOSALS, MAX_PROPOSALS))
+        most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
+        drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(len(log), most))
     else:
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))

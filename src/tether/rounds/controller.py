@@ -94,8 +94,8 @@ class Controller:
         The name of the safe policy.
     draws : int, optional
         Draws of each policy for a calibration, per context if there are contexts; by default as
-        many as rows, between 1,000 and 100,000, or 16 per context, and more where there are fewer
-        than 256 contexts.
+        many as rows, between 1,000 and 100,000 (after many rounds fewer, at most 500,000 divided by
+        the number of rounds), or 16 per context, and more where there are fewer than 256 contexts.
     normalizer_draws : int, optional
         Draws per context with which an estimate of a past policy's density begins; there are more
         where it is not precise enough.

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core import records
 
@@ -59,24 +60,51 @@ LINKED_FIELDS = (
 
 def digest_rows(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> bytes:
     """The digest of rows of actions or observations, given as columns."""
-    state = blake2b(digest_size=DIGEST_BYTES)
+    return digest_groups(columns, kinds, [len(next(iter(columns.values())))])[0]
+
+
+def digest_groups(
+    columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], sizes: Sequence[int]
+) -> list[bytes]:
+    """The digests of consecutive groups of rows, as many rows each as `sizes` says.
+
+    A digest covers the names of the columns, then the numbers and the lengths of the content (−1
+    for NULL) row after row, and then the content column after column.
+    """
+    fixed, contents = [], []
     for name, kind in kinds.items():
-        values = columns[name]
-        state.update(f"{name} {len(values)}\n".encode())
         if kind == CONTENT:
-            _add_content(state, values)
+            lengths, content = _joined_content(columns[name])
+            fixed.append(lengths)
+            contents.append((memoryview(content), np.cumsum(lengths.clip(0)).tolist()))
         else:
             dtype = "<i8" if kind == INTEGERS else "<f8"
-            array = np.asarray(values, dtype=dtype)  # None becomes NaN
-            state.update(np.ascontiguousarray(array + 0))  # databases do not keep the sign of -0.0
-    return state.digest()
+            array = np.asarray(columns[name], dtype=dtype)  # None becomes NaN
+            fixed.append((array + 0).view("<i8"))  # databases do not keep the sign of -0.0
+    rows, width = memoryview(np.stack(fixed, axis=1).tobytes()), 8 * len(fixed)
+    start = blake2b(" ".join(kinds).encode(), digest_size=DIGEST_BYTES)
+    digests, first = [], 0
+    for size in sizes:
+        state, last = start.copy(), first + size
+        state.update(rows[first * width : last * width])
+        for content, ends in contents:
+            if content and size:
+                state.update(content[ends[first - 1] if first else 0 : ends[last - 1]])
+        digests.append(state.digest())
+        first = last
+    return digests
 
 
-def _add_content(state: Any, values: Sequence[Any]) -> None:
-    content = [each.encode() if isinstance(each, str) else each for each in values]
-    sizes = [-1 if each is None else len(each) for each in content]
-    state.update(np.array(sizes, dtype="<i8"))
-    state.update(b"".join(each for each in content if each is not None))
+def _joined_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:
+    """The lengths of byte strings or texts, −1 for None, and all of them joined."""
+    present = [each.encode() if isinstance(each, str) else each for each in values if each is not None]
+    lengths = np.fromiter(map(len, present), dtype="<i8", count=len(present))
+    if len(present) < len(values):
+        is_present = np.fromiter((each is not None for each in values), np.bool_, len(values))
+        every = np.full(len(values), -1, dtype="<i8")
+        every[is_present] = lengths
+        lengths = every
+    return lengths, b"".join(present)
 
 
 def digest_record(row: Mapping[str, Any]) -> bytes:
@@ -106,8 +134,10 @@ def digest_piece(numbers: str, values: bytes) -> bytes:
 
 def link(previous: bytes, entry: Mapping[str, Any]) -> bytes:
     """The head of an entry, given the head before it in its lane."""
-    text = json.dumps([entry.get(name) for name in LINKED_FIELDS])
-    state = blake2b(previous, digest_size=DIGEST_BYTES)
-    state.update(entry["digest"])
-    state.update(text.encode())
-    return state.digest()
+    return link_fields(previous, entry["digest"], [entry.get(name) for name in LINKED_FIELDS])
+
+
+def link_fields(previous: bytes, digest: bytes, fields: Sequence[Any]) -> bytes:
+    """The head of an entry with this digest and the values of its `LINKED_FIELDS`."""
+    text = json.dumps(fields)
+    return blake2b(previous + digest + text.encode(), digest_size=DIGEST_BYTES).digest()

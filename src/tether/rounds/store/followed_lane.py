@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
@@ -25,6 +25,24 @@ _TABLES = {
 
 Columns = dict[str, Sequence[Any]]
 """Rows of one table as columns."""
+
+
+class Entry(NamedTuple):
+    """An entry of the hash chain: its `LINKED_FIELDS` first."""
+
+    lane: int
+    number: int
+    kind: str
+    first: int
+    last: int
+    round: int | None
+    served: int | None
+    calibration: int | None
+    key: str | None
+    note: str | None
+    heads: str | None
+    digest: bytes
+    head: bytes
 
 
 @dataclass(frozen=True)
@@ -51,29 +69,21 @@ class Chunk:
 
 def follow_lane(connection: sql.Connection, lane: int, place: Place) -> Iterator[Chunk]:
     """What was written to a lane after `place`, in chunks."""
+    waiting: list[Entry] = []
     while True:
-        entries = _read_entries(connection, lane, place.entry)
-        if not entries:
+        if not waiting:
+            waiting = _read_entries(connection, lane, place.entry, ENTRIES_PER_QUERY)
+        if not waiting:
             return
-        chunk = _read_chunk(connection, lane, place, entries)
-        place = chunk.place
+        count = _count_for_chunk(waiting)
+        chunk = _read_chunk(connection, lane, place, waiting[:count])
+        place, waiting = chunk.place, waiting[count:]
         yield chunk
 
 
 def check_links(lane: int, place: Place, entries: Sequence[Mapping[str, Any]]) -> bytes:
     """Check that entries continue the chain of a lane; the last head."""
-    head, number = place.head, place.entry
-    for entry in entries:
-        number += 1
-        if entry["number"] != number:
-            raise TamperedError(f"entry {number} of lane {lane} of the hash chain was removed")
-        head = chain.link(head, entry)
-        if head != entry["head"]:
-            raise TamperedError(
-                f"entry {number} of lane {lane} of the hash chain was changed, or an entry before "
-                f"it was ({entry['kind']} {entry['first']} to {entry['last']})"
-            )
-    return head
+    return _check_links(lane, place, [Entry(*map(entry.get, Entry._fields)) for entry in entries])
 
 
 def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) -> list[Any]:
@@ -85,67 +95,100 @@ def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) 
     return [dict(row) | {name: bytes(row[name]) for name in binary} for row in rows]
 
 
-def _read_entries(connection: sql.Connection, lane: int, after: int) -> list[Any]:
-    """Some entries, of at most so many rows in all unless the first one alone has more."""
-    chosen, rows = [], 0
-    for entry in read_entries(connection, lane, after, ENTRIES_PER_QUERY):
-        rows += entry["last"] - entry["first"] + 1
-        if chosen and rows > ROWS_PER_CHUNK:
-            break
-        chosen.append(entry)
-    return chosen
+def _check_links(lane: int, place: Place, entries: Sequence[Entry]) -> bytes:
+    head, number = place.head, place.entry
+    for entry in entries:
+        number += 1
+        if entry.number != number:
+            raise TamperedError(f"entry {number} of lane {lane} of the hash chain was removed")
+        head = chain.link_fields(head, entry.digest, entry[: len(chain.LINKED_FIELDS)])
+        if head != entry.head:
+            raise TamperedError(
+                f"entry {number} of lane {lane} of the hash chain was changed, or an entry before "
+                f"it was ({entry.kind} {entry.first} to {entry.last})"
+            )
+    return head
+
+
+def _read_entries(connection: sql.Connection, lane: int, after: int, limit: int) -> list[Entry]:
+    table = schema.entries
+    query = (
+        sql.select(*(table.c[name] for name in Entry._fields))
+        .where(table.c.lane == lane, table.c.number > after)
+        .order_by(table.c.number)
+        .limit(limit)
+    )
+    return list(map(Entry._make, _fetch(connection, query)))
+
+
+def _count_for_chunk(entries: Sequence[Entry]) -> int:
+    """How many of the entries make a chunk: as many as have so many rows, but at least one."""
+    rows = np.cumsum([entry.last - entry.first + 1 for entry in entries])
+    return max(1, int(np.searchsorted(rows, ROWS_PER_CHUNK, side="right")))
 
 
 def _read_chunk(
-    connection: sql.Connection, lane: int, place: Place, entries: list[Any]
+    connection: sql.Connection, lane: int, place: Place, entries: Sequence[Entry]
 ) -> Chunk:
-    head = check_links(lane, place, entries)
+    head = _check_links(lane, place, entries)
     last = {ACTIONS: place.action, OBSERVATIONS: place.observation}
     found: dict[str, Columns | None] = {ACTIONS: None, OBSERVATIONS: None}
     for kind in _TABLES:
-        of_kind = [entry for entry in entries if entry["kind"] == kind]
+        of_kind = [entry for entry in entries if entry.kind == kind]
         if of_kind:
-            before = of_kind[0]["first"] - 1 if last[kind] is None else last[kind]
+            before = last[kind]
+            before = of_kind[0].first - 1 if before is None else before
             found[kind] = _read_rows(connection, lane, kind, before, of_kind)
-            last[kind] = of_kind[-1]["last"]
-    reached = Place(entries[-1]["number"], head, last[ACTIONS], last[OBSERVATIONS])
+            last[kind] = of_kind[-1].last
+    reached = Place(entries[-1].number, head, last[ACTIONS], last[OBSERVATIONS])
     return Chunk(found[ACTIONS], found[OBSERVATIONS], reached)
 
 
 def _read_rows(
-    connection: sql.Connection, lane: int, kind: str, after: int, entries: list[Any]
+    connection: sql.Connection, lane: int, kind: str, after: int, entries: Sequence[Entry]
 ) -> Columns:
     """The rows that entries cover, each checked against its entry's digest."""
     table, number, kinds = _TABLES[kind]
     start = first_id(lane)
     query = (
         sql.select(*(table.c[name] for name in kinds))
-        .where(number > start + after, number <= start + entries[-1]["last"])
+        .where(number > start + after, number <= start + entries[-1].last)
         .order_by(number)
     )
-    rows = connection.execute(query).fetchall()
-    names = list(kinds)
-    values = zip(*rows, strict=True) if rows else [()] * len(names)
+    rows = _fetch(connection, query)
+    values = zip(*rows, strict=True) if rows else [()] * len(kinds)
     columns = {
-        name: _typed(column, kinds[name]) for name, column in zip(names, values, strict=True)
+        name: _typed(column, kinds[name]) for name, column in zip(kinds, values, strict=True)
     }
-    begin = 0
-    for entry in entries:
-        count = entry["last"] - entry["first"] + 1
-        part = {name: column[begin : begin + count] for name, column in columns.items()}
-        if entry["first"] != after + 1 or chain.digest_rows(part, kinds) != entry["digest"]:
+    sizes = [entry.last - entry.first + 1 for entry in entries]
+    digests = chain.digest_groups(columns, kinds, sizes) if sum(sizes) == len(rows) else []
+    for k, entry in enumerate(entries):
+        if entry.first != after + 1 or (digests and digests[k] != entry.digest):
             raise TamperedError(
-                f"{kind} {entry['first']} to {entry['last']} of lane {lane} are not as they were "
+                f"{kind} {entry.first} to {entry.last} of lane {lane} are not as they were "
                 f"written: some were changed, removed or added"
             )
-        begin, after = begin + count, entry["last"]
-    if begin != len(rows):
-        raise TamperedError(f"lane {lane} has {kind} that no entry of the hash chain covers")
+        after = entry.last
+    if not digests:
+        raise TamperedError(
+            f"{kind} {entries[0].first} to {entries[-1].last} of lane {lane} are not as they were "
+            f"written: {len(rows):,} rows instead of {sum(sizes):,}"
+        )
     return columns
+
+
+def _fetch(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
+    """The rows of a query as the driver returns them, which is much faster for very many."""
+    text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
+    with connection.exec_driver_sql(text) as result:
+        try:
+            return list(result.cursor.fetchall())  # type: ignore[union-attr]
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise sql.exc.OperationalError(text, None, error) from error
 
 
 def _typed(column: Sequence[Any], kind: str) -> Sequence[Any]:
     if kind == chain.CONTENT:
-        return [bytes(each) if isinstance(each, memoryview) else each for each in column]
+        return column
     dtype = np.int64 if kind == chain.INTEGERS else np.float64
     return np.array(column, dtype=dtype)  # type: ignore[return-value]
