@@ -97,12 +97,16 @@ def digest_groups(
 
 def _joined_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:
     """The lengths of byte strings or texts, −1 for None, and all of them joined."""
-    present = [each.encode() if isinstance(each, str) else each for each in values if each is not None]
+    present = values
+    is_missing = None in values
+    if is_missing:
+        present = [each for each in values if each is not None]
+    if present and isinstance(present[0], str):
+        present = [each.encode() for each in present]
     lengths = np.fromiter(map(len, present), dtype="<i8", count=len(present))
-    if len(present) < len(values):
-        is_present = np.fromiter((each is not None for each in values), np.bool_, len(values))
+    if is_missing:
         every = np.full(len(values), -1, dtype="<i8")
-        every[is_present] = lengths
+        every[[each is not None for each in values]] = lengths
         lengths = every
     return lengths, b"".join(present)
 

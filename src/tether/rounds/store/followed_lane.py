@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from tether.rounds.store.lanes import NO_HEAD, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
 ENTRIES_PER_QUERY = 10_000
-ROWS_PER_CHUNK = 100_000
+ROWS_PER_CHUNK = 50_000
 """How many entries and rows are read at a time, so that the database's copy of them stays small."""
 
 _TABLES = {
@@ -180,11 +182,23 @@ def _read_rows(
 def _fetch(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
     """The rows of a query as the driver returns them, which is much faster for very many."""
     text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
-    with connection.exec_driver_sql(text) as result:
+    with connection.exec_driver_sql(text) as result, _without_collection():
         try:
             return list(result.cursor.fetchall())  # type: ignore[union-attr]
         except connection.dialect.loaded_dbapi.Error as error:
             raise sql.exc.OperationalError(text, None, error) from error
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for garbage in the meantime: among so many new tuples it takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _typed(column: Sequence[Any], kind: str) -> Sequence[Any]:
