@@ -49,7 +49,10 @@ def test_rows_summed_in_parts_are_those_summed_at_once(seed, rows, actions):
         return sums
 
     cut = int(rng.integers(rows + 1))
-    joined, whole = RowSums.join([summed(slice(0, cut)), summed(slice(cut, rows))]), summed(slice(None))
+    joined, whole = (
+        RowSums.join([summed(slice(0, cut)), summed(slice(cut, rows))]),
+        summed(slice(None)),
+    )
     np.testing.assert_array_equal(joined.log_sum, whole.log_sum)
     np.testing.assert_array_equal(joined.log_squares, whole.log_squares)
     np.testing.assert_array_equal(joined.own.log, whole.own.log)

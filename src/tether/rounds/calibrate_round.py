@@ -37,6 +37,7 @@ from tether.rounds.round_log import RoundLog
 from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
+from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import (
     calibration_to_json,
@@ -104,6 +105,8 @@ class RoundStart:
             "begun": now(),
         }
         listed = self.all_actions
+        with store.reading() as connection:
+            checkpoints = make_checkpoints(connection)
         try:
             with store.writing(exclusive=True) as writer:
                 writer.record(schema.rounds, row)
@@ -111,6 +114,7 @@ class RoundStart:
                 self._save_proposals(writer, number)
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
                     write_settings(writer, {"listed_actions": listed.tolist()})
+                write_checkpoints(writer, checkpoints)
                 end_silence(writer.connection)
         except IntegrityError as error:
             raise RoundTakenError(

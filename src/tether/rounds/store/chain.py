@@ -136,6 +136,11 @@ def digest_piece(numbers: str, values: bytes) -> bytes:
     return state.digest()
 
 
+def digest_checkpoint(place: str, content: bytes) -> bytes:
+    """The digest of a checkpoint: how far it reaches, as JSON, and its content."""
+    return digest_piece(place, content)
+
+
 def link(previous: bytes, entry: Mapping[str, Any]) -> bytes:
     """The head of an entry, given the head before it in its lane."""
     return link_fields(previous, entry["digest"], [entry.get(name) for name in LINKED_FIELDS])

@@ -120,7 +120,7 @@ def _read_entries(connection: sql.Connection, lane: int, after: int, limit: int)
         .order_by(table.c.number)
         .limit(limit)
     )
-    return list(map(Entry._make, _fetch(connection, query)))
+    return list(map(Entry._make, fetch_rows(connection, query)))
 
 
 def _count_for_chunk(entries: Sequence[Entry]) -> int:
@@ -157,7 +157,7 @@ def _read_rows(
         .where(number > start + after, number <= start + entries[-1].last)
         .order_by(number)
     )
-    rows = _fetch(connection, query)
+    rows = fetch_rows(connection, query)
     values = zip(*rows, strict=True) if rows else [()] * len(kinds)
     columns = {
         name: _typed(column, kinds[name]) for name, column in zip(kinds, values, strict=True)
@@ -179,7 +179,7 @@ def _read_rows(
     return columns
 
 
-def _fetch(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
+def fetch_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
     """The rows of a query as the driver returns them, which is much faster for very many."""
     text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
     with connection.exec_driver_sql(text) as result, _without_collection():

@@ -18,8 +18,9 @@ from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.store import schema
+from tether.rounds.store.checkpoints import follow_from_checkpoints
 from tether.rounds.store.codecs import RowCodecs
-from tether.rounds.store.followed_lane import Columns, Place, follow_lane
+from tether.rounds.store.followed_lane import Columns, Place
 from tether.rounds.store.lanes import read_lanes, split_ids
 from tether.rounds.store.queries import read_settings
 
@@ -91,14 +92,17 @@ class Rows:
         taken = _NewActions()
         observed: list[Columns] = []
         places = dict(self.places)
-        for lane in read_lanes(connection):
+        for lane, reached in read_lanes(connection).items():
             if lane < 0:
                 continue
-            for chunk in follow_lane(connection, lane, places.get(lane, Place())):
+            place = places.get(lane, Place())
+            for chunk in follow_from_checkpoints(connection, reached, place):
                 if chunk.actions is not None:
                     taken.add(connection, chunk.actions)
                 if chunk.observations is not None:
-                    observed.append({name: chunk.observations[name] for name in _OBSERVATION_COLUMNS})
+                    observed.append(
+                        {name: chunk.observations[name] for name in _OBSERVATION_COLUMNS}
+                    )
                 places[lane] = chunk.place
         fresh = Rows.__new__(Rows)  # changed only once everything is read: reading may fail
         fresh.__dict__.update(self.__dict__)

@@ -104,6 +104,17 @@ columns = sql.Table(
 )
 """Scores of calibration rows, and of proposals, under the policies of rounds, in pieces."""
 
+checkpoints = sql.Table(
+    "tether_checkpoints",
+    tables,
+    Column("lane", Integer, primary_key=True, autoincrement=False),
+    Column("first", Identity, primary_key=True, autoincrement=False),  # the entries that it covers
+    Column("last", Identity, nullable=False),
+    Column("place", Text, nullable=False),  # JSON: how far a reader of the lane is after it
+    Column("content", LargeBinary, nullable=False),
+)
+"""The numbers of rows once more, all at once, so that a new process can read them quickly."""
+
 policies = sql.Table(
     "tether_policies",
     tables,

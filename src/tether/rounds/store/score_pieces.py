@@ -20,6 +20,7 @@ from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
 from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, Place, check_links, read_entries
 from tether.rounds.store.lanes import SCORES_LANE, read_lane
+from tether.rounds.store.writer import COLUMN
 
 MAX_BLOB_BYTES = 2**26
 """How many bytes of scores go into one database row at most."""
@@ -64,7 +65,7 @@ class PieceIndex:
         place = self._place
         while entries := read_entries(connection, SCORES_LANE, place.entry, ENTRIES_PER_QUERY):
             place = Place(entries[-1]["number"], check_links(SCORES_LANE, place, entries))
-            new += [_indexed(entry, numbers) for entry in entries]
+            new += [_indexed(entry, numbers) for entry in entries if entry["kind"] == COLUMN]
         reached = read_lane(connection, SCORES_LANE)
         if (reached.last_entry, reached.head) != (place.entry, place.head):
             raise TamperedError("the end of the hash chain of scores was removed or added")

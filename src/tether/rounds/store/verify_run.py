@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
@@ -23,10 +24,11 @@ from tether.rounds.store.followed_lane import (
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
-from tether.rounds.store.writer import SETTINGS, record_kind
+from tether.rounds.store.writer import CHECKPOINT, COLUMN, SETTINGS, record_kind
 
-ENTRIES_CHECKED_ON_OPENING = 1_000
-"""How many of the last entries of each lane are checked when a store is opened."""
+ENTRIES_CHECKED_ON_OPENING, ROWS_CHECKED_ON_OPENING = 1_000, 20_000
+"""How many of the last entries of each lane are checked when a store is opened, and how many rows
+they may have, unless the last one alone has more."""
 RECORD_TABLES = {
     record_kind(table): table
     for table in (schema.rounds, schema.alarms, schema.audit, schema.policies)
@@ -78,13 +80,18 @@ def _check_lane(
 
 
 def _place_before_end(connection: sql.Connection, number: int, lane: Lane) -> Place:
-    after = lane.last_entry - ENTRIES_CHECKED_ON_OPENING
-    if after <= 0:
+    """Where the last entries of a lane begin that are checked on opening."""
+    after = max(0, lane.last_entry - ENTRIES_CHECKED_ON_OPENING)
+    entries = read_entries(connection, number, after - 1 if after else 0, lane.last_entry)
+    sizes = [entry["last"] - entry["first"] + 1 for entry in reversed(entries)]
+    few = int(np.searchsorted(np.cumsum(sizes), ROWS_CHECKED_ON_OPENING, side="right"))
+    after = max(after, lane.last_entry - max(few, 1))
+    if after == 0:
         return Place()
-    entries = read_entries(connection, number, after - 1, 1)
-    if not entries or entries[0]["number"] != after:
+    found = [entry for entry in entries if entry["number"] == after]
+    if not found:
         raise TamperedError(f"entry {after} of lane {number} of the hash chain was removed")
-    return Place(after, entries[0]["head"], None, None)
+    return Place(after, found[0]["head"], None, None)
 
 
 def _check_records(connection: sql.Connection, number: int, place: Place) -> Place:
@@ -98,6 +105,8 @@ def _check_records(connection: sql.Connection, number: int, place: Place) -> Pla
             if number == CONTROL_LANE:
                 _check_record(connection, entry)
                 _check_heads(connection, entry)
+            elif entry["kind"] == CHECKPOINT:
+                _check_checkpoint(connection, entry)
             else:
                 _check_piece(connection, entry)
         place = Place(entries[-1]["number"], head)
@@ -152,6 +161,21 @@ def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
         )
 
 
+def _check_checkpoint(connection: sql.Connection, entry: dict[str, Any]) -> None:
+    table = schema.checkpoints
+    same = (table.c.lane == int(entry["note"]), table.c.first == entry["first"])
+    row = connection.execute(sql.select(table).where(*same)).one_or_none()
+    if (
+        row is None
+        or chain.digest_checkpoint(row.place, bytes(row.content)) != entry["digest"]
+        or row.last != entry["last"]
+    ):
+        raise TamperedError(
+            f"the checkpoint of lane {entry['note']} from entry {entry['first']} on was changed or "
+            f"removed after it was written"
+        )
+
+
 def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Iterator[str]:
     """Rows, records and pieces that no entry covers."""
     data = [lane for number, lane in lanes.items() if number >= 0]
@@ -163,8 +187,9 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
     for kind, table in RECORD_TABLES.items():
         written = sql.select(count).where(entry.c.lane == CONTROL_LANE, entry.c.kind == kind)
         expected[table] = connection.scalar(written) or 0
-    pieces = sql.select(count).select_from(entry).where(entry.c.lane == SCORES_LANE)
-    expected[schema.columns] = connection.scalar(pieces) or 0
+    for kind, table in ((COLUMN, schema.columns), (CHECKPOINT, schema.checkpoints)):
+        written = sql.select(count).where(entry.c.lane == SCORES_LANE, entry.c.kind == kind)
+        expected[table] = connection.scalar(written) or 0
     for table, number in expected.items():
         found = connection.scalar(sql.select(count).select_from(table)) or 0
         if found != number:

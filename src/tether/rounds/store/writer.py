@@ -19,7 +19,8 @@ from tether.rounds.store.lanes import (
     write_lane,
 )
 
-ACTIONS, OBSERVATIONS, COLUMN, SETTINGS = "actions", "observations", "column", "settings"
+ACTIONS, OBSERVATIONS, SETTINGS = "actions", "observations", "settings"
+COLUMN, CHECKPOINT = "column", "checkpoint"
 """Kinds of entries; those of the control lane are called as the records that they cover."""
 
 
@@ -128,6 +129,19 @@ class Writer:
             for row in rows
         ]
         self._append(read_lane(self.connection, SCORES_LANE), entries)
+
+    def checkpoint(self, row: dict[str, Any]) -> None:
+        """Add a checkpoint, as `checkpoints.make_checkpoints` makes it."""
+        assert self.exclusive, "a checkpoint needs a transaction without any other writer"
+        self.connection.execute(schema.checkpoints.insert().values(**row))
+        entry = {
+            "kind": CHECKPOINT,
+            "note": str(row["lane"]),
+            "first": row["first"],
+            "last": row["last"],
+            "digest": chain.digest_checkpoint(row["place"], row["content"]),
+        }
+        self._append(read_lane(self.connection, SCORES_LANE), [entry])
 
     def _append_to_control(self, kind: str, digest: bytes, **fields: Any) -> None:
         lanes = read_lanes(self.connection)
