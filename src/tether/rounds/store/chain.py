@@ -74,7 +74,7 @@ def digest_groups(
     fixed, contents = [], []
     for name, kind in kinds.items():
         if kind == CONTENT:
-            lengths, content = _joined_content(columns[name])
+            lengths, content = join_content(columns[name])
             fixed.append(lengths)
             contents.append((memoryview(content), np.cumsum(lengths.clip(0)).tolist()))
         else:
@@ -95,16 +95,15 @@ def digest_groups(
     return digests
 
 
-def _joined_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:
+def join_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:
     """The lengths of byte strings or texts, −1 for None, and all of them joined."""
-    present = values
-    is_missing = None in values
-    if is_missing:
+    present, kinds = values, set(map(type, values))
+    if type(None) in kinds:
         present = [each for each in values if each is not None]
-    if present and isinstance(present[0], str):
-        present = [each.encode() for each in present]
+    if str in kinds:
+        present = [each.encode() if isinstance(each, str) else each for each in present]
     lengths = np.fromiter(map(len, present), dtype="<i8", count=len(present))
-    if is_missing:
+    if type(None) in kinds:
         every = np.full(len(values), -1, dtype="<i8")
         every[[each is not None for each in values]] = lengths
         lengths = every

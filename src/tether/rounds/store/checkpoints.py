@@ -1,8 +1,9 @@
 """Checkpoints: the numbers of many rows in one place, so that a new process need not read each row.
 
-A checkpoint covers consecutive entries of a lane. It was made from rows that were checked, holds
-their numbers and losses, and a digest of their contexts and actions, which are not copied. The hash
-chain of scores covers it. A run has none before its first `MIN_ROWS` rows.
+A checkpoint covers consecutive entries of a lane. It was made from rows that were checked, and has
+their numbers and losses. Contexts, candidates and actions are copied where they are short; of
+others it has a digest. The hash chain of scores covers it. A run has none before its first
+`MIN_ROWS` rows.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
+from numpy.typing import NDArray
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Chunk,
-    Columns,
     Place,
     check_links,
     fetch_rows,
@@ -27,12 +28,14 @@ from tether.rounds.store.followed_lane import (
     read_entries,
 )
 from tether.rounds.store.lanes import SCORES_LANE, Lane, first_id, read_lanes
-from tether.rounds.store.writer import CHECKPOINT, Writer
+from tether.rounds.store.writer import ACTIONS, CHECKPOINT, OBSERVATIONS, Writer
 
 MIN_ROWS = 10_000
 """How many rows and losses a lane has after its last checkpoint, at least, when one is made."""
+SHORT_BYTES = 64
+"""Contexts, candidates or actions of at most so many bytes on average are copied."""
 _NUMBERS = {
-    "actions": {
+    ACTIONS: {
         "id": "<i8",
         "round": "<i4",
         "served": "<i4",
@@ -41,9 +44,9 @@ _NUMBERS = {
         "log_optimized": "<f8",
         "log_prob": "<f8",
     },
-    "observations": {"action": "<i8", "number": "<i8", "loss": "<f8", "reward": "<f8"},
+    OBSERVATIONS: {"action": "<i8", "number": "<i8", "loss": "<f8", "reward": "<f8"},
 }
-_CONTENT = {"context": chain.CONTENT, "candidates": chain.CONTENT, "action": chain.CONTENT}
+CONTENT_COLUMNS = ("context", "candidates", "action")
 
 
 def follow_from_checkpoints(
@@ -106,16 +109,21 @@ def _place(text: str) -> Place:
 
 
 def _encoded(lane: int, before: Place, chunk: Chunk) -> dict[str, Any]:
+    """A chunk as a row of the database: a line of JSON, and then one array after the other."""
     after = chunk.place
-    header: dict[str, Any] = {"rows": {}, "content": "", "empty": []}
+    header: dict[str, Any] = {"rows": {}, "copied": {}, "digests": {}}
     parts = []
-    for kind, columns in (("actions", chunk.actions), ("observations", chunk.observations)):
+    for kind, columns in ((ACTIONS, chunk.actions), (OBSERVATIONS, chunk.observations)):
         if columns is not None:
-            header["rows"][kind] = len(columns["number" if kind == "observations" else "id"])
+            header["rows"][kind] = len(next(iter(columns.values())))
             parts += [np.asarray(columns[name]).astype(t) for name, t in _NUMBERS[kind].items()]
-    if chunk.actions is not None:
-        header["content"] = chain.digest_rows(_content(chunk.actions), _CONTENT).hex()
-        header["empty"] = [name for name in _CONTENT if _is_empty(chunk.actions[name])]
+    for name in CONTENT_COLUMNS if chunk.actions is not None else ():
+        lengths, content = chain.join_content(chunk.actions[name])  # type: ignore[index]
+        if len(content) <= SHORT_BYTES * len(lengths):
+            header["copied"][name] = len(content)
+            parts += [lengths, np.frombuffer(content, np.uint8)]
+        else:
+            header["digests"][name] = _digest(lengths, content)
     place = [after.entry, after.head.hex(), after.action, after.observation]
     return {
         "lane": lane,
@@ -126,12 +134,8 @@ def _encoded(lane: int, before: Place, chunk: Chunk) -> dict[str, Any]:
     }
 
 
-def _content(columns: Columns) -> Columns:
-    return {name: columns[name] for name in _CONTENT}
-
-
-def _is_empty(values: Any) -> bool:
-    return all(each is None for each in values)
+def _digest(lengths: NDArray[Any], content: bytes) -> str:
+    return chain.digest_bytes(lengths.tobytes() + content).hex()
 
 
 def _read_digests(connection: sql.Connection, lane: int) -> dict[int, bytes]:
@@ -156,37 +160,48 @@ def _read(connection: sql.Connection, lane: int, first: int, digest: bytes) -> C
         )
     text, _, raw = bytes(row.content).partition(b"\n")
     header, start = json.loads(text), 0
-    found: dict[str, Columns] = {}
-    for kind, count in header["rows"].items():
-        found[kind] = columns = {}
-        for name, dtype in _NUMBERS[kind].items():
-            columns[name] = np.frombuffer(raw, dtype, count, start)  # type: ignore[assignment]
-            start += count * np.dtype(dtype).itemsize
-    if "actions" in found:
-        _add_content(connection, lane, found["actions"], header)
-    return Chunk(found.get("actions"), found.get("observations"), _place(row.place))
+
+    def array(dtype: str, count: int) -> NDArray[Any]:
+        nonlocal start
+        start += count * np.dtype(dtype).itemsize
+        return np.frombuffer(raw, dtype, count, start - count * np.dtype(dtype).itemsize)
+
+    found: dict[str, Any] = {
+        kind: {name: array(dtype, count) for name, dtype in _NUMBERS[kind].items()}
+        for kind, count in header["rows"].items()
+    }
+    actions = found.get(ACTIONS)
+    for name, size in header["copied"].items():
+        lengths = array("<i8", len(actions["id"]))
+        actions[name] = _split(lengths, array("|u1", size).tobytes())
+    for name, expected in header["digests"].items():
+        actions[name] = _read_content(connection, lane, name, actions["id"], expected)
+    return Chunk(actions, found.get(OBSERVATIONS), _place(row.place))
 
 
-def _add_content(
-    connection: sql.Connection, lane: int, columns: Columns, header: dict[str, Any]
-) -> None:
-    """Read the contexts and actions of the rows of a checkpoint, and check them."""
-    table, count = schema.actions, len(columns["id"])
-    names = [name for name in _CONTENT if name not in header["empty"]]
-    start = first_id(lane)
-    query = (
-        sql.select(*(table.c[name] for name in names))
-        .where(table.c.id >= int(columns["id"][0]), table.c.id <= int(columns["id"][-1]))
-        .order_by(table.c.id)
-    )
-    rows = fetch_rows(connection, query)
-    if len(rows) == count:
-        values = dict(zip(names, zip(*rows, strict=True), strict=True))
-        columns |= {name: values.get(name, (None,) * count) for name in _CONTENT}
-        if chain.digest_rows(_content(columns), _CONTENT).hex() == header["content"]:
-            return
-    first, last = int(columns["id"][0]) - start, int(columns["id"][-1]) - start
-    raise TamperedError(
-        f"actions {first} to {last} of lane {lane} are not as they were written: some were "
-        f"changed, removed or added"
-    )
+def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
+    """The inverse of `chain.join_content`."""
+    if (lengths < 0).all():
+        return [None] * len(lengths)
+    ends = np.cumsum(lengths.clip(0))
+    bounds = zip((ends - lengths.clip(0)).tolist(), ends.tolist(), strict=True)
+    split: list[bytes | None] = [content[first:last] for first, last in bounds]
+    for missing in np.flatnonzero(lengths < 0).tolist():
+        split[missing] = None
+    return split
+
+
+def _read_content(
+    connection: sql.Connection, lane: int, name: str, ids: NDArray[Any], expected: str
+) -> list[Any]:
+    """The contexts, candidates or actions of the rows of a checkpoint, checked."""
+    table, first, last = schema.actions, int(ids[0]), int(ids[-1])
+    query = sql.select(table.c[name]).where(table.c.id >= first, table.c.id <= last)
+    rows = [row[0] for row in fetch_rows(connection, query.order_by(table.c.id))]
+    if len(rows) != len(ids) or _digest(*chain.join_content(rows)) != expected:
+        start = first_id(lane)
+        raise TamperedError(
+            f"actions {first - start} to {last - start} of lane {lane} are not as they were "
+            f"written: some were changed, removed or added"
+        )
+    return rows

@@ -157,13 +157,15 @@ def _read_rows(
         .where(number > start + after, number <= start + entries[-1].last)
         .order_by(number)
     )
-    rows = fetch_rows(connection, query)
-    values = zip(*rows, strict=True) if rows else [()] * len(kinds)
-    columns = {
-        name: _typed(column, kinds[name]) for name, column in zip(kinds, values, strict=True)
-    }
     sizes = [entry.last - entry.first + 1 for entry in entries]
-    digests = chain.digest_groups(columns, kinds, sizes) if sum(sizes) == len(rows) else []
+    try:
+        columns, count = _fetch_columns(connection, query, kinds)
+        digests = chain.digest_groups(columns, kinds, sizes) if sum(sizes) == count else []
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TamperedError(
+            f"{kind} {entries[0].first} to {entries[-1].last} of lane {lane} are not as they were "
+            f"written ({error})"
+        ) from error
     for k, entry in enumerate(entries):
         if entry.first != after + 1 or (digests and digests[k] != entry.digest):
             raise TamperedError(
@@ -174,15 +176,28 @@ def _read_rows(
     if not digests:
         raise TamperedError(
             f"{kind} {entries[0].first} to {entries[-1].last} of lane {lane} are not as they were "
-            f"written: {len(rows):,} rows instead of {sum(sizes):,}"
+            f"written: {count:,} rows instead of {sum(sizes):,}"
         )
     return columns
+
+
+def _fetch_columns(
+    connection: sql.Connection, query: sql.Select[Any], kinds: Mapping[str, str]
+) -> tuple[Columns, int]:
+    """The columns of a query, and how many rows it has."""
+    with _without_collection():
+        rows = fetch_rows(connection, query)
+        values = zip(*rows, strict=True) if rows else [()] * len(kinds)
+        columns = {
+            name: _typed(column, kinds[name]) for name, column in zip(kinds, values, strict=True)
+        }
+        return columns, len(rows)
 
 
 def fetch_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
     """The rows of a query as the driver returns them, which is much faster for very many."""
     text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
-    with connection.exec_driver_sql(text) as result, _without_collection():
+    with connection.exec_driver_sql(text) as result:
         try:
             return list(result.cursor.fetchall())  # type: ignore[union-attr]
         except connection.dialect.loaded_dbapi.Error as error:
