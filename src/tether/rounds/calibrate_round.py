@@ -106,7 +106,8 @@ class RoundStart:
         }
         listed = self.all_actions
         with store.reading() as connection:
-            checkpoints = make_checkpoints(connection)
+            checkpoints = make_checkpoints(connection, rows.checkpoints)
+        rows.checkpoints = []
         try:
             with store.writing(exclusive=True) as writer:
                 writer.record(schema.rounds, row)

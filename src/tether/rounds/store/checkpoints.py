@@ -9,7 +9,7 @@ others it has a digest. The hash chain of scores covers it. A run has none befor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.fetched_columns import fetch_rows
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Chunk,
     Place,
     check_links,
-    fetch_rows,
     follow_lane,
     read_entries,
 )
@@ -50,37 +50,50 @@ CONTENT_COLUMNS = ("context", "candidates", "action")
 
 
 def follow_from_checkpoints(
-    connection: sql.Connection, lane: Lane, place: Place
+    connection: sql.Connection, lane: Lane, place: Place, made: list[dict[str, Any]]
 ) -> Iterator[Chunk]:
     """What was written to a lane after `place`, in chunks, from checkpoints as far as there are.
 
-    The columns of a chunk are those that a checkpoint has.
+    The columns of a chunk are those that a checkpoint has. From rows that have none yet, but are
+    enough for one, it is made right away and added to `made`.
     """
-    if lane.last_action - (place.action or 0) >= MIN_ROWS:
+    is_far = _size(place, _end(lane)) >= MIN_ROWS
+    if is_far:
         digests = _read_digests(connection, lane.lane)
         while place.entry + 1 in digests:
             chunk = _read(connection, lane.lane, place.entry + 1, digests[place.entry + 1])
             place = chunk.place
             yield chunk
-    yield from follow_lane(connection, lane.lane, place)
+    for chunk in follow_lane(connection, lane.lane, place):
+        if is_far and _size(place, chunk.place) >= MIN_ROWS:
+            made.append(_encoded(lane.lane, place, chunk))
+        place = chunk.place
+        yield chunk
 
 
-def make_checkpoints(connection: sql.Connection) -> list[dict[str, Any]]:
-    """Checkpoints of rows that have none yet, where there are enough of them."""
-    made = []
+def make_checkpoints(
+    connection: sql.Connection, made: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Checkpoints of rows that have none yet, where there are enough of them.
+
+    Those that were `made` before are used where they follow on the last one.
+    """
+    found, known = [], {(each["lane"], each["first"]): each for each in made}
     for number, lane in read_lanes(connection).items():
         if number < 0:
             continue
         place = _last_place(connection, number)
-        if _size(place, lane.last_action, lane.last_observation) < MIN_ROWS:
+        while (number, place.entry + 1) in known:
+            found.append(known[number, place.entry + 1])
+            place = _place(found[-1]["place"])
+        if _size(place, _end(lane)) < MIN_ROWS:
             continue
         for chunk in follow_lane(connection, number, place):
-            after = chunk.place
-            if _size(place, after.action or 0, after.observation or 0) < MIN_ROWS:
+            if _size(place, chunk.place) < MIN_ROWS:
                 break
-            made.append(_encoded(number, place, chunk))
-            place = after
-    return made
+            found.append(_encoded(number, place, chunk))
+            place = chunk.place
+    return found
 
 
 def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
@@ -92,8 +105,14 @@ def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
             writer.checkpoint(each)
 
 
-def _size(place: Place, last_action: int, last_observation: int) -> int:
-    return last_action - (place.action or 0) + last_observation - (place.observation or 0)
+def _size(before: Place, after: Place) -> int:
+    """How many rows and losses there are between two places."""
+    actions = (after.action or 0) - (before.action or 0)
+    return actions + (after.observation or 0) - (before.observation or 0)
+
+
+def _end(lane: Lane) -> Place:
+    return Place(lane.last_entry, lane.head, lane.last_action, lane.last_observation)
 
 
 def _last_place(connection: sql.Connection, lane: int) -> Place:
@@ -183,6 +202,8 @@ def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
     """The inverse of `chain.join_content`."""
     if (lengths < 0).all():
         return [None] * len(lengths)
+    if (lengths == lengths[0]).all() and lengths[0]:
+        return list(np.frombuffer(content, f"V{lengths[0]}").tolist())
     ends = np.cumsum(lengths.clip(0))
     bounds = zip((ends - lengths.clip(0)).tolist(), ends.tolist(), strict=True)
     split: list[bytes | None] = [content[first:last] for first, last in bounds]

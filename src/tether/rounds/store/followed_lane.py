@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,20 +11,13 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.fetched_columns import COLUMNS, Columns, fetch_columns, fetch_rows
 from tether.rounds.store.lanes import NO_HEAD, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
 ENTRIES_PER_QUERY = 10_000
 ROWS_PER_CHUNK = 50_000
 """How many entries and rows are read at a time, so that the database's copy of them stays small."""
-
-_TABLES = {
-    ACTIONS: (schema.actions, schema.actions.c.id, chain.ACTION_COLUMNS),
-    OBSERVATIONS: (schema.observations, schema.observations.c.number, chain.OBSERVATION_COLUMNS),
-}
-
-Columns = dict[str, Sequence[Any]]
-"""Rows of one table as columns."""
 
 
 class Entry(NamedTuple):
@@ -135,7 +126,7 @@ def _read_chunk(
     head = _check_links(lane, place, entries)
     last = {ACTIONS: place.action, OBSERVATIONS: place.observation}
     found: dict[str, Columns | None] = {ACTIONS: None, OBSERVATIONS: None}
-    for kind in _TABLES:
+    for kind in COLUMNS:
         of_kind = [entry for entry in entries if entry.kind == kind]
         if of_kind:
             before = last[kind]
@@ -150,16 +141,10 @@ def _read_rows(
     connection: sql.Connection, lane: int, kind: str, after: int, entries: Sequence[Entry]
 ) -> Columns:
     """The rows that entries cover, each checked against its entry's digest."""
-    table, number, kinds = _TABLES[kind]
-    start = first_id(lane)
-    query = (
-        sql.select(*(table.c[name] for name in kinds))
-        .where(number > start + after, number <= start + entries[-1].last)
-        .order_by(number)
-    )
+    kinds, start = COLUMNS[kind], first_id(lane)
     sizes = [entry.last - entry.first + 1 for entry in entries]
     try:
-        columns, count = _fetch_columns(connection, query, kinds)
+        columns, count = fetch_columns(connection, kind, start + after, start + entries[-1].last)
         digests = chain.digest_groups(columns, kinds, sizes) if sum(sizes) == count else []
     except (TypeError, ValueError, OverflowError) as error:
         raise TamperedError(
@@ -179,45 +164,3 @@ def _read_rows(
             f"written: {count:,} rows instead of {sum(sizes):,}"
         )
     return columns
-
-
-def _fetch_columns(
-    connection: sql.Connection, query: sql.Select[Any], kinds: Mapping[str, str]
-) -> tuple[Columns, int]:
-    """The columns of a query, and how many rows it has."""
-    with _without_collection():
-        rows = fetch_rows(connection, query)
-        values = zip(*rows, strict=True) if rows else [()] * len(kinds)
-        columns = {
-            name: _typed(column, kinds[name]) for name, column in zip(kinds, values, strict=True)
-        }
-        return columns, len(rows)
-
-
-def fetch_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
-    """The rows of a query as the driver returns them, which is much faster for very many."""
-    text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
-    with connection.exec_driver_sql(text) as result:
-        try:
-            return list(result.cursor.fetchall())  # type: ignore[union-attr]
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise sql.exc.OperationalError(text, None, error) from error
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """No search for garbage in the meantime: among so many new tuples it takes long."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _typed(column: Sequence[Any], kind: str) -> Sequence[Any]:
-    if kind == chain.CONTENT:
-        return column
-    dtype = np.int64 if kind == chain.INTEGERS else np.float64
-    return np.array(column, dtype=dtype)  # type: ignore[return-value]

@@ -20,7 +20,8 @@ from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import follow_from_checkpoints
 from tether.rounds.store.codecs import RowCodecs
-from tether.rounds.store.followed_lane import Columns, Place
+from tether.rounds.store.fetched_columns import Columns
+from tether.rounds.store.followed_lane import Place
 from tether.rounds.store.lanes import read_lanes, split_ids
 from tether.rounds.store.queries import read_settings
 
@@ -58,6 +59,7 @@ class Rows:
     reward: Floats = field(default_factory=lambda: np.empty(0))
     observation: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     places: dict[int, Place] = field(default_factory=dict)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)  # made and not yet stored
     settled: int = 0
     settled_round: int = 0
 
@@ -91,12 +93,12 @@ class Rows:
         """Read what was written since the last call, and check it against the hash chain."""
         taken = _NewActions()
         observed: list[Columns] = []
-        places = dict(self.places)
+        places, checkpoints = dict(self.places), list(self.checkpoints)
         for lane, reached in read_lanes(connection).items():
             if lane < 0:
                 continue
             place = places.get(lane, Place())
-            for chunk in follow_from_checkpoints(connection, reached, place):
+            for chunk in follow_from_checkpoints(connection, reached, place, checkpoints):
                 if chunk.actions is not None:
                     taken.add(connection, chunk.actions)
                 if chunk.observations is not None:
@@ -106,7 +108,7 @@ class Rows:
                 places[lane] = chunk.place
         fresh = Rows.__new__(Rows)  # changed only once everything is read: reading may fail
         fresh.__dict__.update(self.__dict__)
-        fresh.places = places
+        fresh.places, fresh.checkpoints = places, checkpoints
         fresh._add_actions(taken)
         fresh._add_observations(observed)
         fresh._settle(connection)

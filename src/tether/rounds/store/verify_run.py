@@ -69,9 +69,8 @@ def _check_lane(
         place = _check_records(connection, number, place)
     rows = (place.action, place.observation) if number >= 0 else (0, 0)
     given = zip(rows, (lane.last_action, lane.last_observation), strict=True)
-    if (
-        (place.entry, place.head) != (lane.last_entry, lane.head)
-        or any(row is not None and row != last for row, last in given)
+    if (place.entry, place.head) != (lane.last_entry, lane.head) or any(
+        row is not None and row != last for row, last in given
     ):
         raise TamperedError(
             f"lane {number} ends at entry {place.entry} of the hash chain, but {lane.last_entry} "
@@ -219,7 +218,4 @@ def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
             continue
         found = -float("inf") if calibration is None else calibration.log_beta
         if log_beta not in (found, -float("inf")):
-            yield (
-                f"round {number}: log_beta is {log_beta!r}, but its calibration found {found!r}"
-            )
-
+            yield (f"round {number}: log_beta is {log_beta!r}, but its calibration found {found!r}")
