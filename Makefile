@@ -11,6 +11,7 @@ ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 .PHONY: demo test lint types unit bench validity experiments clean
 
 demo: $(VENV)/demo
+	rm -f demo.db demo.db-wal demo.db-shm
 	$(BIN)/python examples/demo.py
 
 test: lint types unit

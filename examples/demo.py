@@ -4,5 +4,5 @@ from tether.demo.biopsy import run
 from tether.demo.biopsy_rounds import run_rounds
 
 if __name__ == "__main__":
-    run()
-    run_rounds()
+    run(overwrite=True)
+    run_rounds(overwrite=True)

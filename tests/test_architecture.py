@@ -30,11 +30,15 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "risk": frozenset({"_core"}),
     "sampling": frozenset({"_core", "control"}),
     "policies": frozenset({"_core", "control", "sampling"}),
+    "saving": frozenset({"_core", "control", "policies", "sampling"}),
     "monitor": frozenset({"_core"}),
-    "rounds": frozenset({"_core", "control", "policies", "sampling", "monitor"}),
+    "rounds": frozenset({"_core", "control", "policies", "sampling", "saving", "monitor"}),
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),
     "bo": frozenset({"_core", "control", "policies", "sampling"}),
+    "verification": frozenset(
+        {"_core", "control", "risk", "sampling", "policies", "monitor", "rounds", "llm"}
+    ),
     "cli": ANY,
     "demo": ANY,
 }
@@ -47,7 +51,7 @@ RECORDS_ONLY = {("report", "rounds")}
 """Pairs of rooms of which the first may take only dataclasses from the second."""
 
 HEAVY: dict[str, frozenset[str]] = {
-    "torch": frozenset({"bo", "llm", "policies"}),
+    "torch": frozenset({"bo", "llm", "policies", "saving"}),
     "transformers": frozenset({"llm"}),
     "peft": frozenset({"llm"}),
     "httpx2": frozenset({"llm"}),
@@ -59,7 +63,10 @@ HEAVY: dict[str, frozenset[str]] = {
     "typer": frozenset({"cli"}),
     "rich": frozenset({"cli", "demo"}),
     "sklearn": frozenset({"demo", "policies"}),
+    "skops": frozenset({"saving"}),
+    "safetensors": frozenset({"saving"}),
     "polars": frozenset(),
+    "cryptography": frozenset({"_core"}),
 }
 """The rooms in which each heavy dependency may be imported."""
 
@@ -274,7 +281,7 @@ def test_each_rule_finds_what_breaks_it(broken):
         "tether/control/other.py:1 imports tether.control.solve"
     )
     assert listed(heavy_violations(broken)).splitlines() == [
-        "tether/control/solve.py:4: imports torch; allowed in bo, llm, policies",
+        "tether/control/solve.py:4: imports torch; allowed in bo, llm, policies, saving",
         "tether/control/solve.py:4: torch is loaded by `import tether`",
         "tether/risk/pick.py:2: imports polars; allowed in no room",
     ]

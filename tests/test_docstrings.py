@@ -7,7 +7,18 @@ import re
 import pytest
 from numpydoc.validate import validate
 
-ROOMS = ("control", "risk", "policies", "sampling", "monitor", "rounds", "report", "llm", "bo")
+ROOMS = (
+    "control",
+    "risk",
+    "policies",
+    "sampling",
+    "saving",
+    "monitor",
+    "rounds",
+    "report",
+    "llm",
+    "bo",
+)
 REQUIRED = {
     "GL01", "GL02", "GL03", "GL05", "GL06", "GL07", "GL08", "SS02", "SS03", "SS04", "SS05",
     "PR01", "PR02", "PR03", "PR04", "PR05", "PR06", "PR07", "PR08", "PR09", "PR10",

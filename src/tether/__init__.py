@@ -3,7 +3,8 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Rooms with heavy dependencies (`rounds`, `report`, `llm`, `bo`) are imported when first used.
+Rooms that not every program needs (`rounds`, `report`, `saving`, `verification`, `llm`, `bo`) are
+imported when first used.
 """
 
 from importlib import import_module
@@ -36,6 +37,7 @@ from tether.policies import (
     estimate_ratio,
     make_log,
     make_proposals,
+    policy_from,
     serve,
 )
 from tether.risk import (
@@ -50,8 +52,9 @@ from tether.risk import (
 )
 
 if TYPE_CHECKING:
-    from tether import bo, llm, report, rounds
+    from tether import bo, llm, report, rounds, saving, verification
     from tether.rounds import Controller
+    from tether.saving import load_policy, save_policy
 
 __all__ = [
     "BudgetedClip",
@@ -83,6 +86,7 @@ __all__ = [
     "filter_claims",
     "gcrc",
     "llm",
+    "load_policy",
     "ltt",
     "make_log",
     "make_proposals",
@@ -90,22 +94,27 @@ __all__ = [
     "monotonized_crc",
     "plan",
     "policies",
+    "policy_from",
     "report",
     "risk",
     "rounds",
     "sampling",
+    "save_policy",
+    "saving",
     "serve",
+    "verification",
 ]
 
-_LAZY_ROOMS = ("bo", "llm", "report", "rounds")
+_LAZY_ROOMS = ("bo", "llm", "report", "rounds", "saving", "verification")
+_LAZY_NAMES = {"Controller": "rounds", "load_policy": "saving", "save_policy": "saving"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a room with heavy dependencies, or the controller, when it is first used."""
+    """Import a room that not every program needs, or a name of it, when it is first used."""
     if name in _LAZY_ROOMS:
         return import_module(f"tether.{name}")
-    if name == "Controller":
-        return import_module("tether.rounds").Controller
+    if name in _LAZY_NAMES:
+        return getattr(import_module(f"tether.{_LAZY_NAMES[name]}"), name)
     raise AttributeError(f"module 'tether' has no attribute {name!r}")
 
 

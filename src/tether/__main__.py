@@ -9,6 +9,9 @@ def main() -> None:
         from tether.cli.app import app
     except ModuleNotFoundError as error:
         sys.exit(f"the command line needs {error.name}: pip install 'tether[cli]'")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     app()
 
 

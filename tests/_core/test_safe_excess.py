@@ -114,3 +114,18 @@ def test_near_means_within_two_standard_errors_of_most_of_alpha_or_above():
     assert SafeMean(0.076, 0.01).near(0.1)
     assert SafeMean(0.5, 0.01).near(0.1)
     assert not SafeMean(0.07, 0.01).near(0.1)
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-300, 2.0**-1000, 2.0**1000])
+def test_means_and_errors_have_the_scale_of_the_bound(scale):
+    """Squares of such losses overflow or vanish; the result is the plain one in another unit."""
+    losses = np.random.default_rng(0).random(50)
+    weights = np.random.default_rng(1).normal(size=50)
+    plain = safe_mean(losses, 1.0, log_weights=weights)
+    scaled = safe_mean(losses * scale, scale, log_weights=weights)
+    assert scaled.mean / scale == pytest.approx(plain.mean, rel=1e-9)
+    assert scaled.standard_error / scale == pytest.approx(plain.standard_error, rel=1e-9)
+    options = {"effective_rows": 40.0, "test_share": 0.02}
+    plain = bounded_safe_mean(0.3, 1.0, **options)
+    scaled = bounded_safe_mean(0.3 * scale, scale, **options)
+    assert scaled.standard_error / scale == pytest.approx(plain.standard_error, rel=1e-9)

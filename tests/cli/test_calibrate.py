@@ -41,7 +41,7 @@ def test_calibrate_agrees_with_the_library(files):
         out = files / "found.json"
         done = run(
             "calibrate", files / name, "--no-context", "--alpha", 0.1, "--proposals",
-            files / "draws.csv", "--out", out,
+            files / "draws.csv", "--out", out, "--force",
         )  # fmt: skip
         assert done.exit_code == 0, done.output
         saved = tether.Calibration.load(out)

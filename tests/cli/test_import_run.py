@@ -18,3 +18,10 @@ def test_a_missing_file_creates_no_store(tmp_path):
     assert done.exit_code == 2
     assert "there is no file" in one_line(done)
     assert not (tmp_path / "new.db").exists()
+
+
+def test_the_import_has_an_actor(store, tmp_path):
+    assert run("export", store, tmp_path / "run.parquet").exit_code == 0
+    words = ("import", tmp_path / "run.parquet", tmp_path / "again.db", "--actor", "Ada")
+    assert run(*words).exit_code == 0
+    assert read_history(tmp_path / "again.db").audit[-1].actor == "Ada"

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import tether
@@ -55,3 +56,50 @@ def test_a_missing_store_is_an_error_and_is_not_created(command, tmp_path):
     assert done.exit_code == 2
     assert "there is no store" in one_line(done)
     assert list(tmp_path.iterdir()) == []
+
+
+HOSTILE = "\x1b[31m[/] [red]x \u202e"
+
+
+class Failing(tether.Gaussian):
+    """A policy that scores, and fails when it is to act."""
+
+    fails = False
+
+    def sample(self, contexts, rng):
+        if self.fails:
+            raise RuntimeError(HOSTILE)
+        return super().sample(contexts, rng)
+
+
+@pytest.fixture
+def hostile_store(tmp_path):
+    """Names, notes, failures, alarms and acts with control characters and markup."""
+    store, rng = tmp_path / "hostile.db", np.random.default_rng(0)
+    with Controller(tether.Gaussian(0.0), alpha=0.3, store=store, name=HOSTILE) as run:
+        taken = run.begin().act(200, rng)
+        run.observe(taken.ids, np.clip(taken.actions - 0.5, 0, 1))
+        policy = Failing(0.5)
+        round_ = run.begin(policy, name=HOSTILE)
+        policy.fails = True
+        assert round_.act(5, rng).failure
+        run.withdraw(run.pending().ids, HOSTILE, actor=HOSTILE)
+        run.halt(HOSTILE, actor=HOSTILE)
+    return store
+
+
+def test_text_from_a_store_is_shown_literally(hostile_store):
+    shown = run("status", hostile_store)
+    assert shown.exit_code == 4, shown.output
+    joined = one_line(shown).replace(" ", "")
+    assert joined.count("\\x1b[31m[/][red]x") >= 5
+    assert "\x1b" not in shown.output
+    assert "\u202e" not in shown.output
+
+
+def test_text_from_a_store_cannot_act_in_the_report(hostile_store, tmp_path):
+    done = run("report", hostile_store, "--out", tmp_path / "report.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "\\x1b[31m[/] [red]x \\u202e" in page
+    assert not any(character in page for character in "\x1b\u202e\x00")

@@ -1,25 +1,13 @@
-"""Reading tables, printing results and reporting errors."""
+"""Printing results, reporting errors and progress, and Ctrl-C."""
 
-import pyarrow as pa
+import signal
+import subprocess
+import sys
+
 import pytest
 import typer
-from pyarrow import csv, parquet
 
 from tether.cli import terminal
-
-
-@pytest.fixture
-def table():
-    return pa.table({"a": [1, 2], "b": [0.5, 0.25]})
-
-
-def test_parquet_and_csv_are_the_same_table(table, tmp_path):
-    parquet.write_table(table, tmp_path / "table.parquet")
-    csv.write_csv(table, tmp_path / "table.csv")
-    with pa.CompressedOutputStream(str(tmp_path / "table.csv.gz"), "gzip") as stream:
-        csv.write_csv(table, stream)
-    for name in ("table.parquet", "table.csv", "table.csv.gz"):
-        assert terminal.read_table(tmp_path / name).equals(table)
 
 
 def test_errors_become_one_line_and_an_exit_code(capsys):
@@ -40,3 +28,96 @@ def test_other_errors_are_not_hidden():
 
     with pytest.raises(ZeroDivisionError):
         fail()
+
+
+def test_text_is_shown_literally_and_without_control_characters(capsys):
+    terminal.print_line("[red]x[/] [/] \x1b[31m:smile:\nnext \u202e")
+    assert capsys.readouterr().out == "[red]x[/] [/] \\x1b[31m:smile:\nnext \\u202e\n"
+    terminal.print_error("error:", "[/] \x1b]0;x\x07 \ud800")
+    assert capsys.readouterr().err == "error: [/] \\x1b]0;x\\x07 \\ud800\n"
+
+
+def test_no_error_shows_a_password(capsys):
+    @terminal.report_errors
+    def fail(store):
+        raise ValueError(f"could not open {store}: no route for 'p%40ss' or 'p@ss'")
+
+    with pytest.raises(typer.Exit):
+        fail(store="postgresql://ann:p%40ss@host/clinic")
+    shown = capsys.readouterr().err
+    assert shown == (
+        "error: could not open postgresql://ann:***@host/clinic: no route for '***' or '***'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "store", ["postgresql://ann:s3cret@x@host/d", "postgresql://ann:s3cret@host:port/d"]
+)
+def test_a_url_that_the_driver_would_misread_is_refused(store, capsys):
+    @terminal.report_errors
+    def command(store):
+        raise AssertionError("not reached")
+
+    with pytest.raises(typer.Exit) as raised:
+        command(store=store)
+    assert raised.value.exit_code == 2
+    shown = capsys.readouterr().err
+    assert "must be percent-encoded" in shown
+    assert "s3cret" not in shown
+
+
+def test_an_interrupt_is_one_line_and_exit_code_130(capsys):
+    @terminal.report_errors
+    def command():
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as raised:
+        command()
+    assert raised.value.exit_code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+INTERRUPTED_WORK = """
+import time
+from tether.cli.terminal import run_interruptibly
+
+def work():
+    print("ready", flush=True)
+    time.sleep(600)
+
+run_interruptibly(work)
+"""
+
+
+def test_an_interrupt_ends_a_calculation_that_does_not_see_it():
+    command = [sys.executable, "-c", INTERRUPTED_WORK]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert shown == "interrupted\n"
+
+
+def test_results_and_errors_of_an_interruptible_calculation_are_its_own():
+    assert terminal.run_interruptibly(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        terminal.run_interruptibly(lambda: 1 / 0)
+
+
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    with terminal.progress_bar("reading [/] \x1b: 10 rows", 10) as advance:
+        advance(5)
+    with terminal.working("calibrating"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with terminal.progress_bar("reading [/] \x1b: 10 rows", 10) as advance:
+        advance(5)
+    with terminal.working("calibrating on 10 rows"):
+        pass
+    shown = capsys.readouterr().err
+    assert "reading [/] \\x1b: 10 rows" in shown
+    assert "calibrating on 10 rows" in shown

@@ -163,3 +163,14 @@ def test_import_is_light():
     code += "if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_bounds_and_ratio_errors_stay_within_the_range_of_floats():
+    """No sum over rows overflows, and no beta passes at any ratio error beyond the largest."""
+    actions = np.random.default_rng(0).normal(size=60)
+    log = tether.Log((actions > 1.2).astype(float), -(actions**2) / 2, -((actions - 0.3) ** 2) / 2)
+    with pytest.raises(ValueError, match=r"bound must be above 0 and below 1e\+200, got 1e\+308"):
+        tether.calibrate(log, alpha=0.3, bound=1e308)
+    assert str(tether.calibrate(log, alpha=0.3, bound=1e199))
+    for factor in (1e10, 1e308, np.inf):
+        assert not tether.calibrate(log, alpha=0.3, ratio_error=factor).exists

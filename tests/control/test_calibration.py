@@ -115,7 +115,7 @@ def test_infinite_and_missing_betas_are_saved(tmp_path):
     for alpha, beta in ((0.9, np.inf), (0.01, 0.0)):
         found, _ = calibrated(alpha=alpha)
         assert found.beta == beta
-        found.save(tmp_path / "found.json")
+        found.save(tmp_path / "found.json", overwrite=True)
         assert tether.Calibration.load(tmp_path / "found.json").beta == beta
 
 
@@ -128,7 +128,7 @@ def test_refuses_other_files(tmp_path):
     with pytest.raises(ValueError, match=r"holds 'selection', expected a saved 'calibration'"):
         tether.Calibration.load(other)
     other.write_text("[1]")
-    with pytest.raises(ValueError, match=r"holds None"):
+    with pytest.raises(ValueError, match=r"other.json is not a saved record"):
         tether.Calibration.load(other)
 
 
@@ -137,7 +137,7 @@ def test_text_that_reads_inf_stays_text(tmp_path):
     found = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.1)
     found.save(tmp_path / "found.json")
     assert tether.Calibration.load(tmp_path / "found.json").constraints[0].name == "inf"
-    (tmp_path / "half.json").write_text('{"kind": "calibration"}')
+    records.write(tmp_path / "half.json", "calibration", {})
     with pytest.raises(ValueError, match="is not a complete calibration: it lacks log_beta"):
         tether.Calibration.load(tmp_path / "half.json")
     with pytest.raises(ValueError, match="points must be an integer of at least 2, got -1"):

@@ -145,3 +145,18 @@ def test_the_summary_is_what_printing_shows():
     made = tether.plan(alpha=0.1, safe_risk=0.05)
     assert made.summary() == str(made)
     assert made.bound == 1.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"bound": 1e308}, {"safe_risk": 0.1 - 1e-16}, {"alpha": 5e-324, "safe_risk": 0}],
+)
+def test_a_plan_for_more_rows_than_anyone_has_is_refused(settings):
+    with pytest.raises(ValueError, match=r"more than 1e\+15 rows would be needed: alpha = "):
+        tether.plan(**({"alpha": 0.1, "safe_risk": 0.05} | settings))
+
+
+def test_the_smallest_spread_is_that_of_equal_policies():
+    narrow = tether.plan(alpha=0.1, safe_risk=0.05, log_ratio_spread=5e-324)
+    assert narrow.rows_needed == tether.plan(alpha=0.1, safe_risk=0.05).rows_needed
+    assert all(np.isfinite(stated) for _, stated in narrow.promises)

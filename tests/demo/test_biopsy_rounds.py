@@ -1,3 +1,5 @@
+import pytest
+
 from tether.demo import biopsy_rounds
 from tether.rounds import read_history
 
@@ -14,5 +16,7 @@ def test_later_rounds_follow_the_model_further_and_are_kept(tmp_path):
     assert read_history(tmp_path / "demo.db").rounds == rounds
     assert f"Report: {tmp_path / 'report.html'}" in output
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    again = biopsy_rounds.run_rounds(tmp_path, show=output.append)  # replaces the old store
+    with pytest.raises(FileExistsError, match="a store is never overwritten"):
+        biopsy_rounds.run_rounds(tmp_path, show=output.append, overwrite=True)
+    again = biopsy_rounds.run_rounds(tmp_path / "again", show=output.append)
     assert [record.beta for record in again] == [record.beta for record in rounds]

@@ -31,12 +31,12 @@ def test_without_enough_wealth_there_is_no_alarm():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("seen", -1, "seen must be an integer of at least 0, got -1"),
-        ("seen", "5", "seen must be an integer of at least 0, got '5'"),
+        ("seen", -1, "seen must be an integer from 0 to 9007199254740992, got -1"),
+        ("seen", "5", "seen must be an integer from 0 to 9007199254740992, got '5'"),
         ("log_bets", ["nan"] * 8, "log_bets must hold 8 numbers"),
         ("log_wealth", "inf", "log_wealth must be above -inf and below inf, got inf"),
         ("log_peak", None, "log_peak must be a number, got None"),
-        ("alarm_at", 7, "alarm_at must be None or from 1 to 2, got 7"),
+        ("alarm_at", 7, "alarm_at must be an integer from 1 to 2, got 7"),
     ],
 )
 def test_an_invalid_saved_e_process_is_refused(name, value, message):

@@ -216,5 +216,5 @@ def test_invalid_saved_content_is_refused():
         RiskMonitor.from_dict(good | {"e_process": good["e_process"] | {"log_bets": [0.0]}})
     with pytest.raises(ValueError, match="alpha must be above 0"):
         RiskMonitor.from_dict(good | {"alpha": -1.0})
-    with pytest.raises(ValueError, match="squares must be above -1 and below inf, got nan"):
+    with pytest.raises(ValueError, match="squares must be from 0 to seen = 0, got nan"):
         RiskMonitor.from_dict(good | {"squares": math.nan})

@@ -146,5 +146,7 @@ def test_invalid_saved_content_is_refused():
         ShiftMonitor.from_dict({name: good[name] for name in good if name != "generator"})
     with pytest.raises(ValueError, match=r"generator must be one of 'MT19937'.*got 'system'"):
         ShiftMonitor.from_dict(good | {"generator": {"bit_generator": "system"}})
-    with pytest.raises(ValueError, match="content has 2 scores, expected a reference_size of 5"):
+    with pytest.raises(ValueError, match="reference_size must be an integer from 1 to 2, got 5"):
         ShiftMonitor.from_dict(good | {"reference_size": 5})
+    with pytest.raises(ValueError, match="content has 2 scores, expected a reference_size of 1"):
+        ShiftMonitor.from_dict(good | {"reference_size": 1})

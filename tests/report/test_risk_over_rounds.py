@@ -3,8 +3,10 @@ import dataclasses
 from tests.report import example_histories
 from tests.report.example_histories import example, rendered
 from tests.report.html_tree import parse
+from tether.report.chart_canvas import matplotlib_defaults
 from tether.report.number_format import format_interval, format_number
 from tether.report.risk_over_rounds import realized_risk_chart
+from tether.rounds.history import Estimate
 
 
 def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
@@ -57,3 +59,20 @@ def test_only_a_few_alarms_are_labeled():
         chart = realized_risk_chart(dataclasses.replace(history, alarms=tuple(alarms)))
         drawing = parse(chart.draw("x-only", 500.0, 300.0, "x"))
         assert ("alarm" in [node.text for node in drawing.find_all("text")]) == labeled
+
+
+def test_losses_of_the_largest_size_can_be_drawn():
+    history = example("ten_rounds")
+    size = 1e308
+    rounds = [
+        dataclasses.replace(record, loss=Estimate(5, 0.2 * size, 0.1 * size, size))
+        for record in history.rounds
+    ]
+    large = dataclasses.replace(
+        history, rounds=tuple(rounds), alpha=0.1 * size, alarm_risk=0.15 * size, bound=size
+    )
+    with matplotlib_defaults():
+        figure = realized_risk_chart(large).figure()
+    assert "in units of 1e+100" in figure
+    assert "alpha 1e307" in figure
+    assert "above alpha, interval includes alpha" in figure

@@ -4,54 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import sqlalchemy as sql
 
 from tests.rounds.child_processes import DEADLINE_SECONDS
 from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
 from tether.rounds.calibrate_round import RoundStart
-from tether.rounds.store import schema
-
-PRESENT, NEWER = schema.VERSION, schema.VERSION + 2
-Step = Callable[[sql.Connection], None]
-
-
-def add_a_column(note: Callable[[str], None] = lambda _: None) -> dict[int, Step]:
-    """Two versions that each add a column to the alarms."""
-
-    def step(name: str) -> Step:
-        def add(connection: sql.Connection) -> None:
-            note("step")
-            connection.execute(sql.text(f"ALTER TABLE tether_alarms ADD COLUMN {name} TEXT"))
-
-        return add
-
-    return {PRESENT: step("colour"), PRESENT + 1: step("size")}
-
-
-def fail_half_way() -> dict[int, Step]:
-    """The first step of two is well, and the second fails after it changed something."""
-
-    def fail(connection: sql.Connection) -> None:
-        connection.execute(sql.text("ALTER TABLE tether_alarms ADD COLUMN size TEXT"))
-        connection.execute(sql.text("DELETE FROM tether_actions WHERE id > 5"))
-        connection.execute(sql.text("ALTER TABLE no_such_table ADD COLUMN size TEXT"))
-
-    return {**add_a_column(), PRESENT + 1: fail}
-
-
-def migrate(url: str, journal: str, gate: str) -> None:
-    """Open an older store, at the same time as others."""
-    notes = Journal(journal)
-    schema.MIGRATIONS.update(add_a_column(notes.write))
-    schema.VERSION = NEWER
-    _wait(notes, gate)
-    open_run(url).close()
-    notes.write("opened")
 
 
 def make(url: str, journal: str, gate: str) -> None:
@@ -117,7 +77,7 @@ def observe_one_by_one(url: str, journal: str, gate: str, loss: float) -> None:
 def hold(url: str, journal: str, gate: str) -> None:
     """Begin to write, and never end."""
     notes = Journal(journal)
-    with open_run(url) as run, run._store.writing():
+    with open_run(url) as run, run._store.writing(exclusive=True):
         notes.write("ready")
         time.sleep(DEADLINE_SECONDS)  # it is killed before
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 
 
@@ -14,28 +15,67 @@ def mix(safe, optimized, b):
     return np.logaddexp(safe, optimized + b) - np.logaddexp(0, b)
 
 
+def read_export(path):
+    """Settings, rounds by number, actions as a frame, and columns of scores by round and name."""
+    table = parquet.read_table(path)
+
+    def of_kind(kind, column):
+        return table.filter(compute.equal(table["kind"], kind))[column].to_pylist()
+
+    settings = {
+        row["name"]: json.loads(row["value"])
+        for row in map(json.loads, of_kind("setting", "record"))
+    }
+    rounds = {row["number"]: row for row in map(json.loads, of_kind("round", "record"))}
+    for row in rounds.values():
+        row["seen"] = {int(lane): last for lane, last in json.loads(row["seen"]).items()}
+    pieces = sorted(of_kind("scores", "scores"), key=lambda piece: piece["start"])
+    parts = {}
+    for piece in pieces:  # each has the values of one policy after the other
+        numbers = json.loads(piece["numbers"])
+        for number, values in zip(numbers, np.split(piece["values"], len(numbers)), strict=True):
+            parts.setdefault((number, piece["name"]), []).append(values)
+    scores = {key: np.concatenate(values) for key, values in parts.items()}
+    actions = table.filter(compute.equal(table["kind"], "action")).to_pandas()
+    return settings, rounds, in_order_of_calibrations(actions, rounds), scores
+
+
+def in_order_of_calibrations(actions, rounds):
+    """Actions in the order of the columns of scores: by the first calibration that saw them."""
+    actions["lane"], actions["number"] = actions["id"] // 2**40, actions["id"] % 2**40
+    actions["saw"] = len(rounds) + 1
+    for number, row in sorted(rounds.items(), reverse=True):
+        seen = actions["lane"].map(lambda lane: row["seen"].get(lane, [0, 0])[0])  # noqa: B023
+        actions.loc[actions["number"] <= seen, "saw"] = number
+    return actions.sort_values(["saw", "lane", "number"])
+
+
 def recompute_calibrations(path):
     """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
-    table = parquet.read_table(path)
-    about = json.loads(table.schema.metadata[b"tether"])
-    settings, rounds = about["settings"], {row["number"]: row for row in about["rounds"]}
+    settings, rounds, done, scores = read_export(path)
     listed, alpha = settings.get("listed_actions"), settings["alpha"]
     kernel = {"clip": clip, "mix": mix}[settings["family"]]
-    every = table.to_pandas()
-    done, draws = every[every["kind"] == "action"], every[every["kind"] == "draw"]
+    calibration_rows = done[done["calibration"] == True].reset_index(drop=True)  # noqa: E712
+
+    def score_table(k, name, where):
+        flat = scores[k, name]
+        return flat.reshape(-1, len(listed))[where] if listed else flat[where]
 
     def normalized(values, log_psi):  # in each context where actions are listed, else by one ψ
         psi = np.logaddexp.reduce(values, axis=1, keepdims=True) if listed else log_psi
         return values - (psi if settings["family"] == "clip" else 0)
 
     def audited(number, row):
-        rows = done[(done["calibration"] == True) & (done["id"] <= row["last_action"])]  # noqa: E712
-        rows = rows[rows["observation"] <= row["last_observation"]].dropna(subset="loss")
-        column = lambda k: np.stack(rows[f"log_optimized{'_all' * bool(listed)}[{k:g}]"])  # noqa: E731
-        safe = np.stack(rows["log_safe_all[0]" if listed else "log_safe"])
+        rows = calibration_rows[calibration_rows["saw"] <= number].dropna(subset="loss")
+        written = rows["observation"].astype(int)
+        last = (written // 2**40).map(lambda lane: row["seen"].get(lane, [0, 0])[1])
+        rows = rows[written % 2**40 <= last]
+        where, all_or_taken = rows.index, "_all" * bool(listed)
+        column = lambda k: score_table(int(k), f"log_optimized{all_or_taken}", where)  # noqa: E731
+        safe = score_table(0, "log_safe_all", where) if listed else np.array(rows["log_safe"])
         optimized, loss = column(number), np.array(rows["loss"])
         place = [listed.index(each) for each in rows["action"]] if listed else None
-        density, drawn = {0: safe}, draws[draws["round"] == number]
+        density = {0: safe}
         for k in set(rows["served"]) - {0}:
             b = min(float(rounds[k]["log_beta"]), 700)
             density[k] = normalized(kernel(safe, column(k), b), rounds[k]["log_psi"])
@@ -44,7 +84,8 @@ def recompute_calibrations(path):
         test = [safe, optimized, log_mix]
         if not listed:
             mixed = "log_mix" if set(density) != {0} else "log_safe"
-            test = [np.array(drawn[name]) for name in ("log_safe", "log_optimized", mixed)]
+            names = ("log_safe", "log_optimized", mixed)
+            test = [scores[number, f"draws_{name}"] for name in names]
 
         def risk(b):
             at = normalized(kernel(safe, optimized, b), 0) - log_mix

@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-OPTIONS = "-c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60"
+OPTIONS = "-c listen_addresses='' -c max_connections=60"
+HASTE = "-c fsync=off -c full_page_writes=off"
 DEADLINE_SECONDS = 300
 ACCESS = "local all locked scram-sha-256\nlocal all all trust\n"
 """Everyone may come in by the socket, but the role "locked" needs its password."""
@@ -39,7 +40,8 @@ def programs() -> Path | None:
 class Server:
     """One server with as many databases as are asked for; it may be stopped and started again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        self._options = OPTIONS if durable else f"{OPTIONS} {HASTE}"
         self._bin, self._numbers = programs(), count(1)
         self.folder = Path(tempfile.mkdtemp(prefix="tether-postgres-"))
         if os.geteuid() == 0:
@@ -51,7 +53,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = f"{OPTIONS} -k {self.folder}"
+        options = f"{self._options} -k {self.folder}"
         self._run(
             "pg_ctl",
             "-D",

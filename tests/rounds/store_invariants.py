@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ import tether
 from tests.rounds.worker_process import ACTIONS, SETTINGS, named, open_run, read_journal, table
 from tether.monitor import RiskMonitor
 from tether.rounds.store import schema
+from tether.rounds.store.lanes import LANE_BITS, split_ids
+from tether.rounds.store.verify_run import find_tampering
+
+MUTABLE = ("tether_lanes", "tether_kept")
+"""Tables whose rows change: they follow from the others."""
 
 
 class StoreAudit:
@@ -40,7 +46,8 @@ class StoreAudit:
 
     def _check_journal(self, lines: list[dict], tables: dict[str, list]) -> None:
         """Nothing that was returned is lost, and nothing is there that nobody asked for."""
-        actions, rounds = tables["tether_actions"], tables["tether_rounds"]
+        actions = {row["id"]: row for row in tables["tether_actions"]}
+        rounds = tables["tether_rounds"]
         observations = {row["action"]: row for row in tables["tether_observations"]}
         for line in lines:
             if line["what"] == "begin":
@@ -49,7 +56,7 @@ class StoreAudit:
                 for number, context, action in zip(
                     line["ids"], line["contexts"], line["actions"], strict=True
                 ):
-                    row = actions[number - 1]
+                    row = actions[number]
                     assert (row["id"], row["round"]) == (number, line["round"])
                     assert _whole(row["context"]) == context
                     assert _whole(row["action"]) == action
@@ -58,25 +65,18 @@ class StoreAudit:
                     self._wanted.setdefault(number, set()).add(loss)
                 elif line["what"] in ("observe", "withdraw"):
                     assert observations[number]["loss"] == loss
-        for row in tables["tether_observations"][len(self._before["tether_observations"]) :]:
-            assert row["loss"] in self._wanted[row["action"]]
+        known = {row["action"] for row in self._before["tether_observations"]}
+        for action, row in observations.items():
+            assert action in known or row["loss"] in self._wanted[action]
 
     def _check_unchanged(self, tables: dict[str, list]) -> None:
-        """Rows are added at the end, and no row is ever changed, but for an alarm that is cleared.
-
-        So no row is split twice, and no number is given out twice.
-        """
+        """Rows are added, and no row is ever changed: none is split twice or numbered twice."""
         for name, old in self._before.items():
-            new = tables[name]
-            if name in ("tether_settings", "tether_columns"):
-                keys = [column.name for column in schema.tables.tables[name].primary_key]
-                found = {tuple(row[key] for key in keys): row for row in new}
-                assert all(found[tuple(row[key] for key in keys)] == row for row in old)
-            elif name == "tether_alarms":
-                cleared = [row for row in old if row["cleared"] is not None]
-                assert new[: len(cleared)] == cleared
-            else:
-                assert new[: len(old)] == old
+            if name in MUTABLE:
+                continue
+            keys = [column.name for column in schema.tables.tables[name].primary_key]
+            found = {tuple(row[key] for key in keys): row for row in tables[name]}
+            assert all(found[tuple(row[key] for key in keys)] == row for row in old)
 
     def _check_resumed(self, run: tether.Controller, tables: dict[str, list]) -> None:
         """The run is where it was, and the training rows are those of the training share."""
@@ -91,7 +91,9 @@ class StoreAudit:
             for row in tables["tether_actions"]
             if row["id"] in observed and not row["calibration"]
         ]
-        assert run.training_rows().ids.tolist() == training
+        assert sorted(run.training_rows().ids.tolist()) == training
+        with run._store.reading() as connection:
+            assert list(find_tampering(connection)) == []
 
 
 def read_tables(run: tether.Controller) -> dict[str, list[dict[str, Any]]]:
@@ -112,14 +114,22 @@ def read_tables(run: tether.Controller) -> dict[str, list[dict[str, Any]]]:
 def check_whole(tables: dict[str, list], first: int = 0) -> None:
     """Numbers without gaps, right scores (after the first), every round whole or not there."""
     actions, rounds = tables["tether_actions"], tables["tether_rounds"]
-    assert [row["id"] for row in actions] == list(range(1, 1 + len(actions)))
+    check_numbers([row["id"] for row in actions])
     assert [row["number"] for row in rounds] == list(range(1, 1 + len(rounds)))
-    observations = [row["number"] for row in tables["tether_observations"]]
-    assert observations == list(range(1, 1 + len(observations)))
-    begun = [row["round"] for row in actions]
-    assert begun == sorted(begun)
+    check_numbers([row["number"] for row in tables["tether_observations"]])
+    for lane in {row["id"] >> LANE_BITS for row in actions}:
+        begun = [row["round"] for row in actions if row["id"] >> LANE_BITS == lane]
+        assert begun == sorted(begun)
     _check_scores(actions[first:], rounds)
     _check_columns(tables)
+
+
+def check_numbers(ids: list[int]) -> None:
+    """Ids without gaps in each lane."""
+    lanes, numbers = split_ids(np.array(ids, dtype=np.int64))
+    for lane in np.unique(lanes):
+        of_lane = np.sort(numbers[lanes == lane]).tolist()
+        assert of_lane == list(range(1, 1 + len(of_lane)))
 
 
 def _check_scores(actions: list, rounds: list) -> None:
@@ -145,21 +155,29 @@ def _check_scores(actions: list, rounds: list) -> None:
 def _check_columns(tables: dict[str, list]) -> None:
     """Parts follow on one another, cover what the last round that used them saw, and no more."""
     rounds = {row["number"]: row for row in tables["tether_rounds"]}
-    calibration = np.array([row["calibration"] for row in tables["tether_actions"]], dtype=int)
+    calibration = [row["id"] for row in tables["tether_actions"] if row["calibration"]]
+    lanes, numbers = split_ids(np.array(calibration, dtype=np.int64))
     columns: dict[tuple[int, str], list] = {}
-    for part in tables["tether_columns"]:
-        columns.setdefault((part["round"], part["name"]), []).append(part)
-    seen = [calibration[: row["last_action"]].sum() for row in rounds.values()]
+    for part in sorted(tables["tether_columns"], key=lambda part: part["start"]):
+        assert part["round"] in rounds, "scores that were stored with a round that never began"
+        for number in json.loads(part["numbers"]):
+            columns.setdefault((number, part["name"]), []).append(part)
+    seen = []
+    for row in rounds.values():
+        last = {int(lane): reached[0] for lane, reached in json.loads(row["seen"]).items()}
+        seen.append(sum((numbers[lanes == lane] <= last[lane]).sum() for lane in last))
     for (number, name), parts in columns.items():
         assert number == 0 or number in rounds, "scores of a round that never began"
         assert parts[0]["start"] == 0
         assert all(b["start"] == a["start"] + a["count"] for a, b in pairwise(parts))
         for part in parts:
-            assert len(part["values"]) % (8 * part["count"]) == 0
+            policies = len(json.loads(part["numbers"]))
+            assert len(part["values"]) % (8 * part["count"] * policies) == 0
         if not name.startswith("draws"):
             end = parts[-1]["start"] + parts[-1]["count"]
             assert end in seen, "scores of rows that no round saw"
-            assert len(parts[0]["values"]) == 8 * ACTIONS * parts[0]["count"]
+            width = 8 * ACTIONS * len(json.loads(parts[0]["numbers"]))
+            assert len(parts[0]["values"]) == width * parts[0]["count"]
     for number, row in rounds.items():
         calibrated = row["calibration"] is not None
         assert ((number, "log_optimized_all") in columns) == calibrated
@@ -167,11 +185,19 @@ def _check_columns(tables: dict[str, list]) -> None:
 
 
 def check_alarms(tables: dict[str, list]) -> None:
-    """The alarms are those that monitors raise who read all observations in order."""
+    """The alarms are those that monitors raise who read all observations in order.
+
+    Only where there is one lane: the order of the observations of several is not stored.
+    """
     actions = {row["id"]: row for row in tables["tether_actions"]}
     observations, start = tables["tether_observations"], 0
+    if any(row["number"] >> LANE_BITS for row in observations):
+        return
+    resumed = [row for row in tables["tether_audit"] if row["act"] == "resume"]
     for alarm in [*tables["tether_alarms"], None]:
-        end = len(observations) if alarm is None else alarm["last_observation"]
+        number = None if alarm is None else alarm["number"]
+        by = next((row for row in resumed if number is not None and row["subject"] >= number), None)
+        end = len(observations) if by is None else _observed_before(tables, by["number"])
         monitors: dict[int, RiskMonitor] = {}
         raised = None
         for observation in observations[start:end]:
@@ -185,9 +211,18 @@ def check_alarms(tables: dict[str, list]) -> None:
             if monitor.update([observation["loss"]]).alarm:
                 raised = action["round"]
         assert raised == (None if alarm is None else alarm["round"])
-        if alarm is None or alarm["cleared"] is None:
+        if by is None:
             break
         start = end
+
+
+def _observed_before(tables: dict[str, list], number: int) -> int:
+    """How many observations there were when something was added to the audit trail."""
+    entries = tables["tether_entries"]
+    of_audit = next(e for e in entries if e["kind"] == "audit" and e["first"] == number)
+    last = json.loads(of_audit["heads"])["0"][0]
+    before = (e for e in entries if e["kind"] == "observations" and e["number"] <= last)
+    return max(entry["last"] for entry in before)
 
 
 def _losses(line: dict) -> list:

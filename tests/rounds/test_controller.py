@@ -47,3 +47,9 @@ def test_a_store_must_be_a_path_or_url(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="store must be a path or a database URL"):
             Controller(tether.Gaussian(0.0), alpha=0.1, store=store)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_server_that_loses_what_it_confirmed_is_named(postgres_url):
+    """The server of these tests is in a hurry."""
+    with pytest.warns(UserWarning, match="runs with fsync=off: a crash of the machine"):
+        Controller(tether.Gaussian(0.0), alpha=0.1, store=postgres_url).close()

@@ -11,7 +11,7 @@ from tests.rounds.small_runs import monitored_run
 from tests.rounds.store_invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run
 from tether.rounds import Controller
-from tether.rounds.monitors import REFERENCE_CONTEXTS
+from tether.rounds.contexts_seen import REFERENCE_CONTEXTS
 
 
 def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
@@ -147,10 +147,8 @@ def test_an_alarm_and_resuming_across_restarts(store_url):
         check_whole(tables)
         check_alarms(tables)
         assert [row["served"] for row in tables["tether_actions"][-5:]] == [0] * 5
-        assert [row["reason"] for row in tables["tether_alarms"]] == [
-            "the sensor was replaced",
-            None,
-        ]
+        reasons = [alarm.reason for alarm in run.history().alarms]
+        assert reasons == ["the sensor was replaced", None]
 
 
 def test_losses_that_were_not_committed_are_not_counted():

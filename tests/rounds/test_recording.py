@@ -23,9 +23,10 @@ def test_losses_are_observed_late_in_any_order_and_once():
     order = rng.permutation(100)
     first.observe(taken.ids[order[:60]], np.zeros(60))
     assert sorted(run.pending().ids) == sorted(taken.ids[order[60:]])
-    with pytest.raises(ValueError, match="already observed or withdrawn"):
-        first.observe(taken.ids[order[50:70]], np.zeros(20))
+    with pytest.raises(ValueError, match="already observed or withdrawn with another result"):
+        first.observe(taken.ids[order[50:70]], np.ones(20))
     assert len(run.pending()) == 40  # nothing of the refused call was stored
+    first.observe(taken.ids[order[50:60]], np.zeros(10))  # the same again changes nothing
     with pytest.raises(ValueError, match=r"ids 101, 7000 are unknown \(2 of 3\)"):
         first.observe([taken.ids[order[60]], 101, 7000], np.zeros(3))
     with pytest.raises(ValueError, match="more than once"):
@@ -67,10 +68,10 @@ def test_losses_are_stored_once_on_both_databases(store_url):
         late = taken.ids[::-1]
         run.observe(late[:20], np.linspace(0, 1, 20), rewards=np.arange(20))
         with pytest.raises(
-            ValueError, match=r"ids 11, 12 were already observed or withdrawn \(2 of 4\)"
+            ValueError, match=r"ids 11, 12 were already observed or withdrawn with .* \(2 of 4\)"
         ):
             run.observe([9, 10, 11, 12], [0, 0, 0, 0])
-        with pytest.raises(ValueError, match=r"ids 31, 0 are unknown \(2 of 3\).* 1 to 30"):
+        with pytest.raises(ValueError, match=r"ids 31, 0 are unknown \(2 of 3\)"):
             run.observe([31, 1, 0], [0, 0, 0])
         with pytest.raises(ValueError, match="ids 3 occur more than once"):
             run.observe([3, 3], [0, 0])

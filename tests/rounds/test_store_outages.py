@@ -161,7 +161,8 @@ def test_a_connection_that_is_lost_at_any_statement(server, postgres_url, name):
             finally:
                 sql.event.remove(run._store._engine, "after_cursor_execute", cut)
             check(run, before)
-        assert passed < statement, "the call was not made again to the end"
+        if name in ("act", "begin"):  # after an observation is stored the monitors may fail
+            assert passed < statement, "the call was not made again to the end"
         assert sum("may or may not have been stored" in each for each in failed) == 1, failed
         assert all("could not" in each or "may or may not" in each for each in failed)
         assert check(run) != before

@@ -31,9 +31,9 @@ def named(name: str) -> tether.Categorical:
     return table(0.5 + 0.2 * (int(name.split()[1]) % 4))
 
 
-def open_run(url: str) -> Controller:
+def open_run(url: str, deadline: float = 60) -> Controller:
     """The run, as every process of these tests opens it."""
-    return Controller(table(0.0), store=url, policies=named, **SETTINGS)
+    return Controller(table(0.0), store=url, policies=named, deadline=deadline, **SETTINGS)
 
 
 def begin_and_act(run, rows=30, seed=0, name=None):

@@ -30,6 +30,9 @@ NEAR_STANDARD_ERRORS = 2.0
 NEAR_SHARE = 0.95
 """The limit, as a share of alpha, that a safe mean loss should stay clear of."""
 
+LEAST_PLAIN_BOUND, LARGEST_PLAIN_BOUND = 1e-100, 1e100
+"""The bounds between which squares of losses can be added as they are."""
+
 
 @dataclass(frozen=True)
 class SafeMean:
@@ -88,11 +91,14 @@ def safe_mean(
     test = float(log_weights.max()) if log_test_weight is None else log_test_weight
     largest = max(test, float(log_weights.max()))
     weights, test_weight = np.exp(log_weights - largest), math.exp(test - largest)
+    scale = _scale(bound)
+    losses, bound = losses / scale if scale != 1 else losses, bound / scale
     mean = float(weights @ losses / weights.sum())
     squares = float(
         np.square(weights * (losses - mean)).sum() + (test_weight * (bound - mean)) ** 2
     )
-    return SafeMean(mean, math.sqrt(squares) / float(weights.sum() + test_weight))
+    error = math.sqrt(squares) / float(weights.sum() + test_weight)
+    return SafeMean(scale * mean, scale * error)
 
 
 def bounded_safe_mean(
@@ -102,6 +108,13 @@ def bounded_safe_mean(
 
     `test_share` is the test point's share of all weight; 1 / (n + 1) without weights.
     """
-    mean = min(mean, bound)
+    scale = _scale(bound)
+    mean, bound = min(mean, bound) / scale, bound / scale
     variance = mean * (bound - mean) * (1 - test_share) ** 2 / effective_rows
-    return SafeMean(mean, math.sqrt(variance + (test_share * (bound - mean)) ** 2))
+    error = math.sqrt(variance + (test_share * (bound - mean)) ** 2)
+    return SafeMean(scale * mean, scale * error)
+
+
+def _scale(bound: float) -> float:
+    """A unit for losses in which squares neither overflow nor vanish; 1 wherever that does."""
+    return 1.0 if LEAST_PLAIN_BOUND <= bound <= LARGEST_PLAIN_BOUND else bound

@@ -90,15 +90,21 @@ def real(name: str, value: Any) -> float:
     """One real number, which may be infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(
+            f"{name} must be a number that a float can hold, got an integer of "
+            f"{int(value).bit_length()} bits"
+        ) from None
 
 
 def number(name: str, value: Any, *, above: float, below: float) -> float:
     """One real number strictly between `above` and `below`."""
-    real(name, value)
-    if not above < value < below:
+    checked = real(name, value)
+    if not above < checked < below:
         raise ValueError(f"{name} must be above {above:g} and below {below:g}, got {value!r}")
-    return float(value)
+    return checked
 
 
 def one_target(alpha: Any, promise: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.types import Actions, Floats
 from tether.bo.evaluate_acquisition import acquisition_values
-from tether.policies.categorical import positions
+from tether.policies.categorical import check_normalized, positions
 from tether.policies.pool import Pool
 
 
@@ -68,3 +68,32 @@ class AcquisitionPool(Pool):
             If an action is not a position in the pool.
         """
         return np.asarray(self.candidates[positions(self.actions, actions)])
+
+    def tether_save(self) -> dict[str, Any]:
+        """Return what a saved pool consists of; the acquisition function is no longer needed.
+
+        Returns
+        -------
+        dict
+            The candidates and their log-probabilities.
+        """
+        return {"candidates": self.candidates, "log_probabilities": self._table[0]}
+
+    @classmethod
+    def tether_load(cls, saved: dict[str, Any]) -> Self:
+        """Build a pool from what `tether_save` returned.
+
+        Parameters
+        ----------
+        saved : dict
+            The candidates and their log-probabilities.
+
+        Returns
+        -------
+        AcquisitionPool
+            The same pool.
+        """
+        table = check_normalized("log_probabilities", saved["log_probabilities"], 1)[None]
+        pool = cls(lambda points: table[0], saved["candidates"])
+        pool._table = validate.frozen(table)  # normalized once, not twice
+        return pool

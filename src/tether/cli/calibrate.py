@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import tether
-from tether._core.frame_contexts import (
-    UNSTATED,
-    ContextColumns,
-    ContextsNotStatedError,
-    describe_candidates,
+from tether.cli.log_files import (
+    ContextOption,
+    LossOption,
+    MaxRatioOption,
+    MixOption,
+    NoContextOption,
+    OptimizedOption,
+    ProposalsOption,
+    SafeOption,
+    ShareOption,
+    SourceOption,
+    read_log_files,
 )
 from tether.cli.terminal import (
     NOTHING_PASSES,
+    ForceOption,
     JsonOption,
-    read_table,
+    KeyOption,
+    MaxRowsOption,
+    Output,
     report_errors,
+    run_interruptibly,
     show_and_save,
+    working,
 )
 from tether.control.blend import DEFAULT_BLEND
 
@@ -41,9 +51,7 @@ def calibrate(
         float | None,
         typer.Option(help="Promise with this probability over logs, not on average over them."),
     ] = None,
-    proposals: Annotated[
-        Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")
-    ] = None,
+    proposals: ProposalsOption = None,
     family: Annotated[str, typer.Option(help="clip, mix, budgeted_clip or budgeted_clip(N).")] = (
         "clip"
     ),
@@ -56,41 +64,15 @@ def calibrate(
     test_weight: Annotated[str, typer.Option(help="empirical, analytic or a number.")] = (
         "empirical"
     ),
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of losses; repeat for several. (default: loss)"),
-    ] = None,
-    log_safe: Annotated[
-        str, typer.Option(help="The column of log-probabilities under the safe policy.")
-    ] = "log_safe",
-    log_optimized: Annotated[
-        str, typer.Option(help="The column of log-probabilities under the optimized policy.")
-    ] = "log_optimized",
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of contexts; repeat for several feature columns."),
-    ] = None,
-    no_context: Annotated[
-        bool, typer.Option("--no-context", help="Neither policy depends on a context.")
-    ] = False,
-    log_mix: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of log-densities of the mixture of logging policies. "
-            "(default: log_mix, if there is one)"
-        ),
-    ] = None,
-    safe_share: Annotated[
-        float | None, typer.Option(help="The share of rows produced by the safe policy.")
-    ] = None,
-    max_ratio: Annotated[
-        float | None,
-        typer.Option(help="A number that optimized over safe probability never exceeds."),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
-    ] = None,
+    loss: LossOption = None,
+    log_safe: SafeOption = "log_safe",
+    log_optimized: OptimizedOption = "log_optimized",
+    context: ContextOption = None,
+    no_context: NoContextOption = False,
+    log_mix: MixOption = None,
+    safe_share: ShareOption = None,
+    max_ratio: MaxRatioOption = None,
+    source: SourceOption = None,
     ratio_error: Annotated[
         float | None, typer.Option(help="A factor by which every weight may be wrong. (default: 1)")
     ] = None,
@@ -98,74 +80,53 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find how far the optimized policy may go.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes, or the promise is of no use.
     """
-    names = loss or ["loss"]
-    columns: dict[str, Any] = {
-        "context": _stated_contexts(context, no_context),
-        "log_safe": log_safe,
-        "log_optimized": log_optimized,
-        "log_mix": log_mix,
+    saved = Output(out, force, key)
+    saved.check(log, proposals)
+    options: dict[str, Any] = {
+        "alpha": _values("alpha", alpha) if alpha else None,
+        "promise": _values("promise", promise) if promise else None,
+        "confidence": confidence,
+        "bound": _values("bound", bound or ["1.0"]),
+        "family": family,
+        "test_weight": _number_or_word(test_weight),
+        "ratio_error": ratio_error,
+        "blend": blend,
     }
-    with _naming_the_file(log):
-        actions = tether.Log.from_frame(
-            read_table(log),
-            loss=names[0] if len(names) == 1 else names,
+
+    def find() -> tether.Calibration:
+        actions, draws = read_log_files(
+            log,
+            proposals,
+            loss=loss,
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            context=context,
+            no_context=no_context,
+            log_mix=log_mix,
             safe_share=safe_share,
             max_ratio=max_ratio,
-            **columns,
+            source=source,
+            max_rows=max_rows,
         )
-    draws = None
-    if proposals is not None:
-        with _naming_the_file(proposals):
-            draws = tether.Proposals.from_frame(read_table(proposals), source=source, **columns)
-    calibration = tether.calibrate(
-        actions,
-        draws,
-        alpha=_values("alpha", alpha) if alpha else None,
-        promise=_values("promise", promise) if promise else None,
-        confidence=confidence,
-        bound=_values("bound", bound or ["1.0"]),
-        family=family,
-        test_weight=_number_or_word(test_weight),
-        ratio_error=ratio_error,
-        blend=blend,
-    )
-    show_and_save(calibration, as_json=as_json, out=out)
+        with working(f"calibrating on {len(actions):,} rows"):
+            found = tether.calibrate(actions, draws, **options)
+            found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
+        return found
+
+    calibration = run_interruptibly(find)
+    show_and_save(calibration, saved, as_json=as_json)
     if not calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
-
-
-@contextmanager
-def _naming_the_file(path: Path) -> Iterator[None]:
-    """Say in which file an error is, and how contexts are stated on the command line."""
-    try:
-        yield
-    except ContextsNotStatedError as error:
-        raise ValueError(
-            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
-            f"columns), or --no-context if neither policy depends on a context; "
-            f"{describe_candidates(error.candidates)}"
-        ) from error
-    except (ValueError, TypeError) as error:
-        message = str(error)
-        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
-
-
-def _stated_contexts(context: list[str] | None, no_context: bool) -> ContextColumns:
-    """The columns of contexts as `from_frame` takes them."""
-    if context and no_context:
-        raise ValueError(f"--no-context contradicts --context {context[0]}: give one of them")
-    if no_context:
-        return None
-    if not context:
-        return UNSTATED
-    return context[0] if len(context) == 1 else context
 
 
 def _values(option: str, texts: list[str]) -> float | dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import report_errors
+from tether.cli.terminal import ForceOption, report_errors
 
 
 @report_errors
@@ -15,10 +15,12 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="The folder for the figure, the store and the report.")
     ] = Path(),
+    force: ForceOption = False,
 ) -> None:
     """Run an example: whom to send to biopsy, on data that ships with scikit-learn."""
     from tether.demo.biopsy import run
-    from tether.demo.biopsy_rounds import run_rounds
+    from tether.demo.biopsy_rounds import require_new_store, run_rounds
 
-    run(out)
-    run_rounds(out)
+    require_new_store(out)  # before the first part, which takes most of the time
+    run(out, overwrite=force)
+    run_rounds(out, overwrite=force)

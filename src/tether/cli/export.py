@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import StoreName, print_line, report_errors
+from tether.cli.terminal import ForceOption, StoreName, print_line, report_errors
 
 
 @report_errors
 def export(
     store: StoreName,
     out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    force: ForceOption = False,
 ) -> None:
     """Write a complete run as one Parquet table, from which every round can be audited."""
     from tether.rounds import export_run
 
     if out.suffix != ".parquet":
         raise ValueError(f"the file must end in .parquet, got {out}")
-    export_run(store, out)
+    export_run(store, out, overwrite=force)
     print_line(f"Exported: {out}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tether._core.redact import redact_url
 from tether.cli.terminal import StoreName, print_line, report_errors, require_file
 
 
@@ -14,10 +15,13 @@ from tether.cli.terminal import StoreName, print_line, report_errors, require_fi
 def import_run(
     file: Annotated[Path, typer.Argument(help="A file written by `tether export`.")],
     store: StoreName,
+    actor: Annotated[
+        str | None, typer.Option(help="Who imports it. (default: the user's name)")
+    ] = None,
 ) -> None:
-    """Fill a new store from an exported table."""
+    """Check an exported run completely, and fill a new store from it."""
     from tether.rounds import import_run as import_into_store
 
     require_file(file)
-    import_into_store(file, store)
-    print_line(f"Imported into {store}")
+    import_into_store(file, store, actor=actor)
+    print_line(f"Imported into {redact_url(store)}")

@@ -11,7 +11,10 @@ import typer
 
 from tether.cli.terminal import (
     NOTHING_PASSES,
+    ForceOption,
     JsonOption,
+    KeyOption,
+    Output,
     report_errors,
     require_file,
     show_and_save,
@@ -57,12 +60,16 @@ def preflight(
     draws: Annotated[int, typer.Option(help="The number of completions per prompt.")] = 16,
     seed: Annotated[int, typer.Option(help="The seed of all draws.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Save the result as JSON.")] = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check two language models before relying on their log-probabilities."""
     from tether.llm.local import model_folders
     from tether.llm.preflight_checks.run import preflight as run_preflight
 
+    saved = Output(out, force, key)
+    saved.check(prompts)
     lines = _prompts(prompts)
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
@@ -81,7 +88,7 @@ def preflight(
         result = run_preflight(*policies, lines, np.random.default_rng(seed), draws=draws)
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
-    show_and_save(result, as_json=as_json, out=out)
+    show_and_save(result, saved, as_json=as_json)
     if not result.passed:
         raise typer.Exit(NOTHING_PASSES)
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import StoreName, print_line, report_errors
+from tether._core import files
+from tether.cli.terminal import ForceOption, StoreName, print_line, report_errors
 
 
 @report_errors
@@ -16,10 +17,12 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
         "report.html"
     ),
+    force: ForceOption = False,
 ) -> None:
     """Write a report of a run as one HTML file that needs no network."""
+    files.require_target(out, overwrite=force)
     from tether.report import write
     from tether.rounds import read_history
 
-    write(read_history(store), out)
+    write(read_history(store), out, overwrite=force)
     print_line(f"Report: {out}")

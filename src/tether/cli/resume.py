@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import StoreName, print_line, report_errors
+from tether.cli.terminal import ActorOption, StoreName, print_line, report_errors
 
 
 @report_errors
 def resume(
     store: StoreName,
     reason: Annotated[str, typer.Option(help="Why the optimized policy may act again.")],
+    actor: ActorOption = None,
 ) -> None:
-    """Clear the current alarm and record the reason."""
+    """Clear the alarms that stand, and record who did it and why."""
     from tether.rounds import resume as clear_alarm
 
-    clear_alarm(store, reason)
-    print_line("The alarm is cleared. The monitors start again with the next action.")
+    clear_alarm(store, reason, actor)
+    print_line("The alarms are cleared. The monitors start again with the next action.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tether._core import records
+from tether._core.redact import redact_url
+from tether._core.visible_text import visible
 from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
 
 if TYPE_CHECKING:
@@ -27,12 +30,17 @@ def status(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep updating until interrupted.")
     ] = False,
-    every: Annotated[float, typer.Option(help="Seconds between updates, with --follow.")] = 2.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow."),
+    ] = 2.0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the rounds, losses and alarms of a run; exit code 4 while an alarm stands."""
     from tether.rounds import read_history
 
+    if math.isnan(every):
+        raise ValueError(f"--every must be a number of seconds, got {every}")
     history = read_history(store)
     if as_json:
         print(json.dumps(_plain(history), indent=2))
@@ -61,21 +69,26 @@ def _rendered(history: History) -> RenderableType:
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
     title = (
-        f"{history.store}: {history.target} {history.alpha:g} of at most {history.bound:g}{sure}, "
-        f"family {history.family}, safe policy {history.safe!r}{shortlist}"
+        f"{redact_url(history.store)}: {history.target} {history.alpha:g} of at most "
+        f"{history.bound:g}{sure}, family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
-    lines: list[RenderableType] = [Text(title)]
+    lines: list[RenderableType] = [_text(title)]
     if history.rounds:
         lines += [_round_table(history), *_progress(history.rounds[-1])]
     else:
         lines.append(Text("No round has begun yet."))
     for alarm in history.alarms:
         stands = alarm.cleared is None
-        state = "stands" if stands else f"cleared {alarm.cleared}: {alarm.reason}"
+        state = "stands"
+        if not stands:
+            state = f"cleared {alarm.cleared} by {alarm.actor}: {alarm.reason}"
         line = f"alarm {alarm.number} ({alarm.monitor}), round {alarm.round}, {alarm.raised}: "
-        lines.append(Text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
+        lines.append(_text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
     if history.alarm is not None:
         lines.append(Text("The safe policy acts until `tether resume … --reason …`."))
+    for each in history.audit:
+        if each.act != "resume":  # those stand beside their alarms
+            lines.append(_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim"))
     return Group(*lines)
 
 
@@ -85,13 +98,18 @@ def _round_table(history: History) -> Table:
     for record in history.rounds:
         above_alpha = record.loss is not None and record.loss.lower > history.alpha
         table.add_row(
-            str(record.number),
-            record.policy or "safe",
-            f"{record.beta:.4g}",
-            f"{record.rows:,}",
-            f"{record.observed:,}",
-            *_estimate(record.loss),
-            "" if record.reward is None else f"{record.reward.mean:.4g}",
+            *map(
+                _text,
+                (
+                    str(record.number),
+                    (record.policy or "safe") + (" (retired)" if record.retired else ""),
+                    _number(record.beta),
+                    f"{record.rows:,}",
+                    f"{record.observed:,}",
+                    *_estimate(record.loss),
+                    "" if record.reward is None else _number(record.reward.mean),
+                ),
+            ),
             style="red" if above_alpha else None,
         )
     return table
@@ -106,24 +124,33 @@ def _progress(record: RoundRecord) -> list[RenderableType]:
         bar.add_row(ProgressBar(total=expected, completed=record.observed, width=60))
         lines.append(bar)
     if record.note:
-        lines.append(Text(record.note, "yellow"))
+        lines.append(_text(record.note, "yellow"))
     if record.fallback_rows:
         line = (
             f"the safe policy took {record.fallback_rows:,} of {record.rows:,} actions after a "
             f"failure, most recently: {record.failure}"
         )
-        lines.append(Text(line, "yellow"))
+        lines.append(_text(line, "yellow"))
     return lines
 
 
 def _estimate(estimate: Estimate | None) -> tuple[str, str]:
     if estimate is None:
         return "", ""
-    return f"{estimate.mean:.4g}", f"{estimate.lower:.3g} – {estimate.upper:.3g}"
+    return _number(estimate.mean), f"{_number(estimate.lower, 3)} – {_number(estimate.upper, 3)}"
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return "?" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Text from a store as it is: no markup, and no control characters."""
+    return Text(visible(text), style)
 
 
 def _plain(history: History) -> dict[str, Any]:
-    plain = asdict(history)
+    plain = asdict(history) | {"store": redact_url(history.store)}
     for row, record in zip(plain["rounds"], history.rounds, strict=True):
         row["calibration"] = None if record.calibration is None else record.calibration.to_dict()
         row |= {"beta": record.beta, "pending": record.pending}

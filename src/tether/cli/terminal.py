@@ -1,32 +1,62 @@
-"""What the commands share: reading tables, printing results, reporting errors, exit codes."""
+"""What the commands share: printing results, reporting errors and progress, exit codes.
+
+Text from a file, a store or an error is shown as it is, never as markup, and its control
+characters as escapes; a database is shown without its password.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
-import pyarrow as pa
 import typer
-from pyarrow import csv, parquet
 from rich.console import Console
-from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from tether._core import records
+from tether._core import files, records, signing
+from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
+from tether._core.visible_text import visible, visible_lines
 
+VERIFICATION_FAILED = 1
 INVALID_INPUT = 2
 NOTHING_PASSES = 3
 ALARM_STANDS = 4
+INTERRUPTED = 130
 """Exit codes other than 0."""
+SECONDS_BETWEEN_LOOKS = 0.1
+"""How often a calculation in the background is asked whether it has finished."""
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
+ActorOption = Annotated[
+    str | None,
+    typer.Option(help="Who does this; by default the name of the operating system's user."),
+]
 PromiseOption = Annotated[
     float | None, typer.Option(help="The whole bound on the expected loss that may be stated.")
 ]
 AlphaOption = Annotated[
     float | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace an existing file; never a store.")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option(help="Sign the file with this private key (see tether keygen).")
+]
+MaxRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="The most rows to read from a file. (default: as many as fit into memory)"
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -45,45 +75,128 @@ class Printable(Protocol):
 class Savable(Printable, Protocol):
     """A result that can also be saved."""
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
         """Write as JSON."""
         ...
 
 
+@dataclass(frozen=True)
+class Output:
+    """Where a command saves its result, if anywhere; checked before anything is computed."""
+
+    path: Path | None
+    force: bool = False
+    key: Path | None = None
+
+    def check(self, *inputs: Path | None) -> None:
+        """Raise unless the result can be saved there, next to the files that are read."""
+        if self.path is None:
+            if self.key is not None or self.force:
+                raise ValueError("--key and --force are for the file that --out names")
+            return
+        files.require_other_file(self.path, *inputs, self.key)
+        files.require_target(self.path, overwrite=self.force)
+        if self.key is not None:
+            signing.read_private_key(self.key)
+
+
 def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn an error about the input into one line on stderr and exit code 2."""
+    """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130."""
 
     @wraps(command)
     def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        store = options.get("store")
         try:
+            if isinstance(store, str):
+                _check_store(store)
             return command(*arguments, **options)
-        except (ValueError, TypeError, OSError, ImportError) as error:
-            message = escape(" ".join(str(error).split()))
-            Console(stderr=True).print(
-                f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True
-            )
+        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+            message = str(error) or f"{type(error).__name__}"
+            if isinstance(store, str):
+                message = redact_message(message, store)
+            print_error("error:", message)
             raise typer.Exit(INVALID_INPUT) from error
+        except KeyboardInterrupt:
+            print_error("interrupted", "")
+            raise typer.Exit(INTERRUPTED) from None
 
     return guarded
 
 
-def read_table(path: Path) -> Any:
-    """A Parquet or CSV file as an Arrow table."""
-    require_file(path)
-    readers = {".parquet": parquet.read_table, ".csv": csv.read_csv, ".gz": csv.read_csv}
-    if path.suffix not in readers:
-        raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
-    try:
-        table = readers[path.suffix](path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    if table.num_columns == 1 and any(mark in table.column_names[0] for mark in ";\t|"):
+def _check_store(store: str) -> None:
+    """Refuse a URL whose password could be taken for another part, and be shown by the driver."""
+    if not is_well_formed(store):
         raise ValueError(
-            f"{path} has a single column {table.column_names[0]!r}: separate columns by commas"
+            f"store must be a path or a database URL, got {redact_url(store)!r}: in a URL the "
+            f"characters @ : / ? # of a user or password must be percent-encoded, and the port "
+            f"must be a number"
         )
-    if table.num_rows == 0:
-        raise ValueError(f"{path} has no rows")
-    return table
+
+
+def run_interruptibly(calculation: Callable[[], Result]) -> Result:
+    """Run a calculation that writes nothing in a thread, so that Ctrl-C ends the process at once.
+
+    Reading a file or sorting a long array takes seconds in which the main thread would not see
+    the signal. The process ends without waiting for the thread, which cannot be stopped.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(calculation())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=work, daemon=True)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(SECONDS_BETWEEN_LOOKS)
+    except KeyboardInterrupt:
+        Console(stderr=True).show_cursor()
+        print_error("interrupted", "")
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def working(description: str) -> Iterator[None]:
+    """Show on a terminal what is being computed."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(Text(visible(description))):
+        yield
+
+
+@contextmanager
+def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr while a file is read, on a terminal only; call the function with the rows."""
+    console = Console(stderr=True)
+    shown = TextColumn("{task.description}", markup=False)
+    bar = Progress(
+        shown,
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(visible(description), total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def print_error(heading: str, message: str) -> None:
+    """Print one line on stderr."""
+    shown = visible(redact_text(_one_line(message)))
+    line = Text.assemble((heading, "bold red"), " " * bool(message), shown)
+    Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
 def require_one_target(alpha: float | None, promise: float | None) -> None:
@@ -106,15 +219,20 @@ def show(result: Printable, *, as_json: bool = False) -> None:
         print_line(str(result))
 
 
-def show_and_save(result: Savable, *, as_json: bool, out: Path | None) -> None:
+def show_and_save(result: Savable, out: Output, *, as_json: bool) -> None:
     """Print a result, after saving it where a file is named."""
-    if out is not None:
-        result.save(out)
+    if out.path is not None:
+        result.save(out.path, overwrite=out.force, key=out.key)
     show(result, as_json=as_json)
-    if out is not None and not as_json:
-        print_line(f"  saved in {out}")
+    if out.path is not None and not as_json:
+        print_line(f"  saved in {out.path}{'' if out.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:
-    """Print text as it is, without wrapping or highlighting."""
-    Console(highlight=False, markup=False, soft_wrap=True).print(text)
+    """Print text as it is, without wrapping or highlighting; control characters as escapes."""
+    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(visible_lines(text))
+
+
+def _one_line(text: str) -> str:
+    """Text without line breaks and repeated spaces."""
+    return " ".join(text.split())

@@ -11,16 +11,22 @@ import typer
 
 import tether
 from tether._core import frames, validate
+from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     AlphaOption,
+    ForceOption,
     JsonOption,
+    KeyOption,
+    MaxRowsOption,
+    Output,
     PromiseOption,
     print_line,
-    read_table,
     report_errors,
     require_one_target,
+    run_interruptibly,
     show_and_save,
+    working,
 )
 from tether.risk import Claims, Selection, crc, gcrc, ltt, monotonized_crc
 from tether.risk.claim_losses import CLAIM_LOSSES
@@ -55,7 +61,10 @@ def threshold(
             help="The probability with which the promise holds (ltt only). (default: 0.9)"
         ),
     ] = None,
+    max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the selection as JSON.")] = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
@@ -63,6 +72,8 @@ def threshold(
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
     stated promise is of no use, such as that of crc where losses are not monotone.
     """
+    saved = Output(out, force, key)
+    saved.check(claims)
     require_one_target(alpha, promise)
     validate.choice("--method", method, METHODS)
     validate.choice("--loss", loss, CLAIM_LOSSES)
@@ -72,15 +83,23 @@ def threshold(
             raise ValueError(f"--confidence is for --method ltt, got --method {method}")
         options["confidence"] = confidence
     names = {"score": score, "label": label, "item": item}
-    columns = _columns(claims, **names, **({} if group is None else {"group": group}))
-    scored = Claims.from_table(
-        columns["score"], columns["label"], columns["item"], columns.get("group")
-    )
     if group is not None:
-        options["groups"] = scored.groups
+        names["group"] = group
     options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
-    selection = METHODS[method](scored, loss=loss, **options)
-    show_and_save(selection, as_json=as_json, out=out)
+
+    def select() -> Selection:
+        columns = _columns(claims, names, max_rows)
+        with working(f"choosing a threshold for {len(columns['score']):,} claims"):
+            scored = Claims.from_table(
+                columns["score"], columns["label"], columns["item"], columns.get("group")
+            )
+            groups = {} if group is None else {"groups": scored.groups}
+            found = METHODS[method](scored, loss=loss, **groups, **options)
+            found.to_dict()  # what is computed on first use
+        return found
+
+    selection = run_interruptibly(select)
+    show_and_save(selection, saved, as_json=as_json)
     if not selection.useful:
         if not as_json:
             print_line("\n".join(_advice(selection)))
@@ -108,17 +127,21 @@ def _advice(selection: Selection) -> list[str]:
 def _items_needed(part: Selection) -> str:
     """How many items would be needed before any threshold passes."""
     safe_risk = 0.0 if math.isnan(part.safe_loss) else part.safe_loss
-    planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+    try:
+        planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+    except ValueError:  # so much as a float cannot hold
+        return "more items are needed than can be planned for"
     if math.isinf(planned.rows_needed):
         return "no number of items helps while the safest threshold costs as much as is tolerated"
     return f"about {planned.rows_likely:,} items are needed before a threshold passes"
 
 
-def _columns(path: Path, **names: str) -> dict[str, Any]:
+def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[str, Any]:
     """Columns of a Parquet or CSV file as arrays, none of them with missing values."""
-    table = read_table(path)
+    wanted = Wanted(names.values(), numbers={names["score"]})
+    table = read_columns(path, wanted, max_rows)
     columns = {option: frames.column(table, option, name) for option, name in names.items()}
     for name in names.values():
-        if missing := table.column(name).null_count:
+        if missing := table.missing[name]:
             raise ValueError(f"column {name!r} has {missing} missing value(s)")
     return columns

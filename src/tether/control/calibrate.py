@@ -25,7 +25,9 @@ from tether.control.shared_draws import count_sharing, shared_ratio_error
 Target = TypeVar("Target")
 
 LARGEST_RATIO_ERROR = 1e9
-"""What an infinite ratio error is replaced by: no beta passes at either."""
+"""What a larger ratio error is replaced by: no beta passes at either."""
+BOUND_LIMIT = 1e200
+"""A bound must be below this, so that sums over rows stay within the range of floats."""
 SHARING_STEPS = 4
 """How often beta is found again to allow for draws that rows share."""
 RISK_TOLERANCE = 1e-6
@@ -119,7 +121,12 @@ def calibrate(
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     if blend != 0:
         blend = validate.number("blend", blend, above=0, below=1)
-    problem = pose(log, proposals, chosen, test_weight, blend)
+    settings = {
+        **{"alpha": alpha, "promise": promise, "confidence": confidence, "bound": bound},
+        **{"family": chosen.name, "test_weight": test_weight, "ratio_error": ratio_error},
+        "blend": blend,
+    }
+    problem = replace(pose(log, proposals, chosen, test_weight, blend), settings=settings)
     if confidence is not None:
         return _certify(problem, constraints, confidence, asked)
     if asked == "alpha":
@@ -234,12 +241,13 @@ def _constraints(
     if factor != 1:
         factor = LARGEST_RATIO_ERROR if factor == np.inf else factor
         factor = validate.number("ratio_error", factor, above=1, below=np.inf)
+        factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
     for name, loss in log.loss.items():
         several = len(log.loss) > 1 or isinstance(targets, Mapping)
         key = f"[{name!r}]" if several else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
-        worst = validate.number(f"bound{key}", worst, above=0, below=np.inf)
+        worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if loss.max() > worst:

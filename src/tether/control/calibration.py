@@ -19,6 +19,7 @@ from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
 from tether.control.promise import Promise, make_promise, safe_mean_of
+from tether.control.provenance import Provenance, make_provenance
 from tether.control.robustness import largest_ratio_error
 from tether.control.stability import measured_instability, smooth_instability
 from tether.control.summary import write_statement, write_summary
@@ -251,6 +252,11 @@ class Calibration(records.Saved):
         """What a careful reader would want to know before deploying, in words."""
         return tuple(find_warnings(self, self._problem))
 
+    @cached_property
+    def provenance(self) -> Provenance | None:
+        """Which log, proposals, settings and version this came from; None where it is unknown."""
+        return make_provenance(self._problem)
+
     @property
     def effective_log_beta(self) -> float:
         """Log beta, or the nearest finite one with the same policy if the family saturates."""
@@ -347,7 +353,10 @@ class Calibration(records.Saved):
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        return cls.from_dict(saved)
+        loaded = cls.from_dict(saved)
+        if "provenance" not in saved:  # as in older stores, but in no file
+            raise ValueError("content is not a complete calibration: it lacks provenance")
+        return loaded
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -366,7 +375,7 @@ class Calibration(records.Saved):
         Raises
         ------
         TypeError, ValueError
-            If `content` is not a mapping or lacks entries.
+            If `content` is not a mapping, lacks entries, or contradicts itself.
         """
         return calibration_record.from_dict(cls, content)
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from tether._core import records
 from tether._core.validate import frozen
+from tether.control import calibration_checks
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve
 from tether.control.promise import ASSUMPTIONS, Promise
+from tether.control.provenance import read_provenance
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
@@ -44,6 +46,7 @@ def to_dict(found: Calibration) -> dict[str, Any]:
         name: asdict(promise) for name, promise in found.promise_terms.items()
     }
     content["assumptions"] = ASSUMPTIONS
+    content["provenance"] = None if found.provenance is None else found.provenance.to_dict()
     curves = {each.name: found.curve(each.name) for each in found.constraints}
     content["curves"] = {
         name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
@@ -54,13 +57,31 @@ def to_dict(found: Calibration) -> dict[str, Any]:
 
 def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
     """A calibration without its log, from what `to_dict` returned."""
+    for name in ("promise_terms", "curves"):
+        entries = content.get(name, {}) if isinstance(content, Mapping) else {}
+        if not isinstance(entries, Mapping) or not all(
+            isinstance(entry, Mapping) for entry in entries.values()
+        ):
+            raise ValueError(f"content: {name} must be a mapping of mappings, got {entries!r:.80}")
     if not isinstance(content, Mapping):
         raise TypeError(f"content must be a mapping, got {type(content).__name__}")
-    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
-    lacking = [name for name in needed if name not in content]
-    if lacking:
+    if lacking := lacking_entries(content):
         raise ValueError(f"content is not a complete calibration: it lacks {', '.join(lacking)}")
     saved = records.decode(dict(content))
+    problem = next(calibration_checks.find_problems(saved), None)
+    if problem is not None:
+        raise ValueError(problem)
+    return build(cls, saved)
+
+
+def lacking_entries(content: Mapping[str, Any]) -> list[str]:
+    """The names of entries without which there is no calibration."""
+    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
+    return [name for name in needed if name not in content]
+
+
+def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
+    """A calibration from decoded entries that have been checked."""
     stated = {name: saved[name] for name in STATED}
     stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
     loaded = cls(**stated)
@@ -72,6 +93,7 @@ def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
         name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
         for name, curve in saved["curves"].items()
     }
+    kept["provenance"] = read_provenance(saved.get("provenance"))
     loaded.__dict__.update(kept)
     for name in ("warnings", "relative_weights"):
         loaded.__dict__[name] = tuple(saved[name])

@@ -119,9 +119,9 @@ class PlanModel:
 
     def _existence(self, alpha: float, rows: int) -> float:
         risk = self.harmful * self.bound
-        variance = 2 * risk * (self.bound - risk) / (rows + 1)
-        error = math.sqrt(variance + ((self.bound - risk) / (rows + 1)) ** 2)
-        return SafeMean(risk, error).excess(alpha)
+        variance = 2 * self.harmful * (1 - self.harmful) / (rows + 1)
+        error = math.sqrt(variance + ((1 - self.harmful) / (rows + 1)) ** 2)
+        return SafeMean(risk, self.bound * error).excess(alpha)
 
     def _place(self, alpha: float, rows: int) -> int | None:
         """The last point of the grid before the condition fails; −1: the first one; None: never."""
@@ -158,7 +158,8 @@ class PlanModel:
         center, spread, grid = self._center(optimized, safe), self.spread, self._grid
         if math.isinf(center):
             return _Clipped(*np.zeros((3, len(grid))))
-        above = (center - grid) / spread
+        with np.errstate(over="ignore"):  # infinitely many standard deviations
+            above = (center - grid) / spread
         tail = ndtr(above)
         mean = np.exp(center + spread**2 / 2) * ndtr(-above - spread) + np.exp(grid) * tail
         square = np.exp(2 * center + 2 * spread**2) * ndtr(-above - 2 * spread)

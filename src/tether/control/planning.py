@@ -13,6 +13,8 @@ from tether.control.plan_model import Outlook, PlanModel
 
 MAX_EXACT_ROWS = 50_000
 """Beyond this many rows the normal approximation is as good as the exact probability."""
+LARGEST_PLAN = 1e15
+"""A plan with more rows than this is refused."""
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs for which a plan states beta, as multiples of the likely number of rows."""
 INTEGER_TOLERANCE = 1e-9
@@ -232,8 +234,15 @@ def _rows(
         return math.inf, math.inf
     # A quotient that is an integer in decimals must not be rounded up for its binary error.
     quotient = (bound - alpha) / (alpha - safe_risk)
-    rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
-    return rows_needed, max(rows_needed, _rows_likely(alpha, bound, safe_risk, confidence))
+    if quotient <= LARGEST_PLAN:
+        rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
+        rows_likely = max(rows_needed, _rows_likely(alpha, bound, safe_risk, confidence))
+        if rows_likely <= LARGEST_PLAN:
+            return rows_needed, rows_likely
+    raise ValueError(
+        f"more than {LARGEST_PLAN:.0e} rows would be needed: alpha = {alpha:g} is too close to "
+        f"safe_risk = {safe_risk:g} for a bound of {bound:g}"
+    )
 
 
 def _checked_risk(name: str, value: float, bound: float) -> float:

@@ -11,9 +11,10 @@ The largest beta that passes is found by one of three solvers, chosen here and n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -65,6 +66,8 @@ class Problem:
     """What the user gave, before any blend."""
     blend: float = 0.0
     """The share of the safe policy that is part of what is called the optimized policy."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The other arguments of `calibrate`, for the record of what was asked for."""
 
     @property
     def has_draws(self) -> bool:

@@ -46,17 +46,17 @@ def summarize(outcomes: list[Outcome]) -> tuple[str, str]:
         not any(by_name[f"tether, {family}", promise].exceeds_promise for family in FAMILIES)
         for promise in PROMISES
     )
-    safe, clip = by_name["safe", None], by_name["tether, clip", PROMISES[0]]
+    safe = by_name["safe", None]
+    lowest, highest = (by_name["tether, clip", PROMISES[i]] for i in (0, -1))
     missed = (
         f"The naive threshold looked safe on the patients it was tuned on, and misses clearly more "
         f"cancers than tolerated at {exceeded} of {len(PROMISES)} promises; tether keeps {kept} of "
         f"{len(PROMISES)}."
     )
     avoided = (
-        f"Tolerating {100 * PROMISES[0]:g} missed in 100, tether (clip) spares "
-        f"{clip.avoided.mean():.0f} in 100 a needless biopsy where the safe policy spares "
-        f"{safe.avoided.mean():.0f}, and misses {clip.missed.mean():.1f} cancers where that one "
-        f"misses {safe.missed.mean():.1f}."
+        f"The safe policy spares {safe.avoided.mean():.0f} in 100 a needless biopsy; tether (clip) "
+        f"spares {lowest.avoided.mean():.0f} if {100 * PROMISES[0]:g} missed cancers in 100 are "
+        f"tolerated, and {highest.avoided.mean():.0f} if {100 * PROMISES[-1]:g} are."
     )
     return missed, avoided
 

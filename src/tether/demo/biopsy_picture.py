@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core import files
 from tether.demo.biopsy_clinic import LOGGED_PATIENTS, TRAINING_PATIENTS
 from tether.demo.biopsy_outcomes import PROMISES, Outcome, summarize
 
@@ -29,7 +30,7 @@ LEFT_MARGIN = 0.065
 CAPTION_CHARACTERS = 62
 
 
-def draw(outcomes: list[Outcome], path: Path) -> None:
+def draw(outcomes: list[Outcome], path: Path, *, overwrite: bool = False) -> None:
     """Draw missed cancers and avoided biopsies against the promise, and save the picture."""
     from matplotlib.figure import Figure
 
@@ -62,7 +63,8 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     title = "How far may the clinic follow the model?"
     figure.text(LEFT_MARGIN, 0.925, title, fontsize=17, weight="bold")
     _write_captions(figure, summarize(outcomes), (left, right))
-    figure.savefig(path, dpi=160)
+    with files.replacing(path, overwrite=overwrite) as temporary:
+        figure.savefig(temporary, dpi=160, format="png")
 
 
 def _draw_panel(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tether._core import files
 from tether.demo.biopsy_clinic import (
     WATCH,
     load_patients,
@@ -29,19 +30,21 @@ ROUNDS, PATIENTS_PER_ROUND = 6, 300
 
 
 def run_rounds(
-    out: str | Path = ".", *, seed: int = 0, show: Callable[[str], object] = print
+    out: str | Path = ".",
+    *,
+    seed: int = 0,
+    show: Callable[[str], object] = print,
+    overwrite: bool = False,
 ) -> tuple[RoundRecord, ...]:
     """Run the rounds, show a line for each, and save `demo.db` and `report.html` in `out`.
 
-    An older `demo.db` in that folder is replaced.
+    There must be no `demo.db` yet: a store is never replaced. An older report is replaced only with
+    `overwrite`.
     """
+    store, report = require_new_store(out), Path(out) / "report.html"
+    files.require_target(report, overwrite=overwrite)
     features, malignant = load_patients()
     rng = np.random.default_rng([seed, 569])
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    store = folder / "demo.db"
-    for old_file in folder.glob("demo.db*"):
-        old_file.unlink()
     safe = make_safe_policy()
     optimized: Policy | None = None
     diagnoses: dict[int, bool] = {}  # by the id of the action, as known to the clinic afterwards
@@ -70,8 +73,19 @@ def run_rounds(
             known = np.array([diagnoses[action_id] for action_id in rows.ids.tolist()])
             optimized = make_optimized_policy(train_score(rows.contexts, known), safe)
         history = controller.history()
-    report = folder / "report.html"
-    write(history, report)
+    write(history, report, overwrite=overwrite)
     show(f"Store:  {store}   (tether status {store})")
     show(f"Report: {report}")
     return history.rounds
+
+
+def require_new_store(out: str | Path) -> Path:
+    """The path of the store in a folder, which is made if there is none; raise if it exists."""
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    store = folder / "demo.db"
+    if store.exists():
+        raise FileExistsError(
+            f"{store} exists, and a store is never overwritten: delete it, or name another folder"
+        )
+    return store

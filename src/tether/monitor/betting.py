@@ -52,6 +52,12 @@ class Wealth:
         """The initial wealth, all of it cash."""
         return cls(0, np.full((bets, *games), -np.inf))
 
+    @property
+    def log_total(self) -> float:
+        """Log of the total wealth of a single game: what the bets hold, and the cash."""
+        parts = np.append(self.log_bets, log_cash(np.array([float(self.seen)])))
+        return float(np.logaddexp.reduce(parts))
+
     def play(self, log_factors: Floats) -> tuple[Self, Floats]:
         """The wealth after more steps, and the log of the total wealth after each of them.
 

@@ -33,8 +33,12 @@ def deviation_bound(squares: ArrayLike, error_probability: float) -> Floats:
     >>> deviation_bound([0.0, 100.0, 10_000.0], 0.025).round(1)
     array([  5.7,  38.4, 383.7])
     """
+    return _deviation_bound(squares, -math.log(error_probability))
+
+
+def _deviation_bound(squares: ArrayLike, threshold: float) -> Floats:
+    """The same for the log of one over the error probability, which never overflows."""
     spread = np.asarray(squares, dtype=np.float64)[..., None]
-    threshold = math.log(1 / error_probability)
     # A single λ gives a bound in closed form that is slightly too large. Newton's method decreases
     # from there to the bound of the weighted sum: that function is convex, so no step overshoots.
     bound = ((threshold - _LOG_WEIGHTS + _COSTS * spread) / _RATES).min(axis=-1, keepdims=True)
@@ -55,6 +59,6 @@ def confidence_interval(
 
     All intervals over time hold simultaneously with probability at least 1 − error_probability.
     """
-    reach = deviation_bound(squares, error_probability / 2)
+    reach = _deviation_bound(squares, math.log(2) - math.log(error_probability))
     count, total = np.asarray(seen), np.asarray(total)
     return np.maximum((total - reach) / count, 0.0), np.minimum((total + reach) / count, 1.0)

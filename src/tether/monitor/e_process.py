@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -15,6 +16,9 @@ from tether.monitor.betting import Wealth
 
 E_PROCESS_KIND = "e-process"
 _SAVED_NAMES = ("seen", "log_bets", "log_wealth", "log_peak", "alarm_at")
+MAX_STEPS_SEEN = 2**53
+"""The most steps that a saved process may have seen: beyond it floats cannot count."""
+_WEALTH_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,15 @@ class EProcess:
     log_peak: float = 0.0
     alarm_at: int | None = None
 
+    @property
+    def log_alarm_level(self) -> float:
+        """Log of the wealth that raises an alarm; finite for every positive probability."""
+        return -math.log(self.false_alarm_probability)
+
     def update(self, log_factors: Floats) -> EProcess:
         """The e-process after more steps (columns of `log_factors`)."""
         wealth, path = self.wealth.play(log_factors)
-        crossings = np.flatnonzero(path >= math.log(1 / self.false_alarm_probability))
+        crossings = np.flatnonzero(path >= self.log_alarm_level)
         alarm_at = self.alarm_at
         if alarm_at is None and len(crossings):
             alarm_at = self.wealth.seen + int(crossings[0]) + 1
@@ -107,25 +116,60 @@ class EProcess:
     ) -> Self:
         """Invert `to_dict`; content that it cannot have produced is an error."""
         check_saved(content, E_PROCESS_KIND, _SAVED_NAMES)
-        saved = records.decode(dict(content))
-        log_bets = np.array(saved["log_bets"], dtype=np.float64)
-        if log_bets.shape != (bets,) or not (log_bets < np.inf).all():
-            raise ValueError(f"log_bets must hold {bets} numbers, got {saved['log_bets']!r}")
-        seen, alarm_at = saved["seen"], saved["alarm_at"]
-        if not isinstance(seen, int) or seen < 0:
-            raise ValueError(f"seen must be an integer of at least 0, got {seen!r}")
-        if alarm_at is not None and not (isinstance(alarm_at, int) and 1 <= alarm_at <= seen):
-            raise ValueError(f"alarm_at must be None or from 1 to {seen}, got {alarm_at!r}")
-        log_wealth, log_peak = (
-            validate.number(name, saved[name], above=-math.inf, below=math.inf)
-            for name in ("log_wealth", "log_peak")
-        )
-        wealth = Wealth(seen, log_bets)
-        return cls(false_alarm_probability, wealth, log_wealth, log_peak, alarm_at)
+        saved = {name: records.decode(content[name]) for name in _SAVED_NAMES}
+        with saved_values():
+            log_bets = validate.floats("log_bets", saved["log_bets"])
+            if log_bets.shape != (bets,) or not (log_bets < np.inf).all():
+                raise ValueError(f"log_bets must hold {bets} numbers, got {saved['log_bets']!r}")
+            seen = saved_count("seen", saved["seen"], 0, MAX_STEPS_SEEN)
+            alarm_at = saved["alarm_at"]
+            if alarm_at is not None:
+                alarm_at = saved_count("alarm_at", alarm_at, 1, seen)
+            log_wealth, log_peak = (
+                validate.number(name, saved[name], above=-math.inf, below=math.inf)
+                for name in ("log_wealth", "log_peak")
+            )
+        self = cls(false_alarm_probability, Wealth(seen, log_bets), log_wealth, log_peak, alarm_at)
+        self._check_consistent()
+        return self
+
+    def _check_consistent(self) -> None:
+        """Refuse a wealth, a peak or an alarm that contradicts the others."""
+        held = self.wealth.log_total
+        if not math.isclose(held, self.log_wealth, rel_tol=_WEALTH_TOLERANCE, abs_tol=1e-9):
+            raise ValueError(f"log_wealth is {self.log_wealth!r}, but log_bets amount to {held!r}")
+        if self.log_peak < max(0.0, self.log_wealth):
+            raise ValueError(
+                f"log_peak must be at least 0 and at least log_wealth = {self.log_wealth!r}, got "
+                f"{self.log_peak!r}"
+            )
+        if (self.alarm_at is not None) != (self.log_peak >= self.log_alarm_level):
+            raise ValueError(
+                f"alarm_at is {self.alarm_at!r}, but log_peak is {self.log_peak!r} and an alarm is "
+                f"raised at {self.log_alarm_level!r}"
+            )
+
+
+@contextmanager
+def saved_values() -> Iterator[None]:
+    """Turn errors about the type of an argument into errors about a saved value."""
+    try:
+        yield
+    except (TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+
+
+def saved_count(name: str, value: Any, minimum: int, maximum: int) -> int:
+    """One saved integer of a range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise ValueError(f"{name} must be an integer from {minimum} to {maximum}, got {value!r}")
+    return value
 
 
 def check_saved(content: Mapping[str, Any], kind: str, names: tuple[str, ...]) -> None:
     """Refuse a dictionary that is not a saved record of this kind, or is incomplete."""
+    if not isinstance(content, Mapping):
+        raise ValueError(f"content must be a saved {kind!r}, got {content!r}")
     if content.get("kind") != kind:
         raise ValueError(f"content is of kind {content.get('kind')!r}, expected a saved {kind!r}")
     missing = [name for name in names if name not in content]

@@ -14,7 +14,7 @@ from tether._core import records, validate
 from tether._core.types import Floats
 from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
 from tether.monitor.confidence_sequence import confidence_interval
-from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
+from tether.monitor.e_process import EProcess, MonitorStatus, check_saved, saved_values
 
 _SETTINGS = ("alpha", "bound", "false_alarm_probability")
 _SAVED_NAMES = (*_SETTINGS, "total", "squares", "e_process")
@@ -212,16 +212,19 @@ class RiskMonitor(records.Saved):
             If the content is not a complete and consistent saved risk monitor.
         """
         check_saved(content, cls._kind, _SAVED_NAMES)
-        self = cls(*(content[name] for name in _SETTINGS))
-        self._total, self._squares = (
-            validate.number(name, content[name], above=-1, below=math.inf)
-            for name in ("total", "squares")
-        )
+        with saved_values():
+            self = cls(*(content[name] for name in _SETTINGS))
+            sums = [validate.real(name, content[name]) for name in ("total", "squares")]
         self._e_process = EProcess.from_dict(
             content["e_process"],
             false_alarm_probability=self.false_alarm_probability,
             bets=len(self._stakes),
         )
+        seen = self._e_process.wealth.seen
+        for name, value in zip(("total", "squares"), sums, strict=True):
+            if not 0 <= value <= seen:  # each is a sum over losses of at most 1
+                raise ValueError(f"{name} must be from 0 to seen = {seen}, got {value!r}")
+        self._total, self._squares = sums
         return self
 
     @classmethod

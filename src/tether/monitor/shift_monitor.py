@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 from tether._core import records, validate
 from tether._core.types import Floats
 from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
-from tether.monitor.e_process import EProcess, MonitorStatus, check_saved
+from tether.monitor.e_process import (
+    EProcess,
+    MonitorStatus,
+    check_saved,
+    saved_count,
+    saved_values,
+)
 from tether.monitor.ranks import Ranks
 
 BET_POWERS = (0.5, 0.75, 0.9)
@@ -21,6 +27,7 @@ BET_POWERS = (0.5, 0.75, 0.9)
 _VIEW_COUNT = 4
 _SMALLEST_VIEW = 2.0**-53  # the resolution of the generator: a zero counts as this
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+_GENERATOR_POSITIONS = {"MT19937": (("pos", 624),), "Philox": (("buffer_pos", 4),)}
 _SAVED_NAMES = ("false_alarm_probability", "reference_size", "scores", "generator", "e_process")
 
 
@@ -204,19 +211,17 @@ class ShiftMonitor(records.Saved):
             If the content is not a complete and consistent saved shift monitor.
         """
         check_saved(content, cls._kind, _SAVED_NAMES)
-        state = content["generator"]
-        name = validate.choice("generator", state["bit_generator"], _GENERATORS)
-        bit_generator = getattr(np.random, name)()
-        bit_generator.state = state
-        rng = np.random.Generator(bit_generator)
-        self = cls(content["scores"], content["false_alarm_probability"], rng=rng)
+        rng = np.random.Generator(_saved_generator(content["generator"]))
+        with saved_values():
+            self = cls(content["scores"], content["false_alarm_probability"], rng=rng)
         self._e_process = EProcess.from_dict(
             content["e_process"],
             false_alarm_probability=self.false_alarm_probability,
             bets=_VIEW_COUNT * len(BET_POWERS),
         )
-        self.reference_size, seen = content["reference_size"], self._e_process.wealth.seen
-        if self.reference_size + seen != len(self._ranks):
+        scores, seen = len(self._ranks), self._e_process.wealth.seen
+        self.reference_size = saved_count("reference_size", content["reference_size"], 1, scores)
+        if self.reference_size + seen != scores:
             raise ValueError(
                 f"content has {len(self._ranks)} scores, expected a reference_size of "
                 f"{self.reference_size} and the {seen} seen"
@@ -226,6 +231,27 @@ class ShiftMonitor(records.Saved):
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
         return cls.from_dict({"kind": cls._kind} | saved)
+
+
+def _saved_generator(state: Any) -> np.random.BitGenerator:
+    """A generator in a saved state; a state that it cannot have is refused."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"generator must be the state of a generator, got {state!r}")
+    name = validate.choice("generator", state.get("bit_generator"), _GENERATORS)
+    bit_generator: np.random.BitGenerator = getattr(np.random, name)()
+    for entry, largest in _GENERATOR_POSITIONS.get(name, ()):  # numpy does not check these
+        inner = state["state"] if entry == "pos" and "state" in state else state
+        if not isinstance(inner, Mapping) or entry not in inner:
+            raise ValueError(f"generator has no entry {entry!r}")
+        saved_count(f"generator: {entry}", inner[entry], 0, largest)
+    try:
+        bit_generator.state = dict(state)
+        same = records.encode(dict(bit_generator.state)) == records.encode(dict(state))
+    except Exception as error:  # numpy raises errors of many types
+        raise ValueError(f"generator is not a state of {name}: {error!r}") from error
+    if not same:
+        raise ValueError(f"generator is not a complete state of {name}")
+    return bit_generator
 
 
 def _finite_scores(name: str, values: ArrayLike) -> Floats:

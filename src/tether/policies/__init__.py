@@ -5,6 +5,7 @@ from tether.policies.density_ratio import DensityRatio, estimate_ratio
 from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.function_policy import FunctionPolicy
 from tether.policies.gaussian import Gaussian
+from tether.policies.import_recipe import policy_from
 from tether.policies.log_from_policies import make_log, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
@@ -43,5 +44,6 @@ __all__ = [
     "estimate_ratio",
     "make_log",
     "make_proposals",
+    "policy_from",
     "serve",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -56,7 +57,7 @@ class Categorical:
                 raise ValueError("actions is required beside a function: the names of its columns")
             self._function = log_probabilities
         else:
-            self._table = _check_normalized("log_probabilities", log_probabilities)
+            self._table = check_normalized("log_probabilities", log_probabilities)
             actions = np.arange(self._table.shape[-1]) if actions is None else actions
         self.actions = _check_distinct(actions)
         if self._function is None and self._table.shape[-1] != len(self.actions):
@@ -90,17 +91,9 @@ class Categorical:
         ValueError
             If a probability is negative or NaN, or they do not sum to 1.
         """
-
-        def to_logs(values: ArrayLike) -> Floats:
-            array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
-            if not (array >= 0).all():
-                validate.reject(
-                    "probabilities", array, ~(array >= 0), "a probability of at least 0"
-                )
-            with np.errstate(divide="ignore"):
-                return np.log(array)
-
-        return cls(_apply(to_logs, probabilities), actions)
+        if callable(probabilities):
+            return cls(ProbabilityFunction(probabilities), actions)
+        return cls(_logs_of_probabilities(probabilities), actions)
 
     @classmethod
     def from_logits(
@@ -134,18 +127,9 @@ class Categorical:
             above 0.
         """
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
-
-        def to_logs(values: ArrayLike) -> Floats:
-            array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
-            if not array.max() < np.inf:
-                validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
-            row_maxima = array.max(axis=-1)
-            if row_maxima.min() == -np.inf:
-                where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
-                raise ValueError(f"logits rule out every action{where}: all are -inf")
-            return log_softmax(array, temperature)
-
-        return cls(_apply(to_logs, logits), actions)
+        if callable(logits):
+            return cls(LogitFunction(logits, temperature), actions)
+        return cls(_logs_of_logits(logits, temperature), actions)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, temperature: float = 1.0) -> Self:
@@ -173,11 +157,7 @@ class Categorical:
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
             raise TypeError(f"classifier must be fitted and have predict_proba, got {classifier!r}")
-
-        def logits(contexts: Any) -> Floats:
-            with np.errstate(divide="ignore"):
-                return np.log(np.asarray(classifier.predict_proba(contexts), dtype=np.float64))
-
+        logits = ClassifierLogits(classifier)
         return cls.from_logits(logits, classifier.classes_, temperature=temperature)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
@@ -200,7 +180,7 @@ class Categorical:
         """
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table = _check_normalized("the function's result", self._function(checked), ndim=2)
+            table = check_normalized("the function's result", self._function(checked), ndim=2)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
@@ -289,13 +269,58 @@ def picked(table: Floats, columns: Integers) -> Floats:
     return np.asarray(table[np.arange(len(columns)), columns])
 
 
-def _apply(
-    change: Callable[[ArrayLike], Floats], values: ArrayLike | Callable[[Any], ArrayLike]
-) -> ArrayLike | Callable[[Any], ArrayLike]:
-    """Apply a change to values, or to what a function returns."""
-    if callable(values):
-        return lambda contexts: change(values(contexts))
-    return change(values)
+@dataclass(frozen=True)
+class ProbabilityFunction:
+    """Log-probabilities from a function of the contexts that returns probabilities."""
+
+    function: Callable[[Any], ArrayLike]
+
+    def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
+        return _logs_of_probabilities(self.function(contexts))
+
+
+@dataclass(frozen=True)
+class LogitFunction:
+    """Log-probabilities from a function of the contexts that returns unnormalized scores."""
+
+    function: Callable[[Any], ArrayLike]
+    temperature: float
+
+    def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
+        return _logs_of_logits(self.function(contexts), self.temperature)
+
+
+@dataclass(frozen=True)
+class ClassifierLogits:
+    """The logs of the probabilities that a fitted classifier predicts."""
+
+    classifier: Any
+
+    def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
+
+
+def _logs_of_probabilities(values: ArrayLike) -> Floats:
+    array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
+    if not (array >= 0).all():
+        validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
+    with np.errstate(divide="ignore"):
+        return np.log(array)
+
+
+def _logs_of_logits(values: ArrayLike, temperature: float) -> Floats:
+    array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
+    if not array.max() < np.inf:
+        validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
+    row_maxima = array.max(axis=-1)
+    if row_maxima.min() == -np.inf:
+        where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
+        raise ValueError(f"logits rule out every action{where}: all are -inf")
+    return log_softmax(array, temperature)
 
 
 def _check_distinct(actions: Any) -> NDArray[Any]:
@@ -310,7 +335,8 @@ def _check_distinct(actions: Any) -> NDArray[Any]:
     return validate.frozen(array)
 
 
-def _check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
+def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
+    """Log-probabilities that sum to 1 in each row; a vector or a table."""
     array = np.asarray(values)
     if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
         raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")

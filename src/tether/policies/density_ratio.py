@@ -167,7 +167,9 @@ def estimate_ratio(
     drawn_in = take(contexts, np.concatenate(rows))
     actions = policy_calls.concatenate_actions(
         [
-            policy_calls.draw(name, EstimatedPolicy(name, sampler, _zero), take(contexts, row), rng)
+            policy_calls.draw(
+                name, EstimatedPolicy(name, sampler, ZeroLogRatio()), take(contexts, row), rng
+            )
             for name, sampler, row in zip(("safe", "optimized"), samplers, rows, strict=True)
         ]
     )
@@ -183,11 +185,11 @@ def estimate_ratio(
     log_ratio = scorer.log_ratio(matrix[held_out])
     measured = measure(log_ratio, is_optimized[held_out], regions(visible[held_out], log_ratio))
     return DensityRatio(
-        EstimatedPolicy("safe", samplers[0], _zero),
+        EstimatedPolicy("safe", samplers[0], ZeroLogRatio()),
         EstimatedPolicy(
             "optimized",
             samplers[1],
-            _LogRatio(scorer, features),
+            EstimatedLogRatio(scorer, features),
             approximate=approximation(measured, len(rows[0]), len(rows[1])),
             ratio_error=measured.factor,
         ),
@@ -245,16 +247,22 @@ def _random_parts(
     return np.asarray(rng.permutation(length(contexts)) % count)[np.concatenate(rows)]
 
 
-def _zero(contexts: Any, actions: NDArray[Any]) -> Floats:
-    return np.zeros(len(actions))
+@dataclass(frozen=True)
+class ZeroLogRatio:
+    """The log ratio of the safe policy to itself."""
+
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
+        return np.zeros(len(actions))
 
 
 @dataclass(frozen=True)
-class _LogRatio:
+class EstimatedLogRatio:
     """The estimated log ratio of actions in their contexts."""
 
     scorer: RatioClassifier
     features: Features | None
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
         return self.scorer.log_ratio(feature_matrix(self.features, contexts, actions))

@@ -57,9 +57,7 @@ class Gaussian:
         self._scale: Callable[[Any], ArrayLike] | Floats | None = None
         self._cholesky: Floats | None = None
         if covariance is not None:
-            self._cholesky = _cholesky_factor(covariance)
-            self._whiten = np.linalg.inv(self._cholesky)
-            self._log_volume = float(np.log(np.diag(self._cholesky)).sum())
+            self._use_cholesky(_cholesky_factor(covariance))
         elif callable(scale):
             self._scale = scale
         else:
@@ -131,6 +129,11 @@ class Gaussian:
         off *= -0.5
         off -= np.log(scale) + HALF_LOG_TWO_PI
         return off if off.ndim == 1 else np.asarray(off.sum(axis=1))
+
+    def _use_cholesky(self, factor: Floats) -> None:
+        """Use a lower triangular factor of the covariance as it is."""
+        self._cholesky, self._whiten = factor, np.linalg.inv(factor)
+        self._log_volume = float(np.log(np.diag(factor)).sum())
 
     def _parameters(self, contexts: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
         """Mean and scale, one row per context or one for all, and the shape of one action."""

@@ -84,6 +84,9 @@ class Tethered:
     array([ 0.13, -0.13,  0.64])
     """
 
+    __slots__ = ("__dict__", "__weakref__", "calibration")
+    # The calibration is not in `vars`: where beta comes from is no part of what the policy is.
+
     def __init__(
         self,
         safe: PolicyLike,
@@ -98,7 +101,8 @@ class Tethered:
         outside: str = "error",
     ) -> None:
         self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-        self.blend = beta.blend if isinstance(beta, Calibration) else 0.0
+        self.calibration = beta if isinstance(beta, Calibration) else None
+        self.blend = 0.0 if self.calibration is None else self.calibration.blend
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tether.report.chart_canvas import (
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
     from matplotlib.ticker import MaxNLocator
 
     from tether.rounds.history import Estimate, RoundRecord
+
+LARGEST_DRAWN = 1e300
+"""Numbers beyond this are drawn in a unit of their own, since axes need room above them."""
+UNIT_OF_LARGE = 1e100
+
+
+def chart_unit(values: Sequence[float]) -> tuple[float, str]:
+    """The unit in which numbers are drawn, and what the label of the axis says about it."""
+    if any(LARGEST_DRAWN < abs(value) < math.inf for value in values):
+        return UNIT_OF_LARGE, f" (in units of {UNIT_OF_LARGE:g})"
+    return 1.0, ""
+
+
+def in_unit(estimate: Estimate, unit: float) -> Estimate:
+    """An estimate in another unit."""
+    ends = {name: getattr(estimate, name) / unit for name in ("mean", "lower", "upper")}
+    return replace(estimate, **ends)
 
 
 def set_round_axis(axes: Axes, round_numbers: Sequence[int], width: float) -> None:

@@ -1,10 +1,15 @@
-"""HTML elements from function calls; all text is escaped unless it is `Markup` already."""
+"""HTML elements from function calls; all text is escaped unless it is `Markup` already.
+
+Control characters and marks of writing direction in text are shown as escape sequences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 from typing import TypeAlias
+
+from tether._core.visible_text import visible_lines
 
 VOID_TAGS = {"meta", "link", "br", "hr", "img", "input", "col"}
 """Elements without content and without a closing tag."""
@@ -33,7 +38,7 @@ def element(tag: str, *children: Content, **attributes: str | float | None) -> M
     '<p class="note" hidden>1 &lt; 2</p>'
     """
     attribute_text = "".join(
-        f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+        f" {name}" if value is True else f' {name}="{_escape(value)}"'
         for name, value in (
             (key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items()
         )
@@ -51,4 +56,9 @@ def _as_html(part: Content) -> str:
         return part
     if isinstance(part, (list, tuple)):
         return join(*part)
-    return escape(str(part))
+    return _escape(part)
+
+
+def _escape(text: object) -> str:
+    """Text as HTML, with control characters as escape sequences."""
+    return escape(visible_lines(str(text)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
+from tether._core import files
 from tether.report import text_sections
 from tether.report.acceptance_over_rounds import acceptance_chart
 from tether.report.beta_over_rounds import beta_chart
@@ -93,7 +94,7 @@ def render(history: History) -> str:
     return f"<!doctype html>\n{element('html', _head(state, script), body, lang='en')}\n"
 
 
-def write(history: History, path: str | Path) -> None:
+def write(history: History, path: str | Path, *, overwrite: bool = False) -> None:
     """Write the report on a run to a file.
 
     Parameters
@@ -101,12 +102,16 @@ def write(history: History, path: str | Path) -> None:
     history : History
         The record of the run, from `Controller.history` or `tether.rounds.read_history`.
     path : str or Path
-        The HTML file to write. An existing file is replaced.
+        The HTML file to write, for its owner alone to read (mode 0600).
+    overwrite : bool, default False
+        Whether to replace an existing file. A store is never replaced.
 
     Raises
     ------
     TypeError
         If `history` is not a `tether.rounds.History`.
+    FileExistsError
+        If there is such a file and `overwrite` is false, or it is a store.
     ImportError
         If matplotlib is not installed.
 
@@ -128,7 +133,7 @@ def write(history: History, path: str | Path) -> None:
     ...     path.exists()
     True
     """
-    Path(path).write_text(render(history), encoding="utf-8")
+    files.write_text(path, render(history), overwrite=overwrite)
 
 
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
@@ -206,7 +211,7 @@ def _footer(history: History) -> Markup:
 
 @cache
 def _read_asset(name: str) -> str:
-    return files("tether.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("tether.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _source_hash(text: str) -> str:

@@ -13,7 +13,13 @@ from tether.report.chart_canvas import (
     pixel_positions,
 )
 from tether.report.chart_figure import Chart
-from tether.report.chart_marks import label_level, plot_estimates, set_round_axis
+from tether.report.chart_marks import (
+    chart_unit,
+    in_unit,
+    label_level,
+    plot_estimates,
+    set_round_axis,
+)
 from tether.report.html_elements import Markup
 from tether.report.html_tables import data_table
 from tether.report.number_format import NO_VALUE, format_interval, format_number
@@ -37,20 +43,25 @@ def reward_chart(history: History) -> Chart:
     explanation = "" if safe is None else " (line with its interval)"
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:
+        every = [reward for _, reward in rewards] + ([] if safe is None else [safe])
+        ends = [end for each in every for end in (each.mean, each.lower, each.upper)]
+        unit, unit_label = chart_unit(ends)
+        drawn = [(record, in_unit(reward, unit)) for record, reward in rewards]
+        level = None if safe is None else in_unit(safe, unit)
         figure, axes = blank_axes(width, height, right=84.0)
         set_round_axis(axes, [record.number for record in history.rounds], width)
-        if safe is not None:
-            if math.isfinite(safe.lower) and math.isfinite(safe.upper):
-                axes.axhspan(safe.lower, safe.upper, facecolor=LINE_COLOR, alpha=0.7, linewidth=0)
-            axes.axhline(safe.mean, color=TEXT_COLOR, linewidth=1.5)
-        plot_estimates(axes, rewards, len(history.rounds))
+        if level is not None:
+            if math.isfinite(level.lower) and math.isfinite(level.upper):
+                axes.axhspan(level.lower, level.upper, facecolor=LINE_COLOR, alpha=0.7, linewidth=0)
+            axes.axhline(level.mean, color=TEXT_COLOR, linewidth=1.5)
+        plot_estimates(axes, drawn, len(history.rounds))
         axes.margins(y=0.15)
         axes.autoscale(axis="y")
-        if safe is not None:
-            label_level(axes, safe.mean, "safe policy", TEXT_COLOR, outside=True)
-        label_axes(axes, "round", "mean reward")
+        if level is not None:
+            label_level(axes, level.mean, "safe policy", TEXT_COLOR, outside=True)
+        label_axes(axes, "round", f"mean reward{unit_label}")
         points = pixel_positions(
-            axes, [record.number for record, _ in rewards], [reward.mean for _, reward in rewards]
+            axes, [record.number for record, _ in drawn], [reward.mean for _, reward in drawn]
         )
         return figure_to_svg(figure, name=name, label=label, points=points)
 

@@ -14,7 +14,14 @@ from tether.report.chart_canvas import (
     pixel_positions,
 )
 from tether.report.chart_figure import Chart
-from tether.report.chart_marks import label_level, move_apart, plot_estimates, set_round_axis
+from tether.report.chart_marks import (
+    chart_unit,
+    in_unit,
+    label_level,
+    move_apart,
+    plot_estimates,
+    set_round_axis,
+)
 from tether.report.html_elements import Markup
 from tether.report.html_tables import data_table
 from tether.report.number_format import format_interval, format_number
@@ -35,14 +42,17 @@ LABEL_HEIGHT = 14.0
 def realized_risk_chart(history: History) -> Chart:
     """The mean loss of every round with its interval, compared with alpha."""
     losses = [(record, record.loss) for record in history.rounds if record.loss is not None]
-    alpha, alarm_level = history.alpha, history.alarm_risk
+    tolerated = history.alpha
+    unit, unit_label = chart_unit([history.bound])
+    alpha, alarm_level = history.alpha / unit, history.alarm_risk / unit
+    drawn = [(record, in_unit(loss, unit)) for record, loss in losses]
     round_numbers = [record.number for record in history.rounds]
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:
         figure, axes = blank_axes(width, height, right=RIGHT_MARGIN)
         set_round_axis(axes, round_numbers, width)
-        top = max([3 * alpha, 1.1 * alarm_level] + [1.15 * loss.mean for _, loss in losses])
-        top = min(history.bound * 1.02, max(top, 1.3 * alpha))
+        top = max([3 * alpha, 1.1 * alarm_level] + [1.15 * loss.mean for _, loss in drawn])
+        top = min(history.bound / unit * 1.02, max(top, 1.3 * alpha))
         axes.set_ylim(0, top)
         axes.axhspan(alpha, top, facecolor=ABOVE_ALPHA_COLOR, alpha=0.06, linewidth=0)
         rounds_with_alarm = {alarm.round for alarm in history.alarms}
@@ -51,18 +61,19 @@ def realized_risk_chart(history: History) -> Chart:
             if len(rounds_with_alarm) <= MAX_LABELED_ALARMS:
                 style: dict[str, Any] = {"color": TEXT_COLOR, "fontsize": FONT_SIZE, "va": "top"}
                 axes.annotate("alarm", (number, top), (5, -3), textcoords="offset points", **style)
-        plot_estimates(axes, losses, len(history.rounds), alpha)
+        plot_estimates(axes, drawn, len(history.rounds), alpha)
         axes.axhline(alpha, color=TEXT_COLOR, linewidth=1.5)
         alpha_label = alpha
         if alarm_level != alpha:
             axes.axhline(alarm_level, color=MUTED_COLOR, linewidth=1, dashes=(4, 3))
             alpha_label, level_label = move_apart(alpha, alarm_level, LABEL_HEIGHT * top / height)
-            text = f"alarm at {format_number(alarm_level)}"
+            text = f"alarm at {format_number(history.alarm_risk)}"
             label_level(axes, level_label, text, MUTED_COLOR, outside=True)
-        label_level(axes, alpha_label, f"alpha {format_number(alpha)}", TEXT_COLOR, outside=True)
-        label_axes(axes, "round", "mean loss")
+        alpha_text = f"alpha {format_number(tolerated)}"
+        label_level(axes, alpha_label, alpha_text, TEXT_COLOR, outside=True)
+        label_axes(axes, "round", f"mean loss{unit_label}")
         points = pixel_positions(
-            axes, [record.number for record, _ in losses], [loss.mean for _, loss in losses]
+            axes, [record.number for record, _ in drawn], [loss.mean for _, loss in drawn]
         )
         return figure_to_svg(figure, name=name, label=label, points=points)
 
@@ -83,7 +94,7 @@ def realized_risk_chart(history: History) -> Chart:
                     f"{loss.count:,}",
                     format_number(loss.mean),
                     format_interval(loss),
-                    _compare(loss, alpha),
+                    _compare(loss, tolerated),
                 ]
                 for record, loss in reversed(losses)
             ],
@@ -91,7 +102,7 @@ def realized_risk_chart(history: History) -> Chart:
         "full",
         [
             f"Round {record.number}: {format_number(loss.mean)} ({format_interval(loss)}), "
-            f"{_compare(loss, alpha)}"
+            f"{_compare(loss, tolerated)}"
             for record, loss in losses
         ],
         [record.number for record, _ in losses],

@@ -13,6 +13,7 @@ from tether._core import records, validate
 from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
 from tether.risk import selection_summary
+from tether.risk.selection_checks import find_problems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -313,7 +314,7 @@ class Selection(records.Saved):
         TypeError
             If `content` is not a mapping.
         ValueError
-            If an entry is missing.
+            If an entry is missing, or contradicts others.
         """
         if not isinstance(content, Mapping):
             raise TypeError(f"content must be a mapping, got {type(content).__name__}")
@@ -329,7 +330,12 @@ class Selection(records.Saved):
             decoded[name] = tuple(decoded[name])
         for name in ("curve_thresholds", "curve_risks"):
             decoded[name] = validate.frozen(np.asarray(decoded[name], dtype=np.float64))
-        return cls(**decoded)
+        shown = {name: content[name] for name in ("stability", "useful") if name in content}
+        loaded = cls(**decoded)
+        problem = next(find_problems(loaded, records.decode(shown)), None)
+        if problem is not None:
+            raise ValueError(problem)
+        return loaded
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:

@@ -20,15 +20,20 @@ if TYPE_CHECKING:
     from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
     from tether.rounds.history_reader import read_history
     from tether.rounds.interventions import halt, resume, retire
+    from tether.rounds.reopened_run import reopen
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
-    from tether.rounds.store.export import export_run, import_run
+    from tether.rounds.store.backup import backup_run
+    from tether.rounds.store.export import export_run
+    from tether.rounds.store.import_run import ExportCheck, import_run, verify_export
+    from tether.rounds.store_verification import sign_store, verify_store
 
 __all__ = [
     "Alarm",
     "AuditRecord",
     "Controller",
     "Estimate",
+    "ExportCheck",
     "History",
     "LossesMissingError",
     "Round",
@@ -39,12 +44,17 @@ __all__ = [
     "TakenActions",
     "TamperedError",
     "TrainingRows",
+    "backup_run",
     "export_run",
     "halt",
     "import_run",
     "read_history",
+    "reopen",
     "resume",
     "retire",
+    "sign_store",
+    "verify_export",
+    "verify_store",
 ]
 
 _NAMES_BY_MODULE = {
@@ -59,9 +69,13 @@ _NAMES_BY_MODULE = {
     "history": ("Alarm", "AuditRecord", "Estimate", "History", "RoundRecord"),
     "history_reader": ("read_history",),
     "interventions": ("halt", "resume", "retire"),
+    "reopened_run": ("reopen",),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),
-    "store.export": ("export_run", "import_run"),
+    "store.backup": ("backup_run",),
+    "store.export": ("export_run",),
+    "store.import_run": ("ExportCheck", "import_run", "verify_export"),
+    "store_verification": ("sign_store", "verify_store"),
 }
 
 

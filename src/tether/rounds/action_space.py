@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.contexts import take
+from tether._core.types import Integers
 from tether.policies.policy import Policy, PolicyLike, as_policy
 from tether.policies.sampler import Sampler
 from tether.policies.shortlist import Shortlist
@@ -22,6 +24,7 @@ from tether.policies.tethered import Tethered
 from tether.policies.tethered_shortlist import TetheredShortlist
 from tether.rounds.policy_registry import fingerprint
 from tether.rounds.returned_rows import TakenActions
+from tether.rounds.store.rows import Rows
 
 OptimizedLike: TypeAlias = "PolicyLike | Shortlist | Callable[..., Any]"
 """What is accepted as the optimized policy of a round; the last two only on shortlists."""
@@ -38,6 +41,11 @@ class ActionSpace:
         self._shortlist = safe if isinstance(safe, Shortlist) else None
         self.safe = as_policy("safe", safe if self._shortlist is None else self._shortlist.uniform)
         self.size = None if self._shortlist is None else self._shortlist.size
+
+    @property
+    def given(self) -> Any:
+        """The safe policy, or the shortlist, as a user passes it."""
+        return self.safe if self._shortlist is None else self._shortlist
 
     @property
     def fingerprint(self) -> str | None:
@@ -77,3 +85,10 @@ class ActionSpace:
         if deployed is None:
             return self._shortlist.safe
         return TetheredShortlist(self._shortlist, deployed)
+
+
+def taken_rows(space: ActionSpace, rows: Rows, where: Integers) -> TakenActions:
+    """Rows of a run as they are handed out."""
+    if not len(rows):
+        return TakenActions(rows.ids, np.empty(0), 0)
+    return space.taken(rows.ids[where], rows.actions[where], take(rows.contexts, where))

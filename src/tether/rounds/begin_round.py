@@ -10,9 +10,9 @@ import sqlalchemy as sql
 from tether.policies.policy import Policy
 from tether.rounds.calibrate_round import RoundStart, calibrate_round
 from tether.rounds.interventions import retired_rounds
-from tether.rounds.recording import storable_text
 from tether.rounds.round import Round
 from tether.rounds.store import queries, schema
+from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
@@ -35,7 +35,8 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         start = _start(run, policy, number, serving.alarm, retired)
         if start.deployed is not None:
             run._registry.add(number, start.deployed)
-        start.save(run._store, number, name, policy, run._rows, run._scores)
+        saved = SavedPolicy() if start.deployed is None else save_policy_content(policy)
+        start.save(run._store, number, name, policy, run._rows, run._scores, saved)
         run._scores.mark_saved()
     except BaseException as error:
         run._scores.forget()
@@ -88,6 +89,6 @@ def _start(
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
         raise ValueError(f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}")
-    if storable_text(name) != name:
+    if queries.storable_text(name) != name:
         raise ValueError(f"name must not contain NUL or lone surrogates, got {name!r}")
     return name

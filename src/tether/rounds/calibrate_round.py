@@ -38,16 +38,18 @@ from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import (
     calibration_to_json,
     now,
     read_settings,
+    storable_text,
     write_settings,
 )
 from tether.rounds.store.rows import Rows
 from tether.rounds.store.score_pieces import piece_rows
 from tether.rounds.store.writer import Writer
+from tether.rounds.stored_policies import SavedPolicy
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -87,6 +89,7 @@ class RoundStart:
         optimized: Policy | None,
         rows: Rows,
         scores: ScoreColumns,
+        saved: SavedPolicy,
     ) -> None:
         """Store the round, with the scores and draws from which it can be recomputed."""
         deployed = self.deployed
@@ -95,6 +98,8 @@ class RoundStart:
             "number": number,
             "policy": None if optimized is None else name,
             "fingerprint": None if optimized is None else fingerprint(optimized),
+            "policy_digest": saved.digest,
+            "policy_problem": storable_text(saved.problem) or None,
             "reference": self.reference,
             "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
             "log_psi": None if normalizer is None else float(normalizer.log_psi[0]),
@@ -105,11 +110,12 @@ class RoundStart:
             "begun": now(),
         }
         listed = self.all_actions
-        with store.reading() as connection:
+        with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             checkpoints = make_checkpoints(connection, rows.checkpoints)
         rows.checkpoints = []
         try:
-            with store.writing(exclusive=True) as writer:
+            with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
+                saved.write(writer)
                 writer.record(schema.rounds, row)
                 scores.save(writer, number)
                 self._save_proposals(writer, number)

@@ -7,6 +7,7 @@ alone, whatever their order, so its state is what it bet on, and which rows it h
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,31 +36,38 @@ class ContextsSeen:
         self._monitor: ShiftMonitor | None = None
         self._state: str | None = None  # the stored state that `_monitor` has
 
-    def update(self, connection: sql.Connection) -> Raised | None:
-        """Read the contexts that are new; the alarm that they raise, if any."""
+    def update(
+        self, connection: sql.Connection, to: Mapping[int, int] | None = None
+    ) -> Raised | None:
+        """Read the contexts that are new; the alarm that they raise, if any.
+
+        `to` limits what is read to a number in each lane.
+        """
         text = read_kept(connection, SHIFT)
         start, seen, saved = json.loads(text) if text is not None else ({}, {}, None)
         if text is None or text != self._state:
             self._monitor = self._restored(connection, start, seen, saved)
-        reached = {str(lane): row.last_action for lane, row in read_lanes(connection).items()}
+        reached = _reached(connection, to)
         scores = _read_scores(connection, seen, reached)
         if not len(scores):
             return None
         status = self._add(connection, start, seen, scores)
         saved = None if self._monitor is None else records.encode(self._monitor.state())
         state = json.dumps([start, reached, saved])
-        write_kept(connection, SHIFT, state)
+        write_kept(connection, {SHIFT: state})
         self._state = state
         if status is None or not status.alarm:
             return None
         latest = int(connection.scalar(sql.select(sql.func.max(schema.rounds.c.number))) or 0)
         return Raised(latest, "shift", str(status))
 
-    def restart(self, connection: sql.Connection) -> None:
-        """Begin anew, after an alarm was cleared: the next contexts are the reference."""
-        lanes = read_lanes(connection).items()
-        reached = {str(lane): row.last_action for lane, row in lanes if lane >= 0}
-        write_kept(connection, SHIFT, json.dumps([reached, reached, None]))
+    def restart(self, connection: sql.Connection, to: Mapping[int, int] | None = None) -> None:
+        """Begin anew, after an alarm was cleared: the next contexts are the reference.
+
+        `to` says which they are, if not those from now on.
+        """
+        reached = _reached(connection, to)
+        write_kept(connection, {SHIFT: json.dumps([reached, reached, None])})
 
     def _restored(
         self, connection: sql.Connection, start: Any, seen: Any, saved: Any
@@ -83,6 +91,13 @@ class ContextsSeen:
         return self._monitor.update(scores) if len(scores) else None
 
 
+def _reached(connection: sql.Connection, to: Mapping[int, int] | None) -> dict[str, int]:
+    """The last action of each lane, or what is given instead, as it is stored."""
+    if to is None:
+        to = {lane: row.last_action for lane, row in read_lanes(connection).items()}
+    return {str(lane): last for lane, last in to.items() if lane >= 0}
+
+
 def _read_scores(connection: sql.Connection, after: dict[str, int], to: dict[str, int]) -> Floats:
     """The scores of the contexts of each lane, from after one number up to another."""
     table, parts = schema.actions, [np.empty(0)]
@@ -90,7 +105,9 @@ def _read_scores(connection: sql.Connection, after: dict[str, int], to: dict[str
         first, begin = after.get(lane, 0), first_id(int(lane))
         if int(lane) >= 0 and last > first:
             query = sql.select(table.c.context_score).where(
-                table.c.id > begin + first, table.c.id <= begin + last
+                table.c.id > begin + first,
+                table.c.id <= begin + last,
+                table.c.context_score.is_not(None),
             )
             parts.append(np.array(connection.scalars(query.order_by(table.c.id)).all(), float))
     scores = np.concatenate(parts)

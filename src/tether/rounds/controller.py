@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from threading import RLock
+from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
-from tether._core.contexts import take
-from tether._core.types import Contexts, Integers
+from tether._core.types import Contexts
 from tether.control.blend import DEFAULT_BLEND
-from tether.control.calibrate import find_target
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
-from tether.rounds import interventions
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
-from tether.rounds.history import History
-from tether.rounds.history_reader import read_history
 from tether.rounds.monitors import Monitors
-from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry, describe_family
+from tether.rounds.outage import find_outage
+from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry
 from tether.rounds.recording import Recorder
-from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
+from tether.rounds.run_records import RunRecords
 from tether.rounds.score_columns import ScoreColumns
-from tether.rounds.settings import Settings, check_arguments, default_alarm_risk, stored_settings
-from tether.rounds.store.database import DEFAULT_DEADLINE, Store
-from tether.rounds.store.queries import now
-from tether.rounds.store.rows import Rows
+from tether.rounds.settings import settings_from_arguments, stored_settings
+from tether.rounds.store.database import Store
+from tether.rounds.store.deadline import DEADLINE_SECONDS
+from tether.rounds.store.durability import durability_warnings
+from tether.rounds.store_verification import chain_signer
+from tether.rounds.stored_policies import PolicyLoader
+
+if TYPE_CHECKING:
+    from tether._core.signing import PrivateKey
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
 
 
-class Controller:
+class Controller(RunRecords):
     """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
     Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture.
@@ -89,7 +89,10 @@ class Controller:
         A function from contexts to one number per context; if given, a shift of these raises an
         alarm too.
     policies : mapping or callable, optional
-        Past optimized policies by the names under which their rounds began; needed after a restart.
+        Past optimized policies by the names under which their rounds began; after a restart those
+        are needed that could not be stored.
+    load : callable, optional
+        How stored policies are loaded; by default `tether.saving.policy_from_bytes`.
     name : str, default "safe"
         The name of the safe policy.
     draws : int, optional
@@ -108,6 +111,13 @@ class Controller:
         How many actions, or how much time, without a single loss raise an alarm.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
+    fallback : {"safe"}, optional
+        What acts when the store does not answer within the deadline: with "safe" the safe policy,
+        and its actions wait in a local file until they can be stored. By default an error.
+    spool : str or pathlib.Path, optional
+        That file, one for each process; by default beside an SQLite store.
+    key : str, pathlib.Path or Ed25519PrivateKey, optional
+        The private key that signs every round, alarm and act, and with them all rows before.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
@@ -117,10 +127,6 @@ class Controller:
         If an argument is invalid, or the store was created with other settings or another policy.
     StoreError
         If the store cannot be opened.
-
-    References
-    ----------
-    "Conformal Policy Control", ICML 2026.
 
     Examples
     --------
@@ -151,60 +157,62 @@ class Controller:
         false_alarm_probability: float = 0.05,
         context_score: Callable[[Contexts], ArrayLike] | None = None,
         policies: PolicyLookup = None,
+        load: PolicyLoader | None = None,
         name: str = "safe",
         draws: int | None = None,
         normalizer_draws: int | None = None,
         ratio_error: float = 1.0,
         blend: float = DEFAULT_BLEND,
         max_silence: int | timedelta | None = DEFAULT_MAX_SILENCE,
-        deadline: float = DEFAULT_DEADLINE,
+        deadline: float = DEADLINE_SECONDS,
+        fallback: str | None = None,
+        spool: str | Path | None = None,
+        key: PrivateKey | None = None,
         seed: int = 0,
     ) -> None:
-        self._space = ActionSpace(safe)
-        self.safe = self._space.safe
+        space = ActionSpace(safe)
+        self.safe = space.safe
         self._family = find_family(family)
-        bound = validate.number("bound", bound, above=0, below=np.inf)
-        target, named = find_target(alpha, promise)
-        tolerated = validate.number(target, named, above=0, below=bound)
-        check_arguments(test_weight, self._family, context_score)
-        given = Settings(
+        given = settings_from_arguments(
+            self._family,
+            context_score,
+            alpha=alpha,
+            promise=promise,
+            max_silence=max_silence,
             safe=name,
-            alpha=tolerated,
             bound=bound,
-            family=self._family.name,
-            family_mark=describe_family(self._family),
             test_weight=test_weight,
             calibration_share=calibration_share,
             missing=missing,
             min_observed_share=min_observed_share,
             against=against,
-            alarm_risk=default_alarm_risk(tolerated, bound) if alarm_risk is None else alarm_risk,
+            alarm_risk=alarm_risk,
             false_alarm_probability=false_alarm_probability,
             normalizer_draws=normalizer_draws,
             seed=seed,
-            created=now(),
-            shortlist=self._space.size,
-            target=target,
+            shortlist=space.size,
             confidence=confidence,
             ratio_error=ratio_error,
             blend=blend,
-            max_silent_actions=None if isinstance(max_silence, timedelta) else max_silence,
-            max_silent_seconds=(
-                max_silence.total_seconds() if isinstance(max_silence, timedelta) else None
-            ),
         )
-        self._store, self._draws = Store(store, deadline=deadline), draws
+        sign = None if key is None else chain_signer(key)
+        opened, self._draws = Store(store, deadline=deadline, sign=sign), draws
         try:
-            self.settings = stored_settings(self._store, given, self._space)
+            settings = stored_settings(opened, given, space)
+            outage = find_outage(opened, fallback, spool)
+            recorder = Recorder(opened, Monitors(settings, context_score), outage)
         except BaseException:
-            self._store.close()
+            opened.close()
             raise
-        self._lock = RLock()  # of the rows, scores and policies that are kept in memory
-        self._rows, self._scores = Rows(), ScoreColumns(self._store)
+        super().__init__(opened, settings, space, recorder)
+        self._scores = ScoreColumns(opened)
         self._registry = PolicyRegistry(
-            self._store, self.safe, self._family, policies, normalizer_draws, self._space.optimized
+            opened, self.safe, self._family, policies, normalizer_draws, space.optimized, load
         )
-        self._recorder = Recorder(self._store, Monitors(self.settings, context_score))
+        recorder.catch_up()  # a process may have been killed before it did
+        with opened.reading() as connection:
+            for text in durability_warnings(connection):
+                warnings.warn(text, stacklevel=2)
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
@@ -249,160 +257,3 @@ class Controller:
         """The present round, also after a restart; None before the first."""
         with self._lock:
             return present_round(self)
-
-    def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
-        """Store the losses of actions of any round: late, and in any order.
-
-        Either all of them are stored or none. A loss that is stored already may be repeated, and
-        changes nothing; another loss for the same action is refused.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            The ids of the actions.
-        losses : array-like of float
-            One loss per id, in [0, bound].
-        rewards : array-like of float, optional
-            One finite reward per id.
-
-        Raises
-        ------
-        ValueError
-            If an id is unknown or has another loss already, or a loss is outside [0, bound].
-        StoreError
-            If the losses could not be stored.
-        """
-        self._recorder.observe(ids, losses, rewards, self.settings.bound)
-
-    def withdraw(self, ids: ArrayLike, reason: str, *, actor: str | None = None) -> None:
-        """Exclude actions that were never carried out, such as those of a process that crashed.
-
-        Only for reasons that are unrelated to the loss: excluding rows because of their losses or
-        actions would bias every later calibration.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            The ids of the actions.
-        reason : str
-            Why they were not carried out; stored with them.
-        actor : str, optional
-            Who withdraws them; by default the name of the operating system's user.
-
-        Raises
-        ------
-        ValueError
-            If the reason is empty, or an id is unknown or was observed before.
-        StoreError
-            If it could not be stored.
-        """
-        reason = interventions.checked_reason("the actions are withdrawn", reason)
-        self._recorder.withdraw(ids, reason, interventions.checked_actor(actor))
-
-    def pending(self) -> TakenActions:
-        """The actions whose loss is still missing, oldest first.
-
-        Returns
-        -------
-        TakenActions
-            The actions and their ids.
-        """
-        with self._lock:
-            self._refresh()
-            return self._taken(np.flatnonzero(self._rows.pending))
-
-    def training_rows(self) -> TrainingRows:
-        """The rows that an optimizer may learn from: training rows whose loss is known.
-
-        The calibration rows, on which the next calibration rests, cannot be read.
-
-        Returns
-        -------
-        TrainingRows
-            The rows as columns, oldest first.
-        """
-        with self._lock:
-            self._refresh()
-            rows = self._rows
-            where = np.flatnonzero(rows.observed & ~rows.calibration)
-            return TrainingRows.select(rows, where, self._taken(where))
-
-    def halt(self, reason: str, *, actor: str | None = None) -> None:
-        """Send all traffic to the safe policy, in every process, until `resume`.
-
-        Parameters
-        ----------
-        reason : str
-            Why; stored with it.
-        actor : str, optional
-            Who does it; by default the name of the operating system's user.
-        """
-        interventions.halt(self._store, reason, actor)
-
-    def resume(self, reason: str, *, actor: str | None = None) -> None:
-        """Clear the alarms that stand; the monitors restart.
-
-        Parameters
-        ----------
-        reason : str
-            Why they may be cleared; stored with it.
-        actor : str, optional
-            Who does it; by default the name of the operating system's user.
-
-        Raises
-        ------
-        ValueError
-            If the reason is empty, or no alarm stands.
-        """
-        interventions.resume(self._store, reason, actor)
-
-    def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
-        """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
-
-        Only for reasons that are unrelated to the losses of the round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        reason : str
-            Why; stored with it.
-        actor : str, optional
-            Who does it; by default the name of the operating system's user.
-        """
-        interventions.retire(self._store, number, reason, actor)
-
-    def history(self) -> History:
-        """The run so far.
-
-        Returns
-        -------
-        History
-            Settings, rounds and alarms.
-        """
-        return read_history(self._store)
-
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
-    def __enter__(self) -> Controller:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        named = f"{self.settings.target}={self.settings.alpha:g}"
-        return f"Controller({named}, store={self._store.name!r})"
-
-    def _refresh(self) -> None:
-        with self._store.reading() as connection:
-            self._rows.refresh(connection)
-
-    def _taken(self, where: Integers) -> TakenActions:
-        rows = self._rows
-        if not len(rows):
-            return TakenActions(rows.ids, np.empty(0), 0)
-        ids, actions = rows.ids[where], rows.actions[where]
-        return self._space.taken(ids, actions, take(rows.contexts, where))

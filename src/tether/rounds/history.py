@@ -131,6 +131,8 @@ class RoundRecord:
         The error message of its last failure.
     retired : bool, default False
         Whether its rows are left out of later calibrations because its policy was lost.
+    stored : bool, default False
+        Whether its policy is in the store, so that a restart needs nothing else.
     """
 
     number: int
@@ -148,6 +150,7 @@ class RoundRecord:
     fallback_rows: int = 0
     failure: str = ""
     retired: bool = False
+    stored: bool = False
 
     @property
     def pending(self) -> int:

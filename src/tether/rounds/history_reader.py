@@ -18,7 +18,7 @@ from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import RESUME, calibration_from_json, read_all, read_settings
 from tether.rounds.store.writer import ACTIONS
 
@@ -50,7 +50,7 @@ def read_history(store: str | Path | Store) -> History:
             return read_history(opened)
         finally:
             opened.close()
-    with store.reading() as connection:
+    with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
         stored = read_settings(connection)
         if not stored:
             raise StoreError(f"{store.name} holds no run of tether yet")
@@ -143,6 +143,7 @@ def _round_record(
         fallback_rows=counts.fallback,
         failure=counts.failure,
         retired=row["number"] in retired,
+        stored=row["policy_digest"] is not None,
     )
 
 

@@ -14,7 +14,6 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
-from tether.rounds.recording import storable_text
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
@@ -45,14 +44,10 @@ def halt(store: str | Path | Store, reason: str, actor: str | None = None) -> No
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the run is halted", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return halt(opened, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         queries.write_audit(writer, HALT, actor, reason)
         latest = queries.read_serving(writer.connection).round
         queries.write_alarm(writer, latest, HALT, f"halted by {actor}: {reason}")
-    return None
 
 
 def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> None:
@@ -75,22 +70,16 @@ def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> 
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the alarm may be cleared", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return resume(opened, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         if queries.read_serving(writer.connection).alarm is None:
-            raise ValueError(f"no alarm stands in {store.name}: there is nothing to resume from")
+            raise ValueError(f"no alarm stands in {opened.name}: there is nothing to resume from")
         last = queries.last_number(writer.connection, schema.alarms.c.number)
         queries.write_audit(writer, queries.RESUME, actor, reason, last)
         settings = Settings.from_dict(queries.read_settings(writer.connection))
         Monitors(settings).restart(writer)
-    return None
 
 
-def retire(
-    store: str | Path | Store, number: int, reason: str, actor: str | None = None
-) -> None:
+def retire(store: str | Path | Store, number: int, reason: str, actor: str | None = None) -> None:
     """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
 
     Only for reasons that are unrelated to the losses of the round. If it is the present round, the
@@ -116,13 +105,9 @@ def retire(
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
-    if not isinstance(store, Store):
-        with _opened(store) as opened:
-            return retire(opened, number, reason, actor)
-    with store.writing(exclusive=True) as writer:
+    with _using(store) as opened, opened.writing(exclusive=True) as writer:
         _check_retirable(writer, number)
         queries.write_audit(writer, RETIRE, actor, reason, number)
-    return None
 
 
 def retired_rounds(connection: sql.Connection) -> frozenset[int]:
@@ -142,14 +127,14 @@ def checked_actor(actor: str | None) -> str:
         raise ValueError(
             f"actor must be a name of at most {MAX_ACTOR_LENGTH} characters, got {actor!r}"
         )
-    return storable_text(actor.strip())
+    return queries.storable_text(actor.strip())
 
 
 def checked_reason(what: str, reason: str) -> str:
     """A reason that is not empty; `what` it is the reason for stands in the error."""
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError(f"reason must say why {what}, got {reason!r}")
-    return storable_text(reason.strip())
+    return queries.storable_text(reason.strip())
 
 
 def _check_retirable(writer: Writer, number: int) -> None:
@@ -168,13 +153,16 @@ def _check_retirable(writer: Writer, number: int) -> None:
 
 
 @contextmanager
-def _opened(url: str | Path) -> Iterator[Store]:
-    """An existing store with a run in it, closed at the end."""
-    store = Store(url, create=False)
-    try:
-        with store.reading() as connection:
-            if not queries.read_settings(connection):
-                raise StoreError(f"{store.name} holds no run of tether yet")
+def _using(store: str | Path | Store) -> Iterator[Store]:
+    """An open store as it is; another one, with a run in it, opened and closed at the end."""
+    if isinstance(store, Store):
         yield store
+        return
+    opened = Store(store, create=False)
+    try:
+        with opened.reading() as connection:
+            if not queries.read_settings(connection):
+                raise StoreError(f"{opened.name} holds no run of tether yet")
+        yield opened
     finally:
-        store.close()
+        opened.close()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import records
 from tether._core.types import Floats
@@ -94,10 +95,12 @@ def read_kept(connection: sql.Connection, name: str) -> str | None:
     return connection.scalar(sql.select(table.c.value).where(table.c.name == name))
 
 
-def write_kept(connection: sql.Connection, name: str, value: str) -> None:
-    """Keep a value under a name."""
-    table = schema.kept
-    changed = table.update().where(table.c.name == name).values(value=value)
-    if not connection.execute(changed).rowcount:
-        connection.execute(table.insert().values(name=name, value=value))
-
+def write_kept(connection: sql.Connection, values: dict[str, str]) -> None:
+    """Keep values under their names, in place of earlier ones."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(schema.kept)
+    statement = statement.on_conflict_do_update(
+        index_elements=["name"], set_={"value": statement.excluded.value}
+    )
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    connection.execute(statement, rows)

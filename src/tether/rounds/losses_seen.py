@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,16 @@ class Raised:
 class LossesSeen:
     """The sums that are kept, brought up to date with the losses that are stored.
 
-    Nothing is written before `save`, so a reader can use it too.
+    Nothing is written before `save`, so a reader can use it too. With `anew` what is kept is
+    ignored, and everything is computed from the rows.
     """
 
-    def __init__(self, connection: sql.Connection, settings: Settings) -> None:
-        self._connection, self._settings = connection, settings
-        self.seen: dict[str, int] = json.loads(read_kept(connection, SEEN) or "{}")
+    def __init__(
+        self, connection: sql.Connection, settings: Settings, *, anew: bool = False
+    ) -> None:
+        self._connection, self._settings, self._anew = connection, settings, anew
+        kept = None if anew else read_kept(connection, SEEN)
+        self.seen: dict[str, int] = json.loads(kept or "{}")
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
@@ -49,14 +53,17 @@ class LossesSeen:
         """The sums of a round, or of the safe policy in all rounds."""
         name = SAFE_SUMS if number is None else f"round {number}"
         if name not in self._sums:
-            text = read_kept(self._connection, name)
+            text = None if self._anew else read_kept(self._connection, name)
             self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
 
-    def update(self, *, watch: bool) -> Raised | None:
-        """Read the losses that are new; with `watch`, the alarm that they raise, if any."""
+    def update(self, *, watch: bool, to: Mapping[int, int] | None = None) -> Raised | None:
+        """Read the losses that are new; with `watch`, the alarm that they raise, if any.
+
+        `to` limits what is read to a number in each lane.
+        """
         raised = None
-        for lane, columns in self._new_observations():
+        for lane, columns in self.new_observations(to):
             for number in np.unique(columns["round"]).tolist():
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
@@ -78,23 +85,26 @@ class LossesSeen:
 
     def save(self) -> None:
         """Keep everything that changed."""
-        for name in sorted(self._changed):
-            write_kept(self._connection, name, self._sums[name].to_json())
-        write_kept(self._connection, SEEN, json.dumps(self.seen))
+        kept = {name: self._sums[name].to_json() for name in sorted(self._changed)}
+        write_kept(self._connection, {**kept, SEEN: json.dumps(self.seen)})
 
-    def _new_observations(self) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    def new_observations(
+        self, to: Mapping[int, int] | None = None
+    ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+        """The observations of each lane that were not seen yet, as columns."""
         action, observation = schema.actions, schema.observations
         names = ("number", "round", "served", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
-            if lane < 0 or reached.last_observation <= seen:
+            last = reached.last_observation if to is None else to.get(lane, 0)
+            if lane < 0 or last <= seen:
                 continue
             table = {"round": action, "served": action}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
                 .where(observation.c.number > start + seen)
-                .where(observation.c.number <= start + reached.last_observation)
+                .where(observation.c.number <= start + last)
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
@@ -123,9 +133,7 @@ class LossesSeen:
         status = sums.risk.update(monitored)
         return Raised(number, "risk", str(status)) if status.alarm else None
 
-    def _add_estimates(
-        self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]
-    ) -> None:
+    def _add_estimates(self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]) -> None:
         sums.reward.add(rewards)
         if len(losses):
             if sums.loss is None:

@@ -31,7 +31,7 @@ SILENCE = "silence"
 """The name under which it is kept when the last loss arrived."""
 
 
-class _AlarmFound(Exception):
+class _AlarmFoundError(Exception):
     """An alarm that must be stored while nobody else writes."""
 
 
@@ -74,8 +74,8 @@ class Monitors:
         try:
             with store.updating_monitors() as connection:
                 if self._advance(connection) is not None:
-                    raise _AlarmFound
-        except _AlarmFound:  # nothing was kept: it is found again
+                    raise _AlarmFoundError
+        except _AlarmFoundError:  # nothing was kept: it is found again
             with store.writing(exclusive=True) as writer:
                 self.update(writer)
 
@@ -120,7 +120,7 @@ class Monitors:
 def end_silence(connection: sql.Connection) -> None:
     """Count actions and time without losses from now on."""
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    write_kept(connection, SILENCE, json.dumps([_actions(connection), moment]))
+    write_kept(connection, {SILENCE: json.dumps([_actions(connection), moment])})
 
 
 def _actions(connection: sql.Connection) -> int:

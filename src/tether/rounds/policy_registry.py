@@ -1,8 +1,9 @@
 """The policies of past rounds, and how a policy is recognized when it is passed in again.
 
-A policy is never stored. The store keeps its name, a digest of its parameters where these are
-plain values, and its scores; a policy passed in later must agree with all of them. While the
-process lives, policies are kept in memory; after a restart they are looked up by name.
+The store keeps a policy's name, a digest of its parameters where these are plain values, its
+scores, and the policy itself where it can be saved; a policy that is passed in later must agree
+with all of them. While the process lives, policies are kept in memory; after a restart they are
+looked up by name, first among those that the user passes in, then in the store.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.normalizer import Normalizer
+from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.store import schema
@@ -29,6 +31,7 @@ from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import first_id
 from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.rows import read_codecs
+from tether.rounds.stored_policies import PolicyLoader, load_stored_policy
 
 SAFE = 0
 """Stands for the safe policy where a round's number stands for that round's policy."""
@@ -67,9 +70,10 @@ class PolicyRegistry:
         lookup: PolicyLookup,
         normalizer_draws: int | None,
         as_optimized: Callable[[str, Any], Policy] = as_policy,
+        load: PolicyLoader | None = None,
     ) -> None:
         self._store, self._safe, self._family, self._lookup = store, safe, family, lookup
-        self._as_optimized = as_optimized
+        self._as_optimized, self._load = as_optimized, load
         self._normalizer_draws = normalizer_draws
         self._deployed: dict[int, DeployedPolicy] = {}
 
@@ -131,24 +135,31 @@ class PolicyRegistry:
             normalizer_draws=self._normalizer_draws,
         )
 
-    def _look_up(self, name: str, number: int) -> Policy:
-        """The optimized policy of a round, among those that the user passed in by name."""
+    def _look_up(self, row: Mapping[str, Any]) -> Policy:
+        """The optimized policy of a round: the user's, by its name, or else the stored one."""
+        name, number = row["policy"], row["number"]
         policy = None
         if callable(self._lookup):
             policy = self._lookup(name)
         elif self._lookup is not None:
             policy = self._lookup.get(name)
+        if policy is None and row["policy_digest"] is not None:
+            with self._store.reading() as connection:
+                policy = load_stored_policy(connection, row["policy_digest"], self._load)
+            if isinstance(policy, Picker):
+                return policy
         if policy is None:
             raise ValueError(
                 f"round {number} was served by the policy {name!r}, which is not available: the "
                 f"rows of that round cannot be weighted without it. Pass policies={{{name!r}: …}}, "
-                f"or a function from names to policies, to tether.Controller"
+                f"or a function from names to policies, to tether.Controller, or retire the round "
+                f"(it is not in the store: {row['policy_problem']})"
             )
         return self._as_optimized(f"policies[{name!r}]", policy)
 
     def _rebuild(self, row: Mapping[str, Any]) -> DeployedPolicy:
         name, number = row["policy"], row["number"]
-        optimized = self._look_up(name, number)
+        optimized = self._look_up(row)
         own_fingerprint = fingerprint(optimized)
         if own_fingerprint and row["fingerprint"] and own_fingerprint != row["fingerprint"]:
             raise ValueError(

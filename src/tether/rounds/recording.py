@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -13,14 +14,16 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
-from tether.rounds.errors import RoundOverError
+from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.monitors import Monitors
+from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
+from tether.rounds.policy_registry import SAFE
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
 from tether.rounds.store.group_commit import GroupCommit
 from tether.rounds.store.lanes import first_id, read_lanes, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY, Serving
+from tether.rounds.store.queries import IDS_PER_QUERY, Serving, storable_text
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.writer import Writer
 
@@ -53,16 +56,39 @@ class NewActions(NamedTuple):
 class Recorder:
     """Writes actions and observations, and lets the monitors see them; for several threads."""
 
-    def __init__(self, store: Store, monitors: Monitors) -> None:
-        self._store, self._monitors = store, monitors
+    def __init__(self, store: Store, monitors: Monitors, outage: Outage | None = None) -> None:
+        self._store, self._monitors, self.outage = store, monitors, outage
         self._commits = GroupCommit(store, self._finish)
         self._lock = Lock()
-        self._codecs: RowCodecs | None = None
+        self._codecs = None if outage is None else _known_codecs(store)
+        self._serving: Serving | None = None
 
-    def standing_alarm(self, number: int, *, serves: bool) -> int | None:
-        """The alarm that stands; if a round's policy `serves`, silence raises one."""
+    def close(self) -> None:
+        """Release the spool, if there is one."""
+        if self.outage is not None:
+            self.outage.close()
+
+    def deliver(self) -> None:
+        """Put rows that wait in the spool into the store."""
+        if self.outage is not None:
+            self.outage.deliver()
+
+    def attempt(self, budget: Budget | None) -> AbstractContextManager[None]:
+        """Within the time that a call has for the store, where something else can be done."""
+        if self.outage is None or budget is None:
+            return nullcontext()
+        return self.outage.noticed(budget)
+
+    def standing_alarm(self, number: int, *, serves: bool, known: bool = False) -> int | None:
+        """The alarm that stands; if a round's policy `serves`, silence raises one.
+
+        If `known`, as it was last seen: storing the actions checks it again.
+        """
+        if known and self._serving is not None:
+            return self._serving.alarm
         with self._store.reading() as connection:
-            alarm = queries.read_serving(connection).alarm
+            self._serving = queries.read_serving(connection)
+            alarm = self._serving.alarm
             silence = self._monitors.silence(connection) if serves and alarm is None else ""
         if not silence:
             return alarm
@@ -71,45 +97,69 @@ class Recorder:
             message = self._monitors.silence(writer.connection)
             if serving.alarm is None and message:  # nobody was faster
                 queries.write_alarm(writer, number, "silence", message)
-            return queries.read_serving(writer.connection).alarm
+            self._serving = queries.read_serving(writer.connection)
+        return self._serving.alarm
 
     def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
         """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
+        self.deliver()
         table, action = schema.entries, schema.actions
         with self._store.reading() as connection:
-            entry = connection.execute(sql.select(table).where(table.c.key == key)).one_or_none()
-            if entry is None:
+            query = sql.select(table).where(table.c.key.in_([key, f"{key}{SPOOLED_KEY}"]))
+            entries = connection.execute(query.order_by(sql.func.length(table.c.key))).fetchall()
+            if not entries:
                 return None
+            entry = entries[-1]  # what was spooled was returned
             start = first_id(entry.lane)
-            query = sql.select(action.c.id, action.c.context, action.c.candidates, action.c.action)
-            query = query.where(action.c.id >= start + entry.first, action.c.id <= start + entry.last)
-            rows = connection.execute(query.order_by(action.c.id)).fetchall()
+            wanted = action.c.id.between(start + entry.first, start + entry.last)
+            names = (action.c.id, action.c.context, action.c.candidates, action.c.action)
+            rows = connection.execute(sql.select(*names).where(wanted).order_by(action.c.id))
+            ids, stored, candidates, actions = zip(*rows.fetchall(), strict=True)
             codecs = read_codecs(connection)
-        ids, stored, candidates, actions = zip(*rows, strict=True)
-        given = codecs.context.encode("contexts", contexts)
-        if given != [None if each is None else bytes(each) for each in stored]:
-            raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+        _check_same_contexts(codecs, key, contexts, stored)
         decoded = codecs.decode_contexts(stored, candidates)
         return np.array(ids), codecs.action.decode(actions), decoded, entry.note or ""
+
+    def find_spooled(
+        self, key: str, contexts: Any
+    ) -> tuple[Integers, NDArray[Any], Any, str] | None:
+        """What waits in the spool under a key; None if nothing does."""
+        record = None if self.outage is None else self.outage.find(key)
+        if record is None or self.outage is None or self._codecs is None:
+            return None
+        columns, codecs = unspooled_columns(record), self._codecs
+        _check_same_contexts(codecs, key, contexts, columns["context"])
+        start = first_id(self.outage.spool.lane) + record.first
+        ids = np.arange(start, start + record.count)
+        candidates = columns.get("candidates", [None] * record.count)
+        decoded = codecs.decode_contexts(columns["context"], candidates)
+        return ids, codecs.action.decode(columns["action"]), decoded, record.columns["failure"]
+
+    def spool_actions(self, new: NewActions) -> Integers:
+        """Keep actions of the safe policy in the spool; returns their ids."""
+        if self.outage is None or self._codecs is None:
+            raise StoreError(
+                f"{self._store.name} is unavailable, and nothing was stored in it before: the "
+                f"first actions of a run cannot be spooled"
+            )
+        entry = {"round": new.number, "key": new.key, "failure": storable_text(new.failure)}
+        columns = spool_columns(self._columns(self._codecs, new), **entry)
+        return self.outage.append(columns, len(new.actions))
 
     def write_actions(self, new: NewActions) -> Integers | None:
         """Store actions with their scores; returns their ids.
 
         Returns None, and stores nothing, if the alarm that stands is not the one that the caller
-        knew of, or the key was used meanwhile.
+        knew of, there was silence for too long, or the key was used meanwhile.
         """
-        columns: dict[str, list[Any]] = {
-            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
-        }
-        context_scores = self._monitors.scores(new.contexts)
-        columns["context_score"] = _null_for_nan(context_scores, len(new.actions))
-        columns["calibration"] = new.calibration.tolist()
-        columns |= self._find_codecs(new.contexts, new.actions).encode(new.contexts, new.actions)
+        columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
 
         def write(writer: Writer) -> Integers | None:
             serving = queries.read_serving(writer.connection)
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
+                return None
+            if new.served != SAFE and self._monitors.silence(writer.connection):
                 return None
             ids = writer.actions(
                 columns,
@@ -121,9 +171,19 @@ class Recorder:
             return np.array(ids)
 
         ids = self._commits.submit(write)
-        if not self._store.single_writer and self._monitors.monitors_contexts:
-            self._monitors.catch_up(self._store)
+        if self._monitors.monitors_contexts:
+            self.catch_up()
         return ids
+
+    def _columns(self, codecs: RowCodecs, new: NewActions) -> dict[str, list[Any]]:
+        """Actions as the database takes them."""
+        columns: dict[str, list[Any]] = {
+            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
+        }
+        scores = self._monitors.scores(new.contexts)
+        columns["context_score"] = _null_for_nan(scores, len(new.actions))
+        columns["calibration"] = new.calibration.tolist()
+        return columns | codecs.encode(new.contexts, new.actions)
 
     def observe(
         self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None, bound: float
@@ -160,6 +220,8 @@ class Recorder:
         reasons: list[str | None],
         actor: str = "",
     ) -> None:
+        self.deliver()
+
         def write(writer: Writer) -> None:
             _check_known(writer.connection, numbers)
             is_new = _check_repeated(writer.connection, numbers, loss, reward)
@@ -180,8 +242,16 @@ class Recorder:
             self._submit(write, exclusive=bool(actor))
         except IntegrityError:  # another process stored some of them meanwhile: compare
             self._submit(write, exclusive=bool(actor))
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Let the monitors see what is stored, where that is not part of storing it.
+
+        If the store fails now, what was stored is stored, and the next call catches up.
+        """
         if not self._store.single_writer:
-            self._monitors.catch_up(self._store)
+            with suppress(StoreError):
+                self._monitors.catch_up(self._store)
 
     def _submit(self, write: Any, *, exclusive: bool) -> None:
         if not exclusive:
@@ -218,11 +288,6 @@ def checked_key(key: str | None) -> str | None:
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or storable_text(key) != key:
         raise ValueError(f"key must be text of 1 to {MAX_KEY_LENGTH} characters, got {key!r}")
     return key
-
-
-def storable_text(text: str) -> str:
-    """Text that every database can hold: no NUL, no lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def checked_ids(ids: ArrayLike) -> Integers:
@@ -283,6 +348,20 @@ def _is_used(connection: sql.Connection, key: str | None) -> bool:
     if key is None:
         return False
     return connection.scalar(sql.select(table.c.number).where(table.c.key == key)) is not None
+
+
+def _check_same_contexts(codecs: RowCodecs, key: str, contexts: Any, stored: Any) -> None:
+    """Refuse a key that was used for something else."""
+    given = codecs.context.encode("contexts", contexts)
+    if given != [None if each is None else bytes(each) for each in stored]:
+        raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+
+
+def _known_codecs(store: Store) -> RowCodecs | None:
+    """The stored codecs; None before the first rows."""
+    with store.reading() as connection:
+        settings = queries.read_settings(connection)
+    return RowCodecs.from_dict(settings) if "actions" in settings else None
 
 
 def _stored_codecs(store: Store, contexts: Any, actions: NDArray[Any]) -> RowCodecs:

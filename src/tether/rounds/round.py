@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from tether.policies.policy import Policy
 from tether.policies.sampler import Sampler
 from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
+from tether.rounds.errors import StoreError, TamperedError
+from tether.rounds.outage import Budget
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
 from tether.rounds.recording import NewActions, checked_key
 from tether.rounds.returned_rows import TakenActions
@@ -102,27 +105,59 @@ class Round:
         RoundOverError
             If a later round has begun.
         ValueError
-            If the key was used for other contexts, or a policy rejects its input, returns invalid scores, or has changed since it was
-            calibrated.
+            If the key was used for other contexts, or a policy rejects its input, returns invalid
+            scores, or has changed since it was calibrated.
         RuntimeError
             If the safe policy is unavailable too, or rejection sampling exceeds its cap on draws.
         StoreError
-            If the actions could not be stored.
+            If the actions could not be stored; with fallback="safe", neither stored nor spooled.
         """
         validate.generator("rng", rng)
-        run, given, key = self._run, as_contexts(contexts), checked_key(key)
-        contexts = None
+        recorder, given, key = self._run._recorder, as_contexts(contexts), checked_key(key)
+        if recorder.outage is None:
+            return self._act(given, rng, key, None)
+        key = uuid4().hex if key is None else key
+        spooled = recorder.find_spooled(key, given)
+        if spooled is not None:
+            return self._run._space.taken(*spooled)
+        try:
+            return self._act(given, rng, key, Budget(self._run._store.deadline))
+        except TamperedError:
+            raise
+        except StoreError as error:
+            return self._act_in_outage(given, rng, key, error)
+
+    def _act(
+        self, given: Any, rng: np.random.Generator, key: str | None, budget: Budget | None
+    ) -> TakenActions:
+        """Take actions and store them; the store may take as long as the budget."""
+        run, recorder, to_store = self._run, self._run._recorder, None
+        known, serves = True, self._deployed is not None
         while True:
-            stored = None if key is None else run._recorder.find(key, given)
-            if stored is not None:
-                return run._space.taken(*stored)
-            if contexts is None:
-                contexts = run._space.stored_contexts(given, rng)
-            alarm = run._recorder.standing_alarm(self.number, serves=self._deployed is not None)
-            drawn = self._draw(contexts, None if alarm is not None else self._deployed, rng)
-            taken = self._store(contexts, drawn, alarm, rng, key)
+            with recorder.attempt(budget):
+                stored = None if key is None else recorder.find(key, given)
+                if stored is not None:
+                    return run._space.taken(*stored)
+                alarm = recorder.standing_alarm(self.number, serves=serves, known=known)
+            if to_store is None:
+                to_store = run._space.stored_contexts(given, rng)
+            drawn = self._draw(to_store, None if alarm is not None else self._deployed, rng)
+            with recorder.attempt(budget):
+                taken = self._store(to_store, drawn, alarm, rng, key)
             if taken is not None:
                 return taken
+            known = False
+
+    def _act_in_outage(
+        self, given: Any, rng: np.random.Generator, key: str, error: StoreError
+    ) -> TakenActions:
+        """Let the safe policy act, and keep its actions in the spool."""
+        to_store = self._run._space.stored_contexts(given, rng)
+        drawn = self._draw(to_store, None, rng)
+        failure = f"the store was unavailable: {error}"
+        new = self._new_actions(to_store, drawn, None, rng, key)._replace(failure=failure)
+        ids = self._run._recorder.spool_actions(new)
+        return self._run._space.taken(ids, drawn.actions, to_store, failure)
 
     def record(
         self, contexts: Contexts | None, actions: Actions, rng: np.random.Generator
@@ -232,23 +267,33 @@ class Round:
         key: str | None = None,
     ) -> TakenActions | None:
         """Store the actions; None, and nothing is stored, if the alarm changed in between."""
+        new = self._new_actions(contexts, drawn, alarm, rng, key)
+        ids = self._run._recorder.write_actions(new)
+        if ids is None:
+            return None
+        return self._run._space.taken(ids, drawn.actions, contexts, drawn.failure)
+
+    def _new_actions(
+        self,
+        contexts: Any,
+        drawn: _Drawn,
+        alarm: int | None,
+        rng: np.random.Generator,
+        key: str | None,
+    ) -> NewActions:
+        """Actions as they are stored; each row is assigned to training or calibration here."""
         names = ("log_safe", "log_optimized", "log_prob")
-        run = self._run
-        new = NewActions(
+        return NewActions(
             number=self.number,
             served=SAFE if drawn.deployed is None else self.number,
             alarm=alarm,
             contexts=contexts,
             actions=drawn.actions,
-            calibration=rng.random(len(drawn.actions)) < run.settings.calibration_share,
+            calibration=rng.random(len(drawn.actions)) < self._run.settings.calibration_share,
             scores={name: getattr(drawn, name) for name in names},
             failure=drawn.failure,
             key=key,
         )
-        ids = run._recorder.write_actions(new)
-        if ids is None:
-            return None
-        return run._space.taken(ids, drawn.actions, contexts, drawn.failure)
 
     def _check_unchanged(self, deployed: DeployedPolicy) -> None:
         """Refuse a model that was trained further since it was calibrated."""

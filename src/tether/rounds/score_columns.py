@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.rounds.mixture_sums import MixtureSums
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.score_pieces import Piece, PieceIndex, piece_rows, read_scores
 from tether.rounds.store.writer import Writer
 
@@ -48,7 +48,7 @@ class ScoreColumns:
 
     def refresh(self) -> None:
         """Learn of scores that were stored since the last call, also by other processes."""
-        with self._store.reading() as connection:
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             new = self._index.refresh(connection)
         for piece in new:
             if not piece.name.startswith(DRAWS):
@@ -86,7 +86,7 @@ class ScoreColumns:
     ) -> dict[int, Floats]:
         """Scores of the rows from `start` to before `stop`, by round."""
         columns = self._columns[name]
-        with self._store.reading() as connection:
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             pieces = [*columns.pieces, *columns.unsaved]
             return read_scores(connection, pieces, numbers, start, stop, width)
 

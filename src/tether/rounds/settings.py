@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._core import validate
 from tether.control.blend import DEFAULT_BLEND
+from tether.control.calibrate import find_target
 from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
-from tether.rounds.policy_registry import check_stored_scores
+from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
-from tether.rounds.store.queries import read_settings, write_settings
+from tether.rounds.store.queries import now, read_settings, write_settings
+from tether.rounds.stored_policies import save_policy_content
 
 if TYPE_CHECKING:
     from tether.rounds.action_space import ActionSpace
@@ -96,6 +99,13 @@ class Settings:
         if self.max_silent_seconds is not None:
             validate.number("max_silence", self.max_silent_seconds, above=0, below=np.inf)
 
+    @property
+    def max_silence(self) -> int | timedelta | None:
+        """How many actions, or how much time, without a loss raise an alarm."""
+        if self.max_silent_seconds is not None:
+            return timedelta(seconds=self.max_silent_seconds)
+        return self.max_silent_actions
+
     def to_dict(self) -> dict[str, Any]:
         """As the store keeps them."""
         return asdict(self)
@@ -117,8 +127,22 @@ class Settings:
                 )
 
 
-def check_arguments(test_weight: str | float, family: Family, context_score: object) -> None:
-    """Refuse a test weight that the family does not have, and a score that cannot be called."""
+def settings_from_arguments(
+    family: Family,
+    context_score: object,
+    *,
+    alpha: float | None,
+    promise: float | None,
+    bound: float,
+    alarm_risk: float | None,
+    test_weight: str | float,
+    max_silence: int | timedelta | None,
+    **others: Any,
+) -> Settings:
+    """Settings from the arguments of a controller; `others` are settings already."""
+    bound = validate.number("bound", bound, above=0, below=np.inf)
+    target, named = find_target(alpha, promise)
+    tolerated = validate.number(target, named, above=0, below=bound)
     if context_score is not None and not callable(context_score):
         raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
     if test_weight == "analytic" and not is_bounded(family):
@@ -126,6 +150,24 @@ def check_arguments(test_weight: str | float, family: Family, context_score: obj
             f"test_weight 'analytic' does not exist for family {family.name!r}, whose weights are "
             f"unbounded: use 'empirical' or a number"
         )
+    actions, seconds = None, None
+    if isinstance(max_silence, timedelta):
+        seconds = max_silence.total_seconds()
+    else:
+        actions = max_silence
+    return Settings(
+        alpha=tolerated,
+        target=target,
+        bound=bound,
+        family=family.name,
+        family_mark=describe_family(family),
+        test_weight=test_weight,
+        alarm_risk=default_alarm_risk(tolerated, bound) if alarm_risk is None else alarm_risk,
+        max_silent_actions=actions,
+        max_silent_seconds=seconds,
+        created=now(),
+        **others,
+    )
 
 
 def default_alarm_risk(alpha: float, bound: float) -> float:
@@ -143,10 +185,13 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored:
+        saved = save_policy_content(space.given)
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:
-                entries = {**given.to_dict(), "fingerprint": own_fingerprint}
+                saved.write(writer)
+                kept = {"safe_policy": saved.digest, "safe_policy_problem": saved.problem}
+                entries = {**given.to_dict(), "fingerprint": own_fingerprint, **kept}
                 write_settings(writer, entries)
                 return given
     settings = Settings.from_dict(stored)

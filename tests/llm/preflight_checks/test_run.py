@@ -138,7 +138,7 @@ def test_policies_with_other_end_tokens_fail_a_check(tmp_path):
         assert "the safe policy has end tokens" in str(result)
         assert result.costs == ()
         assert "draws per action" not in str(result)
-        result.save(tmp_path / "found.json")
+        result.save(tmp_path / "found.json", overwrite=True)
         assert Preflight.load(tmp_path / "found.json") == result
 
 

@@ -9,26 +9,22 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sql
 
 from tests.rounds.worker_process import begin_and_act, open_run
 from tether.rounds import StoreError, read_history
-from tether.rounds.store import database, schema
-from tether.rounds.store.database import (
-    Store,
-    read_column,
+from tether.rounds.store.database import Store
+from tether.rounds.store.queries import (
     read_settings,
-    write_column,
     write_settings,
 )
 
 
 def test_what_is_written_is_there_when_the_store_is_opened_again(store_url):
     first = Store(store_url)
-    with first.writing() as connection:
-        write_settings(connection, {"alpha": 0.1})
+    with first.writing(exclusive=True) as writer:
+        write_settings(writer, {"alpha": 0.1})
     first.close()
     again = Store(store_url, create=False)
     with again.reading() as connection:
@@ -40,8 +36,8 @@ def test_nothing_of_a_failed_transaction_is_kept(store_url):
     opened = Store(store_url)
 
     def fail():
-        with opened.writing() as connection:
-            write_settings(connection, {"alpha": 0.1})
+        with opened.writing(exclusive=True) as writer:
+            write_settings(writer, {"alpha": 0.1})
             raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
@@ -55,7 +51,7 @@ def test_a_reader_sees_one_snapshot(store_url):
     opened = Store(store_url)
     with opened.reading() as connection:
         assert read_settings(connection) == {}
-        with opened.writing() as other:
+        with opened.writing(exclusive=True) as other:
             write_settings(other, {"alpha": 0.1})
         assert read_settings(connection) == {}
     with opened.reading() as connection:
@@ -176,8 +172,8 @@ except StoreError as error:
     [
         ("mysql://user:hush@host/runs", r"SQLite or PostgreSQL \(with psycopg\), got 'mysql'"),
         ("postgresql+nonsense://user:hush@host/runs", "got 'postgresql\\+nonsense'"),
-        ("postgresql://user:hush@host:port/runs", r"got 'postgresql://user:\*\*\*@host:port"),
-        ("://user:hush@host", r"got '://user:\*\*\*@host"),
+        ("postgresql://user:hush@host:port/runs", r"got 'postgresql://\*\*\*'"),
+        ("://user:hush@host", r"got ':\*\*\*@host'"),
     ],
 )
 def test_a_wrong_url_is_shown_without_its_password(url, said):
@@ -222,19 +218,3 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "pip install 'tether[postgres]'" in done.stdout, done.stderr
     assert "hush" not in done.stdout
-
-
-def test_a_column_is_stored_in_pieces_that_a_database_can_hold(store_url, monkeypatch):
-    monkeypatch.setattr(database, "MAX_BLOB_BYTES", 100)
-    opened = Store(store_url)
-    values = np.random.default_rng(0).normal(size=(17, 3))
-    values[3, 1] = -np.inf
-    with opened.writing() as connection:
-        write_column(connection, 1, "scores", 0, values[:9])
-        write_column(connection, 1, "scores", 9, values[9:])
-    with opened.reading() as connection:
-        np.testing.assert_array_equal(read_column(connection, 1, "scores"), values.ravel())
-        np.testing.assert_array_equal(read_column(connection, 1, "scores", 9), values[9:].ravel())
-        lengths = connection.scalars(sql.select(sql.func.length(schema.columns.c["values"])))
-        assert max(lengths) <= 100
-    opened.close()

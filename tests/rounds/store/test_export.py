@@ -1,52 +1,27 @@
-"""A run leaves its store as one table, comes back whole, and can be audited from it."""
+"""A run leaves its store as one file that people can read, from which it can be audited."""
 
 import json
+import os
+import stat
+import subprocess
+import sys
 
 import numpy as np
+import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 import pytest
+import sqlalchemy as sql
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tether
 from tests.rounds.export_audit import recompute_calibrations
-from tests.rounds.worlds import WORLDS, World, one_round
-from tether.rounds import Controller, StoreError, read_history
-from tether.rounds.store.export import export_run, import_run
-
-
-def make_run(world, store, rounds=5, **options):
-    rng = np.random.default_rng(1)
-    settings = {"alpha": 0.25, "alarm_risk": 0.9} | options
-    with Controller(world.safe(), store=store, **settings) as run:
-        made = [one_round(run, world, number, 200, rng)[0] for number in range(1, 1 + rounds)]
-        taken = run.round.act(world.contexts(20, rng), rng)
-        run.observe(taken.ids[:5], np.zeros(5))
-        run.withdraw(taken.ids[5:8], "the <power> failed")
-    return made
-
-
-@pytest.mark.parametrize("family", ["clip", "mix"])
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-def test_an_exported_run_is_imported_unchanged(world, family, tmp_path):
-    make_run(world, tmp_path / "run.db", family=family, normalizer_draws=32)
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    import_run(tmp_path / "run.parquet", tmp_path / "again.db")
-    export_run(tmp_path / "again.db", tmp_path / "again.parquet")
-    first = parquet.read_table(tmp_path / "run.parquet")
-    second = parquet.read_table(tmp_path / "again.parquet")
-    assert first.schema.metadata[b"tether"] == second.schema.metadata[b"tether"]
-    assert first.equals(second)
-    before, after = read_history(tmp_path / "run.db"), read_history(tmp_path / "again.db")
-    assert before.rounds == after.rounds
-    names = {f"round {number}": world.optimized(number) for number in range(1, 8)}
-    options = {"alpha": 0.25, "alarm_risk": 0.9, "policies": names, "family": family}
-    options |= {"normalizer_draws": 32, "missing": "wait"}
-    betas = []
-    for name in ("run", "again"):
-        with Controller(world.safe(), store=tmp_path / f"{name}.db", **options) as run:
-            pending = run.pending()
-            run.observe(pending.ids, np.zeros(len(pending)))
-            betas.append(run.begin(world.optimized(6)).calibration.log_beta)
-    assert betas[0] == betas[1]
+from tests.rounds.store.exported_runs import make_run
+from tests.rounds.worlds import WORLDS, World
+from tether.rounds import Controller, StoreError, TamperedError, export_run
+from tether.rounds.store.arrow_content import content_type, from_arrow, to_arrow
+from tether.rounds.store.codecs import Codec
+from tether.rounds.store.database import Store
 
 
 @pytest.mark.parametrize("family", ["clip", "mix"])
@@ -65,8 +40,7 @@ def test_every_beta_is_recomputed_from_the_export(world, family, tmp_path):
 
 
 def test_a_changed_loss_shows_in_the_recomputed_betas(tmp_path):
-    world = World("marginal")
-    make_run(world, tmp_path / "run.db")
+    make_run(World("marginal"), tmp_path / "run.db")
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     table = parquet.read_table(tmp_path / "run.parquet")
     loss = table["loss"].to_numpy(zero_copy_only=False).copy()
@@ -81,82 +55,134 @@ def test_a_changed_loss_shows_in_the_recomputed_betas(tmp_path):
     assert any(abs(honest[number][0] - bent[number][0]) > 0.01 for number in honest)
 
 
-def test_files_and_stores_that_cannot_be_used_are_refused(tmp_path):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=2)
+def test_people_read_actions_with_their_losses_in_plain_columns(tmp_path):
+    make_run(World("tables"), tmp_path / "run.db", rounds=2, rows=30)
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    with pytest.raises(StoreError, match="holds a run already"):
-        import_run(tmp_path / "run.parquet", tmp_path / "run.db")
+    columns = ["kind", "id", "round", "context", "action", "loss", "reward", "reason"]
+    frame = parquet.read_table(tmp_path / "run.parquet", columns=columns).to_pandas()
+    actions = frame[frame["kind"] == "action"]
+    assert actions["id"].tolist() == list(range(1, 81))
+    assert set(actions["action"]) <= {"a", "b", "c"}
+    assert {len(context) for context in actions["context"]} == {2}
+    assert actions["loss"].notna().sum() == 65
+    assert actions["reason"].dropna().tolist() == ["the <power> failed"] * 3
+    rounds = [json.loads(text) for text in frame_records(tmp_path / "run.parquet", "round")]
+    assert [row["number"] for row in rounds] == [1, 2]
+
+
+def frame_records(path, kind):
+    table = parquet.read_table(path, columns=["kind", "record"])
+    return table.filter(compute.equal(table["kind"], kind))["record"].to_pylist()
+
+
+def test_the_file_is_private_and_replaces_nothing_unless_asked(tmp_path):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
+    path = tmp_path / "run.parquet"
+    export_run(tmp_path / "run.db", path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError, match="not replaced unless"):
+        export_run(tmp_path / "run.db", path)
+    export_run(tmp_path / "run.db", path, overwrite=True)
+    with pytest.raises(FileExistsError, match="is a database"):
+        export_run(tmp_path / "run.db", tmp_path / "run.db", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.parquet"]
+
+
+def test_stores_without_a_run_are_refused_and_leave_no_file(tmp_path):
     with pytest.raises(StoreError, match="there is no store"):
         export_run(tmp_path / "none.db", tmp_path / "none.parquet")
-    assert not (tmp_path / "none.db").exists()
-    table = parquet.read_table(tmp_path / "run.parquet")
-    parquet.write_table(table.replace_schema_metadata({}), tmp_path / "bare.parquet")
-    with pytest.raises(ValueError, match="was not written by tether export"):
-        import_run(tmp_path / "bare.parquet", tmp_path / "new.db")
-    about = json.loads(table.schema.metadata[b"tether"]) | {"version": 99}
-    parquet.write_table(
-        table.replace_schema_metadata({"tether": json.dumps(about)}), tmp_path / "late.parquet"
-    )
-    with pytest.raises(ValueError, match="has version 99, but this tether supports"):
-        import_run(tmp_path / "late.parquet", tmp_path / "new.db")
+    assert not os.listdir(tmp_path)
+    Store(tmp_path / "empty.db").close()
+    with pytest.raises(StoreError, match="holds no run of tether yet"):
+        export_run(tmp_path / "empty.db", tmp_path / "none.parquet")
+    assert not (tmp_path / "none.parquet").exists()
 
 
-def test_a_run_without_rows_is_exported_and_imported(tmp_path):
-    Controller(tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "run.db").close()
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    import_run(tmp_path / "run.parquet", tmp_path / "again.db")
-    assert read_history(tmp_path / "again.db").rounds == ()
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE tether_actions SET action = x'00' WHERE id = 3",
+        "UPDATE tether_columns SET [values] = x'0011' WHERE start = 0",
+    ],
+)
+def test_a_store_that_cannot_be_decoded_is_not_exported(tmp_path, change):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=2, rows=40)
+    engine = sql.create_engine(f"sqlite:///{tmp_path / 'run.db'}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(change)
+    engine.dispose()
+    with pytest.raises(TamperedError):
+        export_run(tmp_path / "run.db", tmp_path / "run.parquet")
+    assert not (tmp_path / "run.parquet").exists()
 
 
-def test_text_such_as_inf_stays_text(tmp_path):
-    rng, names = np.random.default_rng(0), ["inf", "nan", "-inf"]
-    safe = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], actions=names)
-    bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=names)
-    for store in (tmp_path / "run.db", tmp_path / "again.db"):
-        options = {"alpha": 0.4, "name": "nan", "policies": {"inf": bold}}
-        with Controller(safe, store=store, **options) as run:
-            for _ in range(2):
-                round_ = run.begin(bold, name="inf")
-                taken = round_.act(np.array(["inf", "x"] * 50), rng)
-                run.observe(taken.ids, (taken.actions == "nan") * 0.5)
-            assert run.history().rounds[-1].policy == "inf"
-            assert run.history().safe == "nan"
-        if store.name == "run.db":
-            export_run(store, tmp_path / "run.parquet")
-            import_run(tmp_path / "run.parquet", tmp_path / "again.db")
-    assert len(read_history(tmp_path / "again.db").rounds) == 4
+def test_a_failure_while_writing_leaves_an_older_file_as_it_was(tmp_path, monkeypatch):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
+    path = tmp_path / "run.parquet"
+    path.write_bytes(b"older")
+
+    def broken(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", broken)
+    with pytest.raises(OSError, match="No space left"):
+        export_run(tmp_path / "run.db", path, overwrite=True)
+    assert path.read_bytes() == b"older"
+    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.parquet"]
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_export_of_an_older_version_is_imported(tmp_path, version):
-    world = World("marginal")
-    make_run(world, tmp_path / "run.db", rounds=3)
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    table = parquet.read_table(tmp_path / "run.parquet")
-    run = json.loads(table.schema.metadata[b"tether"])
-    del run["settings"]["shortlist"]
-    old_names = {"last_observation": "last_report", "min_observed_share": "enough"}
-    old_names |= {"alarm_risk": "watched", "false_alarm_probability": "delta"}
-    old_names |= {"log_beta_by_constraint": "allowed", "rows_beyond_draws": "beyond"}
-    old_names |= {"promise": "guarantee", "promises": "guarantees"}
+NUMBER_TYPES = ["<f8", "<f4", "<f2", "<i8", "<u8", "|i1", "|u1", "|b1", np.dtype(np.longdouble).str]
 
-    def older(entries):
-        return {old_names.get(name, name): value for name, value in entries.items()}
 
-    rounds = [older(row) for row in run["rounds"]]
-    for row in rounds:
-        if row["calibration"] is not None:
-            row["calibration"] = json.dumps(older(json.loads(row["calibration"])))
-    alarms = [older(row) for row in run["alarms"]]
-    old = {"version": version, "terms": older(run["settings"]), "rounds": rounds, "alarms": alarms}
-    if version == 2:
-        old["failures"] = run["failures"]
-    names = ["report" if name == "observation" else name for name in table.column_names]
-    table = table.rename_columns(names).replace_schema_metadata({"tether": json.dumps(old)})
-    parquet.write_table(table, tmp_path / "old.parquet")
-    import_run(tmp_path / "old.parquet", tmp_path / "again.db")
-    before, after = read_history(tmp_path / "run.db"), read_history(tmp_path / "again.db")
-    assert before.rounds == after.rounds
-    export_run(tmp_path / "again.db", tmp_path / "again.parquet")
-    again = parquet.read_table(tmp_path / "again.parquet")
-    assert again.equals(parquet.read_table(tmp_path / "run.parquet"))
+@given(
+    data=st.data(), dtype=st.sampled_from(NUMBER_TYPES), shape=st.sampled_from([(), (1,), (2, 3)])
+)
+def test_numbers_come_back_bit_by_bit(data, dtype, shape):
+    codec = Codec("numbers", dtype, shape)
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    byte = st.integers(0, 1) if dtype == "|b1" else st.integers(0, 255)
+    row = st.lists(byte, min_size=size, max_size=size).map(bytes)
+    rows = data.draw(st.lists(row, min_size=1, max_size=5))
+    column = to_arrow("contexts", codec, rows)
+    assert column.type == content_type(codec)
+    assert from_arrow("contexts", codec, column) == rows
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+def test_text_comes_back_unchanged(texts):
+    rows = [text.encode() for text in texts]
+    codec = Codec("text")
+    assert from_arrow("contexts", codec, to_arrow("contexts", codec, rows)) == rows
+
+
+MEASURED = """
+import sys
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+from tether.rounds import export_run, import_run, verify_export
+before = peak()
+export_run(sys.argv[1], sys.argv[2])
+middle = peak()
+assert not verify_export(sys.argv[2]).findings
+after = peak()
+print(middle - before, after - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_run(tmp_path):
+    """Ten times as many large contexts take about the same memory, far less than the data."""
+    used = {}
+    for rows in (2_000, 20_000):
+        store, path = tmp_path / f"{rows}.db", tmp_path / f"{rows}.parquet"
+        safe = tether.Categorical.from_probabilities([0.5, 0.5], actions=["a", "b"])
+        rng = np.random.default_rng(0)
+        with Controller(safe, alpha=0.4, store=store, max_silence=None) as run:
+            round_ = run.begin()
+            for _ in range(rows // 1_000):
+                round_.act(rng.normal(size=(1_000, 1_000)), rng)
+        command = [sys.executable, "-c", MEASURED, str(store), str(path)]
+        result = subprocess.run(command, check=True, capture_output=True, text=True)
+        used[rows] = max(map(int, result.stdout.split())) * 1024
+    assert used[20_000] < used[2_000] + 40e6
+    assert used[20_000] < 20_000 * 8_000  # the contexts alone

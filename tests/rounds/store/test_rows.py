@@ -5,7 +5,7 @@ import pytest
 
 from tests.rounds.worlds import WORLDS, World, one_round
 from tether.rounds import Controller
-from tether.rounds.store import rows
+from tether.rounds.store import followed_lane, rows
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
@@ -13,12 +13,12 @@ def test_rows_read_in_pieces_are_those_read_at_once(world, monkeypatch):
     rng = np.random.default_rng(0)
     run = Controller(world.safe(), alpha=0.25, alarm_risk=0.9, store="sqlite://")
     late = rows.Rows()
-    monkeypatch.setattr(rows, "ROWS_PER_QUERY", 37)
+    monkeypatch.setattr(followed_lane, "ROWS_PER_CHUNK", 37)
     for number in (1, 2):
         one_round(run, world, number, 100, rng)
         with run._store.reading() as connection:
             late.refresh(connection)
-    monkeypatch.setattr(rows, "ROWS_PER_QUERY", 10_000)
+    monkeypatch.setattr(followed_lane, "ROWS_PER_CHUNK", 10_000)
     whole = rows.Rows()
     with run._store.reading() as connection:
         whole.refresh(connection)

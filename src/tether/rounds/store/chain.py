@@ -71,28 +71,42 @@ def digest_groups(
     A digest covers the names of the columns, then the numbers and the lengths of the content (−1
     for NULL) row after row, and then the content column after column.
     """
-    fixed, contents = [], []
-    for name, kind in kinds.items():
-        if kind == CONTENT:
-            lengths, content = join_content(columns[name])
-            fixed.append(lengths)
-            contents.append((memoryview(content), np.cumsum(lengths.clip(0)).tolist()))
-        else:
-            dtype = "<i8" if kind == INTEGERS else "<f8"
-            array = np.asarray(columns[name], dtype=dtype)  # None becomes NaN
-            fixed.append((array + 0).view("<i8"))  # databases do not keep the sign of -0.0
-    rows, width = memoryview(np.stack(fixed, axis=1).tobytes()), 8 * len(fixed)
-    start = blake2b(" ".join(kinds).encode(), digest_size=DIGEST_BYTES)
-    digests, first = [], 0
+    contents = [join_content(columns[name]) for name in content_columns(kinds)]
+    ends = [np.cumsum(lengths.clip(0)).tolist() for lengths, _ in contents]
+    views = [memoryview(content) for _, content in contents]
+    rows, width = memoryview(fixed_part(columns, kinds)), 8 * len(kinds)
+    start, digests, first = start_digest(kinds), [], 0
     for size in sizes:
         state, last = start.copy(), first + size
         state.update(rows[first * width : last * width])
-        for content, ends in contents:
-            if content and size:
-                state.update(content[ends[first - 1] if first else 0 : ends[last - 1]])
+        for view, end in zip(views, ends, strict=True):
+            if len(view) and size:
+                state.update(view[end[first - 1] if first else 0 : end[last - 1]])
         digests.append(state.digest())
         first = last
     return digests
+
+
+def start_digest(kinds: Mapping[str, str]) -> blake2b:
+    """The beginning of a digest of rows, before their fixed part and their content."""
+    return blake2b(" ".join(kinds).encode(), digest_size=DIGEST_BYTES)
+
+
+def content_columns(kinds: Mapping[str, str]) -> list[str]:
+    """The columns of byte strings or texts."""
+    return [name for name, kind in kinds.items() if kind == CONTENT]
+
+
+def fixed_part(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> bytes:
+    """The numbers of rows, and the lengths of their content, row after row."""
+    fixed = []
+    for name, kind in kinds.items():
+        if kind == CONTENT:
+            fixed.append(join_content(columns[name])[0])
+            continue
+        array = np.asarray(columns[name], dtype="<i8" if kind == INTEGERS else "<f8")
+        fixed.append((array + 0).view("<i8"))  # None is NaN; databases do not keep a sign of 0.0
+    return np.stack(fixed, axis=1).tobytes()
 
 
 def join_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:

@@ -1,9 +1,9 @@
-"""Checkpoints: the numbers of many rows in one place, so that a new process need not read each row.
+"""Checkpoints: many rows in one place, so that a new process need not read each of them.
 
 A checkpoint covers consecutive entries of a lane. It was made from rows that were checked, and has
-their numbers and losses. Contexts, candidates and actions are copied where they are short; of
-others it has a digest. The hash chain of scores covers it. A run has none before its first
-`MIN_ROWS` rows.
+what a calibration needs of them. Where contexts or actions are long, or a single call was very
+large, it only says so, and the rows are read. The hash chain of scores covers it. A lane has none
+before its first `MIN_ROWS` rows.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from numpy.typing import NDArray
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
-from tether.rounds.store.fetched_columns import fetch_rows
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Chunk,
     Place,
     check_links,
     follow_lane,
+    place_after,
+    read_chunk,
     read_entries,
 )
 from tether.rounds.store.lanes import SCORES_LANE, Lane, first_id, read_lanes
 from tether.rounds.store.writer import ACTIONS, CHECKPOINT, OBSERVATIONS, Writer
 
-MIN_ROWS = 10_000
-"""How many rows and losses a lane has after its last checkpoint, at least, when one is made."""
+MIN_ROWS, MAX_ROWS = 10_000, 100_000
+"""How many rows and losses together there are in a checkpoint, at least and at most."""
 SHORT_BYTES = 64
-"""Contexts, candidates or actions of at most so many bytes on average are copied."""
+"""Contexts, candidates and actions of at most so many bytes each on average are copied."""
 _NUMBERS = {
     ACTIONS: {
         "id": "<i8",
@@ -46,7 +47,7 @@ _NUMBERS = {
     },
     OBSERVATIONS: {"action": "<i8", "number": "<i8", "loss": "<f8", "reward": "<f8"},
 }
-CONTENT_COLUMNS = ("context", "candidates", "action")
+_COPIED_CONTENT = ("context", "candidates", "action")
 
 
 def follow_from_checkpoints(
@@ -54,14 +55,14 @@ def follow_from_checkpoints(
 ) -> Iterator[Chunk]:
     """What was written to a lane after `place`, in chunks, from checkpoints as far as there are.
 
-    The columns of a chunk are those that a checkpoint has. From rows that have none yet, but are
-    enough for one, it is made right away and added to `made`.
+    A chunk may have no more columns than a checkpoint has. From rows that have no checkpoint yet,
+    but are enough for one, it is made right away and added to `made`.
     """
     is_far = _size(place, _end(lane)) >= MIN_ROWS
     if is_far:
         digests = _read_digests(connection, lane.lane)
         while place.entry + 1 in digests:
-            chunk = _read(connection, lane.lane, place.entry + 1, digests[place.entry + 1])
+            chunk = _read(connection, lane.lane, place, digests[place.entry + 1])
             place = chunk.place
             yield chunk
     for chunk in follow_lane(connection, lane.lane, place):
@@ -105,6 +106,21 @@ def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
             writer.checkpoint(each)
 
 
+def restore_checkpoints(connection: sql.Connection) -> None:
+    """Make the checkpoints again that the hash chain names, from the rows, in a store without."""
+    entry = schema.entries
+    named = sql.select(entry.c.note, entry.c.first, entry.c.last)
+    named = named.where(entry.c.lane == SCORES_LANE, entry.c.kind == CHECKPOINT)
+    for note, first, last in connection.execute(named.order_by(entry.c.number)).fetchall():
+        lane = int(note)
+        before, after = (place_after(connection, lane, each) for each in (first - 1, last))
+        if _is_copied(connection, lane, before, after):
+            row = _encoded(lane, before, read_chunk(connection, lane, before, last))
+        else:
+            row = _row(lane, before, after, {})
+        connection.execute(schema.checkpoints.insert().values(**row))
+
+
 def _size(before: Place, after: Place) -> int:
     """How many rows and losses there are between two places."""
     actions = (after.action or 0) - (before.action or 0)
@@ -127,34 +143,51 @@ def _place(text: str) -> Place:
     return Place(entry, bytes.fromhex(head), action, observation)
 
 
+def _is_copied(connection: sql.Connection, lane: int, before: Place, after: Place) -> bool:
+    """Whether a checkpoint has the rows between two places, or only says where they end."""
+    table, start = schema.actions, first_id(lane)
+    within = (table.c.id > start + (before.action or 0), table.c.id <= start + (after.action or 0))
+    sizes = [sql.func.sum(sql.func.length(table.c[name])) for name in _COPIED_CONTENT]
+    largest = max(each or 0 for each in connection.execute(sql.select(*sizes).where(*within)).one())
+    rows = (after.action or 0) - (before.action or 0)
+    return _size(before, after) <= MAX_ROWS and largest <= SHORT_BYTES * rows
+
+
 def _encoded(lane: int, before: Place, chunk: Chunk) -> dict[str, Any]:
     """A chunk as a row of the database: a line of JSON, and then one array after the other."""
-    after = chunk.place
-    header: dict[str, Any] = {"rows": {}, "copied": {}, "digests": {}}
-    parts = []
+    header: dict[str, Any] = {"rows": {}, "content": {}}
+    arrays: list[NDArray[Any]] = []
     for kind, columns in ((ACTIONS, chunk.actions), (OBSERVATIONS, chunk.observations)):
         if columns is not None:
             header["rows"][kind] = len(next(iter(columns.values())))
-            parts += [np.asarray(columns[name]).astype(t) for name, t in _NUMBERS[kind].items()]
-    for name in CONTENT_COLUMNS if chunk.actions is not None else ():
+            arrays += [np.asarray(columns[name]).astype(t) for name, t in _NUMBERS[kind].items()]
+    for name in _COPIED_CONTENT if chunk.actions is not None else ():
         lengths, content = chain.join_content(chunk.actions[name])  # type: ignore[index]
-        if len(content) <= SHORT_BYTES * len(lengths):
-            header["copied"][name] = len(content)
-            parts += [lengths, np.frombuffer(content, np.uint8)]
-        else:
-            header["digests"][name] = _digest(lengths, content)
+        header["content"][name] = len(content)
+        arrays += [lengths, np.frombuffer(content, np.uint8)]
+        if len(content) > SHORT_BYTES * len(lengths):
+            return _row(lane, before, chunk.place, {})
+    if _size(before, chunk.place) > MAX_ROWS:
+        return _row(lane, before, chunk.place, {})
+    return _row(lane, before, chunk.place, header, arrays)
+
+
+def _row(
+    lane: int,
+    before: Place,
+    after: Place,
+    header: dict[str, Any],
+    arrays: Sequence[NDArray[Any]] = (),
+) -> dict[str, Any]:
     place = [after.entry, after.head.hex(), after.action, after.observation]
+    raw = b"".join(array.tobytes() for array in arrays)
     return {
         "lane": lane,
         "first": before.entry + 1,
         "last": after.entry,
         "place": json.dumps(place),
-        "content": json.dumps(header).encode() + b"\n" + b"".join(part.tobytes() for part in parts),
+        "content": json.dumps(header).encode() + b"\n" + raw,
     }
-
-
-def _digest(lengths: NDArray[Any], content: bytes) -> str:
-    return chain.digest_bytes(lengths.tobytes() + content).hex()
 
 
 def _read_digests(connection: sql.Connection, lane: int) -> dict[int, bytes]:
@@ -168,8 +201,8 @@ def _read_digests(connection: sql.Connection, lane: int) -> dict[int, bytes]:
     return found
 
 
-def _read(connection: sql.Connection, lane: int, first: int, digest: bytes) -> Chunk:
-    table = schema.checkpoints
+def _read(connection: sql.Connection, lane: int, place: Place, digest: bytes) -> Chunk:
+    table, first = schema.checkpoints, place.entry + 1
     same = (table.c.lane == lane, table.c.first == first)
     row = connection.execute(sql.select(table).where(*same)).one_or_none()
     if row is None or chain.digest_checkpoint(row.place, bytes(row.content)) != digest:
@@ -178,24 +211,24 @@ def _read(connection: sql.Connection, lane: int, first: int, digest: bytes) -> C
             f"was written"
         )
     text, _, raw = bytes(row.content).partition(b"\n")
-    header, start = json.loads(text), 0
+    header, after, start = json.loads(text), _place(row.place), 0
+    if not header:
+        return read_chunk(connection, lane, place, after.entry)
 
     def array(dtype: str, count: int) -> NDArray[Any]:
         nonlocal start
-        start += count * np.dtype(dtype).itemsize
-        return np.frombuffer(raw, dtype, count, start - count * np.dtype(dtype).itemsize)
+        found = np.frombuffer(raw, dtype, count, start)
+        start += found.nbytes
+        return found
 
-    found: dict[str, Any] = {
+    found: dict[str, dict[str, Any]] = {
         kind: {name: array(dtype, count) for name, dtype in _NUMBERS[kind].items()}
         for kind, count in header["rows"].items()
     }
-    actions = found.get(ACTIONS)
-    for name, size in header["copied"].items():
-        lengths = array("<i8", len(actions["id"]))
-        actions[name] = _split(lengths, array("|u1", size).tobytes())
-    for name, expected in header["digests"].items():
-        actions[name] = _read_content(connection, lane, name, actions["id"], expected)
-    return Chunk(actions, found.get(OBSERVATIONS), _place(row.place))
+    for name, size in header["content"].items():
+        lengths = array("<i8", header["rows"][ACTIONS])
+        found[ACTIONS][name] = _split(lengths, array("|u1", size).tobytes())
+    return Chunk(found.get(ACTIONS), found.get(OBSERVATIONS), after)
 
 
 def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
@@ -210,19 +243,3 @@ def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
     for missing in np.flatnonzero(lengths < 0).tolist():
         split[missing] = None
     return split
-
-
-def _read_content(
-    connection: sql.Connection, lane: int, name: str, ids: NDArray[Any], expected: str
-) -> list[Any]:
-    """The contexts, candidates or actions of the rows of a checkpoint, checked."""
-    table, first, last = schema.actions, int(ids[0]), int(ids[-1])
-    query = sql.select(table.c[name]).where(table.c.id >= first, table.c.id <= last)
-    rows = [row[0] for row in fetch_rows(connection, query.order_by(table.c.id))]
-    if len(rows) != len(ids) or _digest(*chain.join_content(rows)) != expected:
-        start = first_id(lane)
-        raise TamperedError(
-            f"actions {first - start} to {last - start} of lane {lane} are not as they were "
-            f"written: some were changed, removed or added"
-        )
-    return rows

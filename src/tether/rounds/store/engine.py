@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -11,10 +11,16 @@ from weakref import WeakSet
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
+from tether._core.redact import is_well_formed, redact_url
 from tether.rounds.errors import StoreError
+from tether.rounds.store import sqlite_deadline
 
 WRITES_OPTION = "tether_writes"
 """The execution option of a connection whose transaction will write."""
+OWNER_ALONE = 0o600
+"""The mode of a new store: its owner may read and write it."""
+CONNECTIONS = {"pool_size": 8, "max_overflow": 56}
+"""How many connections a store keeps, and how many more its threads may use at once."""
 
 _open_engines: WeakSet[sql.Engine] = WeakSet()
 """A child process must not use its parent's connections."""
@@ -37,12 +43,6 @@ def is_in_memory(engine: sql.Engine) -> bool:
     return engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:")
 
 
-def without_password(url: sql.URL) -> str:
-    """A URL that can be shown to anyone."""
-    secret = [key for key in url.query if "password" in key]
-    return url.difference_update_query(secret).render_as_string(hide_password=True)
-
-
 def _parse(url: str | Path) -> sql.URL:
     text = str(url).strip()
     if not isinstance(url, (str, Path)) or not text:
@@ -50,19 +50,24 @@ def _parse(url: str | Path) -> sql.URL:
     if "://" not in text:
         text = f"sqlite:///{text}"
     try:
-        return sql.make_url(text)
+        if is_well_formed(text):
+            return sql.make_url(text)
     except (exc.ArgumentError, ValueError):  # neither error nor message may show a password
-        hidden = re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", text)
-        raise ValueError(f"store must be a path or a database URL, got {hidden!r}") from None
+        pass
+    raise ValueError(f"store must be a path or a database URL, got {redact_url(text)!r}")
 
 
 def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:
     try:
-        engine = sql.create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        from tether.rounds.store import postgres_deadline
+
+        named = url.set(drivername="postgresql+psycopg")
+        engine = sql.create_engine(named, pool_timeout=deadline, **CONNECTIONS)
     except ImportError as error:
         raise ImportError(
             f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
         ) from error
+    postgres_deadline.install(engine, deadline)
     _open_engines.add(engine)
     return engine
 
@@ -71,8 +76,15 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     in_memory = url.database in (None, "", ":memory:")
     if not in_memory and not create and not Path(str(url.database)).is_file():
         raise StoreError(f"there is no store {url.database}")
-    options: dict[str, Any] = {"poolclass": pool.StaticPool} if in_memory else {}
-    engine = sql.create_engine(url, connect_args={"timeout": deadline}, **options)
+    if not in_memory and create:
+        _create_file(str(url.database))
+    options: dict[str, Any] = {"pool_timeout": deadline, **CONNECTIONS}
+    if in_memory:
+        options = {"poolclass": pool.StaticPool}
+    # a connection is used by one thread at a time, not always the same one
+    arguments = {"timeout": deadline, "check_same_thread": False}
+    engine = sql.create_engine(url, connect_args=arguments, **options)
+    sqlite_deadline.install(engine)
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is
         sql.event.listen(engine, "connect", _use_wal)
@@ -80,6 +92,12 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     if not in_memory:
         _open_engines.add(engine)
     return engine
+
+
+def _create_file(path: str) -> None:
+    """Create the file, for its owner alone; what cannot be created is for SQLite to say."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ALONE))
 
 
 def _leave_connections_to_the_parent() -> None:
@@ -103,4 +121,4 @@ def _use_wal(connection: Any, _: Any) -> None:
 
 def _begin_sqlite(connection: sql.Connection) -> None:
     writes = connection.get_execution_options().get(WRITES_OPTION, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    sqlite_deadline.begin(connection, writes=writes)

@@ -15,7 +15,11 @@ from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
 COLUMNS = {ACTIONS: chain.ACTION_COLUMNS, OBSERVATIONS: chain.OBSERVATION_COLUMNS}
 """The columns of actions and of observations, with their kinds."""
-_KEYS = {ACTIONS: schema.actions.c.id, OBSERVATIONS: schema.observations.c.number}
+KEYS: dict[str, sql.Column[Any]] = {
+    ACTIONS: schema.actions.c.id,
+    OBSERVATIONS: schema.observations.c.number,
+}
+"""By which their rows are numbered."""
 
 Columns = dict[str, Sequence[Any]]
 """Rows of one table as columns."""
@@ -28,7 +32,7 @@ def fetch_columns(
 
     Also how many there are.
     """
-    key, kinds = _KEYS[kind], COLUMNS[kind]
+    key, kinds = KEYS[kind], COLUMNS[kind]
     query = sql.select(*(key.table.c[name] for name in kinds)).where(key > after, key <= last)
     with _without_collection():
         rows = fetch_rows(connection, query.order_by(key))
@@ -42,7 +46,7 @@ def fetch_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Any]:
     text = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
     with connection.exec_driver_sql(text) as result:
         try:
-            return list(result.cursor.fetchall())  # type: ignore[union-attr]
+            return list(result.cursor.fetchall())
         except connection.dialect.loaded_dbapi.Error as error:
             raise sql.exc.OperationalError(text, None, error) from error
 

@@ -74,9 +74,35 @@ def follow_lane(connection: sql.Connection, lane: int, place: Place) -> Iterator
         yield chunk
 
 
+def read_chunk(connection: sql.Connection, lane: int, place: Place, last: int) -> Chunk:
+    """What the entries of a lane after `place` cover, up to entry `last`."""
+    entries = _read_entries(connection, lane, place.entry, last - place.entry)
+    return _read_chunk(connection, lane, place, entries)
+
+
+def place_after(connection: sql.Connection, lane: int, entry: int) -> Place:
+    """The place of a reader that has read a lane up to an entry."""
+    if not entry:
+        return Place()
+    table = schema.entries
+    same = (table.c.lane == lane, table.c.number == entry)
+    head = connection.scalar(sql.select(table.c.head).where(*same))
+    if head is None:
+        raise TamperedError(f"entry {entry} of lane {lane} of the hash chain was removed")
+    rows = sql.select(table.c.kind, sql.func.max(table.c.last))
+    rows = rows.where(table.c.lane == lane, table.c.number <= entry).group_by(table.c.kind)
+    last = dict(connection.execute(rows).tuples().all())
+    return Place(entry, bytes(head), last.get(ACTIONS, 0), last.get(OBSERVATIONS, 0))
+
+
 def check_links(lane: int, place: Place, entries: Sequence[Mapping[str, Any]]) -> bytes:
     """Check that entries continue the chain of a lane; the last head."""
-    return _check_links(lane, place, [Entry(*map(entry.get, Entry._fields)) for entry in entries])
+    return _check_links(lane, place, [as_entry(each) for each in entries])
+
+
+def as_entry(row: Mapping[str, Any]) -> Entry:
+    """A row of the table of entries."""
+    return Entry._make(row[name] for name in Entry._fields)
 
 
 def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) -> list[Any]:
@@ -131,13 +157,13 @@ def _read_chunk(
         if of_kind:
             before = last[kind]
             before = of_kind[0].first - 1 if before is None else before
-            found[kind] = _read_rows(connection, lane, kind, before, of_kind)
+            found[kind] = read_rows(connection, lane, kind, before, of_kind)
             last[kind] = of_kind[-1].last
     reached = Place(entries[-1].number, head, last[ACTIONS], last[OBSERVATIONS])
     return Chunk(found[ACTIONS], found[OBSERVATIONS], reached)
 
 
-def _read_rows(
+def read_rows(
     connection: sql.Connection, lane: int, kind: str, after: int, entries: Sequence[Entry]
 ) -> Columns:
     """The rows that entries cover, each checked against its entry's digest."""

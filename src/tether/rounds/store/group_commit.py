@@ -1,4 +1,4 @@
-"""Writes of several threads in one transaction: one of them leads, and commits for all that wait."""
+"""Writes of several threads in one transaction: one leads, and commits for all that wait."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import Store
+from tether.rounds.store.deadline import remaining
 from tether.rounds.store.writer import Writer
 
 MAX_JOBS_PER_COMMIT = 64
@@ -58,7 +61,8 @@ class GroupCommit:
         return result
 
     def _wait(self, job: _Job) -> None:
-        if job.done.wait(WAIT_FACTOR * self._store.deadline):
+        seconds = min(WAIT_FACTOR * self._store.deadline, remaining())
+        if job.done.wait(seconds):
             return
         with self._lock:
             if job.leads:
@@ -67,7 +71,7 @@ class GroupCommit:
                 self._waiting.remove(job)
                 raise StoreError(
                     f"could not write {self._store.name}: other threads were writing for "
-                    f"{WAIT_FACTOR * self._store.deadline:g} s. Nothing was stored"
+                    f"{seconds:.3g} s. Nothing was stored"
                 )
         job.done.wait()  # it is being written, by a thread that has a deadline of its own
 
@@ -109,6 +113,8 @@ class GroupCommit:
             with writer.connection.begin_nested():
                 job.result = job.write(writer)
         except Exception as error:
+            if isinstance(error, SQLAlchemyError) and not isinstance(error, IntegrityError):
+                raise  # the store failed, and not this job alone
             job.error = error
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
@@ -58,14 +57,19 @@ def split_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def read_lanes(connection: sql.Connection) -> dict[int, Lane]:
     """All lanes of a store, in order."""
     rows = connection.execute(sql.select(schema.lanes).order_by(schema.lanes.c.lane))
-    return {row.lane: Lane(*row[:4], bytes(row.head), is_stored=True) for row in rows}
+    return {row.lane: _lane(row) for row in rows}
 
 
 def read_lane(connection: sql.Connection, lane: int) -> Lane:
     """One lane, new if the store does not have it."""
     query = sql.select(schema.lanes).where(schema.lanes.c.lane == lane)
     row = connection.execute(query).one_or_none()
-    return Lane(lane) if row is None else Lane(*row[:4], bytes(row.head), is_stored=True)
+    return Lane(lane) if row is None else _lane(row)
+
+
+def _lane(row: Any) -> Lane:
+    reached = (row.last_action, row.last_observation, row.last_entry)
+    return Lane(row.lane, *reached, head=bytes(row.head), is_stored=True)
 
 
 def write_lane(connection: sql.Connection, lane: Lane) -> None:

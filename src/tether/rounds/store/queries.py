@@ -33,6 +33,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def storable_text(text: str) -> str:
+    """Text that every database can hold: no NUL, no lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
 def read_settings(connection: sql.Connection) -> dict[str, Any]:
     """What the run was created with, and how its contexts and actions are stored."""
     rows = connection.execute(sql.select(schema.settings.c.name, schema.settings.c.value))
@@ -81,9 +86,7 @@ def read_serving(connection: sql.Connection) -> Serving:
     alarm = schema.alarms.c.number
     standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
     latest = sql.select(sql.func.max(schema.rounds.c.number))
-    row = connection.execute(
-        sql.select(latest.scalar_subquery(), standing.scalar_subquery())
-    ).one()
+    row = connection.execute(sql.select(latest.scalar_subquery(), standing.scalar_subquery())).one()
     return Serving(int(row[0] or 0), None if row[1] is None else int(row[1]))
 
 

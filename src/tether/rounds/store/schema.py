@@ -32,6 +32,8 @@ rounds = sql.Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("policy", Text),
     Column("fingerprint", Text),
+    Column("policy_digest", Text),  # under which the policy is stored,
+    Column("policy_problem", Text),  # or why it is not
     Column("reference", Integer, nullable=False),  # the round whose policy beta is measured against
     Column("log_beta", Double, nullable=False),
     Column("log_psi", Double),  # the normalizer, where there are no contexts
@@ -118,11 +120,10 @@ checkpoints = sql.Table(
 policies = sql.Table(
     "tether_policies",
     tables,
-    Column("round", Integer, primary_key=True, autoincrement=False),  # 0: the safe policy
+    Column("digest", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
 )
-"""The optimized policies of rounds, as far as they can be saved."""
+"""The safe policy and the optimized policies of rounds, as far as they can be saved."""
 
 lanes = sql.Table(
     "tether_lanes",

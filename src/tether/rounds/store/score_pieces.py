@@ -22,7 +22,7 @@ from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, Place, check_li
 from tether.rounds.store.lanes import SCORES_LANE, read_lane
 from tether.rounds.store.writer import COLUMN
 
-MAX_BLOB_BYTES = 2**26
+MAX_BLOB_BYTES = 2**20
 """How many bytes of scores go into one database row at most."""
 
 

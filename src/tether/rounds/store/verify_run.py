@@ -15,29 +15,33 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
     ENTRIES_PER_QUERY,
     Place,
     check_links,
-    follow_lane,
     read_entries,
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
-from tether.rounds.store.writer import CHECKPOINT, COLUMN, SETTINGS, record_kind
+from tether.rounds.store.table_pages import read_pages
+from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
 
 ENTRIES_CHECKED_ON_OPENING, ROWS_CHECKED_ON_OPENING = 1_000, 20_000
 """How many of the last entries of each lane are checked when a store is opened, and how many rows
 they may have, unless the last one alone has more."""
 RECORD_TABLES = {
     record_kind(table): table
-    for table in (schema.rounds, schema.alarms, schema.audit, schema.policies)
+    for table in (schema.settings, schema.rounds, schema.alarms, schema.audit, schema.policies)
 }
 
 
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
     lanes = read_lanes(connection)
+    written = connection.scalars(sql.select(schema.entries.c.lane).distinct())
+    for number in sorted(set(written) - set(lanes)):
+        yield f"lane {number} of the hash chain was removed or added"
     for number, lane in lanes.items():
         try:
             _check_lane(connection, number, lane)
@@ -63,8 +67,7 @@ def _check_lane(
 ) -> None:
     place = Place() if place is None else place
     if number >= 0:
-        for chunk in follow_lane(connection, number, place):
-            place = chunk.place
+        place = check_lane_rows(connection, number, place)
     else:
         place = _check_records(connection, number, place)
     rows = (place.action, place.observation) if number >= 0 else (0, 0)
@@ -100,30 +103,21 @@ def _check_records(connection: sql.Connection, number: int, place: Place) -> Pla
         if not entries:
             return place
         head = check_links(number, place, entries)
-        for entry in entries:
-            if number == CONTROL_LANE:
+        if number == SCORES_LANE:
+            _check_pieces(connection, entries)
+        else:
+            for entry in entries:
                 _check_record(connection, entry)
                 _check_heads(connection, entry)
-            elif entry["kind"] == CHECKPOINT:
-                _check_checkpoint(connection, entry)
-            else:
-                _check_piece(connection, entry)
         place = Place(entries[-1]["number"], head)
 
 
 def _check_record(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    if entry["kind"] == SETTINGS:
-        table, key = schema.settings, entry["note"]
-    else:
-        table, key = RECORD_TABLES[entry["kind"]], entry["first"]
+    table = RECORD_TABLES[entry["kind"]]
+    key = entry["note"] if entry["first"] is None else entry["first"]
     column = next(iter(table.primary_key))
     found = connection.execute(sql.select(table).where(column == key)).mappings().one_or_none()
     row, what = dict(found or {}), f"{entry['kind']} {key}"
-    content = row.get("content")
-    if content is not None:
-        row["content"] = None
-        if chain.digest_bytes(bytes(content)) != bytes(row["digest"]):
-            raise TamperedError(f"{what}: its content was changed after it was written")
     if chain.digest_record(row) != entry["digest"]:
         raise TamperedError(f"{what}: changed or removed after it was written")
 
@@ -137,27 +131,38 @@ def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
         if number and (found is None or bytes(found).hex() != head):
             raise TamperedError(
                 f"entry {number} of lane {lane} of the hash chain is not the one that "
-                f"{entry['kind']} {entry['first'] or ''} was written after"
+                f"{entry['kind']} {entry['first'] or entry['note']} was written after"
             )
 
 
-def _check_piece(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    table = schema.columns
-    query = sql.select(table.c.numbers, table.c["values"], table.c.count).where(
-        table.c.round == entry["round"],
-        table.c.name == entry["note"],
-        table.c.start == entry["first"],
+def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
+    """Check the pieces of scores, and the checkpoints, that consecutive entries cover."""
+    entry, piece = schema.entries, schema.columns
+    covered = (
+        (piece.c.round == entry.c.round)
+        & (piece.c.name == entry.c.note)
+        & (piece.c.start == entry.c.first)
     )
-    row = connection.execute(query).one_or_none()
-    if (
-        row is None
-        or chain.digest_piece(row.numbers, bytes(row[1])) != entry["digest"]
-        or row.count != entry["last"] - entry["first"] + 1
-    ):
-        raise TamperedError(
-            f"scores {entry['note']!r} of round {entry['round']} from row {entry['first']} on: "
-            f"changed or removed after they were written"
-        )
+    source = entry.outerjoin(piece, covered)
+    columns = {name: piece.c[name] for name in ("values", "numbers", "count")}
+    limits = {
+        "after": (SCORES_LANE, entries[0]["number"] - 1),
+        "until": (SCORES_LANE, entries[-1]["number"]),
+    }
+    pages = read_pages(connection, columns, source, [entry.c.lane, entry.c.number], **limits)
+    rows = (row for page in pages for row in page)
+    for given, row in zip(entries, rows, strict=True):
+        if given["kind"] == CHECKPOINT:
+            _check_checkpoint(connection, given)
+        elif (
+            row["values"] is None
+            or chain.digest_piece(row["numbers"], row["values"]) != given["digest"]
+            or row["count"] != given["last"] - given["first"] + 1
+        ):
+            raise TamperedError(
+                f"scores {given['note']!r} of round {given['round']} from row {given['first']} on: "
+                f"changed or removed after they were written"
+            )
 
 
 def _check_checkpoint(connection: sql.Connection, entry: dict[str, Any]) -> None:
@@ -186,6 +191,7 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
     for kind, table in RECORD_TABLES.items():
         written = sql.select(count).where(entry.c.lane == CONTROL_LANE, entry.c.kind == kind)
         expected[table] = connection.scalar(written) or 0
+    expected[schema.settings] += 1  # the version
     for kind, table in ((COLUMN, schema.columns), (CHECKPOINT, schema.checkpoints)):
         written = sql.select(count).where(entry.c.lane == SCORES_LANE, entry.c.kind == kind)
         expected[table] = connection.scalar(written) or 0
@@ -194,16 +200,6 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
         if found != number:
             name = record_kind(table)
             yield f"{name}: the store has {found:,} rows, but the hash chain covers {number:,}"
-    yield from _find_uncovered_settings(connection)
-
-
-def _find_uncovered_settings(connection: sql.Connection) -> Iterator[str]:
-    entry, table = schema.entries, schema.settings
-    notes = sql.select(entry.c.note).where(entry.c.lane == CONTROL_LANE, entry.c.kind == SETTINGS)
-    covered = set(connection.scalars(notes))
-    names = set(connection.scalars(sql.select(table.c.name))) - {"version"}
-    for name in sorted(names - covered):
-        yield f"settings: {name} was added, and the hash chain does not cover it"
 
 
 def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
@@ -213,7 +209,7 @@ def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
     for number, log_beta, text in connection.execute(query.order_by(table.c.number)):
         try:
             calibration = calibration_from_json(text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             yield f"round {number}: its calibration cannot be read ({error})"
             continue
         found = -float("inf") if calibration is None else calibration.log_beta

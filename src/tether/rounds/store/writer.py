@@ -19,8 +19,7 @@ from tether.rounds.store.lanes import (
     write_lane,
 )
 
-ACTIONS, OBSERVATIONS, SETTINGS = "actions", "observations", "settings"
-COLUMN, CHECKPOINT = "column", "checkpoint"
+ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column", "checkpoint"
 """Kinds of entries; those of the control lane are called as the records that they cover."""
 
 
@@ -94,21 +93,18 @@ class Writer:
         self._append(reached, [entry])
 
     def record(self, table: sql.Table, row: dict[str, Any]) -> None:
-        """Add a row to a small table, numbered by its first column."""
+        """Add a row to a small table, known by its first column: a number, or text."""
         assert self.exclusive, "a record needs a transaction without any other writer"
         self.connection.execute(table.insert().values(**row))
-        number = row[next(iter(table.primary_key)).name]
-        covered = {name: value for name, value in row.items() if name != "content"}
-        digest = chain.digest_record({column.name: covered.get(column.name) for column in table.c})
-        self._append_to_control(record_kind(table), digest, first=number, last=number)
+        digest = chain.digest_record({column.name: row.get(column.name) for column in table.c})
+        key = row[next(iter(table.primary_key)).name]
+        covered = {"note": key} if isinstance(key, str) else {"first": key, "last": key}
+        self._append_to_control(record_kind(table), digest, **covered)
 
     def settings(self, entries: dict[str, str]) -> None:
         """Add settings, by name, as JSON."""
-        assert self.exclusive, "settings need a transaction without any other writer"
-        rows = [{"name": name, "value": value} for name, value in entries.items()]
-        self.connection.execute(schema.settings.insert(), rows)
-        for row in rows:
-            self._append_to_control(SETTINGS, chain.digest_record(row), note=row["name"])
+        for name, value in entries.items():
+            self.record(schema.settings, {"name": name, "value": value})
 
     def score_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
         """Add pieces of scores, as `score_pieces.piece_rows` makes them."""

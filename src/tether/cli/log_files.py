@@ -1,0 +1,139 @@
+"""Reading a log and its proposals from files, with the options that say what the columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tether
+from tether._core.frame_contexts import (
+    UNSTATED,
+    ContextColumns,
+    ContextsNotStatedError,
+    describe_candidates,
+)
+from tether.cli.table_file import FileColumns, Wanted, read_columns
+
+TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
+"""The names of the columns of tables of all actions start like this."""
+
+ProposalsOption = Annotated[Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")]
+LossOption = Annotated[
+    list[str] | None,
+    typer.Option(help="The column of losses; repeat for several. (default: loss)"),
+]
+SafeOption = Annotated[
+    str, typer.Option(help="The column of log-probabilities under the safe policy.")
+]
+OptimizedOption = Annotated[
+    str, typer.Option(help="The column of log-probabilities under the optimized policy.")
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(help="The column of contexts; repeat for several feature columns."),
+]
+NoContextOption = Annotated[
+    bool, typer.Option("--no-context", help="Neither policy depends on a context.")
+]
+MixOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of log-densities of the mixture of logging policies. "
+        "(default: log_mix, if there is one)"
+    ),
+]
+ShareOption = Annotated[
+    float | None, typer.Option(help="The share of rows produced by the safe policy.")
+]
+MaxRatioOption = Annotated[
+    float | None,
+    typer.Option(help="A number that optimized over safe probability never exceeds."),
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
+]
+
+
+def read_log_files(
+    log: Path,
+    proposals: Path | None,
+    *,
+    loss: list[str] | None,
+    log_safe: str,
+    log_optimized: str,
+    context: list[str] | None,
+    no_context: bool,
+    log_mix: str | None,
+    safe_share: float | None,
+    max_ratio: float | None,
+    source: str | None,
+    max_rows: int | None = None,
+) -> tuple[tether.Log, tether.Proposals | None]:
+    """The log and the proposals that these options name."""
+    names = loss or ["loss"]
+    columns: dict[str, Any] = {
+        "context": _stated_contexts(context, no_context),
+        "log_safe": log_safe,
+        "log_optimized": log_optimized,
+        "log_mix": log_mix,
+    }
+    with _naming_the_file(log):
+        actions = tether.Log.from_frame(
+            _read(log, columns, names, names, max_rows),
+            loss=names[0] if len(names) == 1 else names,
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+            **columns,
+        )
+    if proposals is None:
+        return actions, None
+    with _naming_the_file(proposals):
+        drawn = _read(proposals, columns, ["source", source or "source"], [], max_rows)
+        return actions, tether.Proposals.from_frame(drawn, source=source, **columns)
+
+
+def _read(
+    path: Path,
+    columns: dict[str, Any],
+    others: list[str],
+    losses: list[str],
+    max_rows: int | None,
+) -> FileColumns:
+    """The columns of a file that a log or proposals are made of."""
+    context = columns["context"]
+    contexts = [context] if isinstance(context, str) else context
+    scores = [columns["log_safe"], columns["log_optimized"], columns["log_mix"] or "log_mix"]
+    names = {*scores, *others, *(contexts if isinstance(contexts, list) else [])}
+    return read_columns(path, Wanted(names, TABLE_PREFIXES, {*scores, *losses}), max_rows)
+
+
+@contextmanager
+def _naming_the_file(path: Path) -> Iterator[None]:
+    """Say in which file an error is, and how contexts are stated on the command line."""
+    try:
+        yield
+    except ContextsNotStatedError as error:
+        raise ValueError(
+            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
+            f"columns), or --no-context if neither policy depends on a context; "
+            f"{describe_candidates(error.candidates)}"
+        ) from error
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+
+
+def _stated_contexts(context: list[str] | None, no_context: bool) -> ContextColumns:
+    """The columns of contexts as `from_frame` takes them."""
+    if context and no_context:
+        raise ValueError(f"--no-context contradicts --context {context[0]}: give one of them")
+    if no_context:
+        return None
+    if not context:
+        return UNSTATED
+    return context[0] if len(context) == 1 else context

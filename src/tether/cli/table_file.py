@@ -1,0 +1,201 @@
+"""Parquet and CSV files as arrays, with memory in proportion to the columns that are needed.
+
+Only these columns are read, a batch at a time, into arrays that are allocated once. How many rows
+there are is known before: Parquet files state it, and the lines of a CSV file are counted. A file
+whose rows would not fit into memory is refused before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv, parquet
+
+from tether.cli.column_arrays import ColumnArray, make_column
+from tether.cli.memory_limit import check_memory
+from tether.cli.terminal import progress_bar, require_file
+
+ROWS_PER_BATCH = 2**16
+"""How many rows of a Parquet file are decoded at a time."""
+CSV_BLOCK_BYTES = 2**20
+"""How many bytes of a CSV file are parsed at a time; no line may be longer."""
+CSV_SUFFIXES = (".csv", ".gz")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns of a file are read: those with these names, and those with these prefixes.
+
+    The columns in `numbers` become floats whatever numbers they hold.
+    """
+
+    names: Collection[str]
+    prefixes: tuple[str, ...] = ()
+    numbers: Collection[str] = ()
+
+    def choose(self, column_names: list[str]) -> list[str]:
+        """The columns to read, in the order of the file; ambiguous names are left out."""
+        return [
+            name
+            for name in column_names
+            if (name in self.names or name.startswith(self.prefixes or ("\0",)))
+            and column_names.count(name) == 1
+        ]
+
+    def is_number(self, name: str) -> bool:
+        """Whether a column must hold numbers."""
+        return name in self.numbers or (bool(self.prefixes) and name.startswith(self.prefixes))
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """A frame for `from_frame`: the names of all columns of a file, and the arrays of some."""
+
+    column_names: list[str]
+    arrays: dict[str, NDArray[Any]]
+    missing: dict[str, int]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+
+def read_columns(path: Path, wanted: Wanted, max_rows: int | None = None) -> FileColumns:
+    """Read some columns of a Parquet or CSV file; at most `max_rows`, or what memory allows."""
+    require_file(path)
+    if path.suffix not in (".parquet", *CSV_SUFFIXES):
+        raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
+    read = _read_parquet if path.suffix == ".parquet" else _read_csv
+    try:
+        return read(path, wanted, max_rows)
+    except (pa.ArrowException, UnicodeDecodeError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        message = str(error)
+        raise ValueError(
+            message if str(path) in message else f"{path} cannot be read: {message}"
+        ) from error
+
+
+def _read_parquet(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
+    with parquet.ParquetFile(path) as file:
+        names, rows = list(file.schema_arrow.names), file.metadata.num_rows
+        chosen = wanted.choose(names)
+        _check_header(path, names)
+        columns = {
+            name: make_column(name, file.schema_arrow.field(name).type, wanted.is_number(name))
+            for name in chosen
+        }
+        if rows < 1:
+            raise ValueError(f"{path} has no rows")
+        batches = file.iter_batches(batch_size=ROWS_PER_BATCH, columns=chosen)
+        read = _fill(path, columns, rows, batches if chosen else iter(()), max_rows)
+        if chosen and read != rows:
+            raise ValueError(f"{path} cannot be read: it states {rows:,} rows but has {read:,}")
+    return _finished(names, columns, rows)
+
+
+def _read_csv(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
+    with _open_csv(path) as reader:
+        schema = reader.schema
+    names = list(schema.names)
+    _check_header(path, names)
+    chosen = wanted.choose(names)
+    types = {name: _first_type(schema.field(name).type, wanted.is_number(name)) for name in chosen}
+    most_rows = _count_lines(path)  # not fewer than rows
+    while True:
+        columns = {
+            name: make_column(name, kind, wanted.is_number(name)) for name, kind in types.items()
+        }
+        try:
+            with _open_csv(path, types) as reader:
+                rows = _fill(path, columns, most_rows, reader if chosen else iter(()), max_rows)
+        except pa.ArrowInvalid as error:
+            types = _widened(types, names, error)
+            continue
+        if chosen and rows == 0:
+            raise ValueError(f"{path} has no rows")
+        return _finished(names, columns, rows)
+
+
+def _open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
+    """A reader of a CSV file, batch by batch, for all columns or for those of known types."""
+    return csv.open_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        convert_options=csv.ConvertOptions(
+            include_columns=None if types is None else list(types), column_types=types
+        ),
+    )
+
+
+def _check_header(path: Path, names: list[str]) -> None:
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise ValueError(f"{path} has a single column {names[0]!r}: separate columns by commas")
+
+
+def _fill(
+    path: Path,
+    columns: dict[str, ColumnArray],
+    rows: int,
+    batches: Iterator[pa.RecordBatch],
+    max_rows: int | None,
+) -> int:
+    """Fill the columns from batches; how many rows there were."""
+    check_memory(path, rows, columns.values(), max_rows)
+    for column in columns.values():
+        column.allocate(rows)
+    done = 0
+    with progress_bar(f"reading {path}: {rows:,} rows", rows) as advance:
+        for batch in batches:
+            if done + batch.num_rows > rows:
+                raise ValueError(
+                    f"{path} cannot be read: it has more than the {rows:,} rows stated"
+                )
+            for name, column in columns.items():
+                column.fill(done, batch.column(name))
+            check_memory(path, rows, columns.values(), max_rows)  # texts can be long
+            done += batch.num_rows
+            advance(done)
+    return done
+
+
+def _finished(names: list[str], columns: dict[str, ColumnArray], rows: int) -> FileColumns:
+    arrays = {name: column.finished(rows) for name, column in columns.items()}
+    return FileColumns(names, arrays, {name: column.missing for name, column in columns.items()})
+
+
+def _count_lines(path: Path) -> int:
+    """An upper limit on the number of rows of a CSV file: its lines after the first."""
+    breaks = carriage_returns = 0
+    last = b""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        while block := stream.read(CSV_BLOCK_BYTES):
+            breaks += block.count(b"\n")
+            carriage_returns += block.count(b"\r")
+            last = block[-1:]
+    return max(breaks, carriage_returns) - (last in b"\r\n")
+
+
+def _first_type(kind: pa.DataType, is_number: bool) -> pa.DataType:
+    """The type that a column of a CSV file has by its first block; more may follow."""
+    if is_number and (pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        return pa.float64()
+    return kind
+
+
+def _widened(
+    types: dict[str, pa.DataType], names: list[str], error: pa.ArrowInvalid
+) -> dict[str, pa.DataType]:
+    """The types for another attempt, after a value that one of them does not hold."""
+    found = re.search(r"column #(\d+): .*conversion error", str(error))
+    name = names[int(found[1])] if found and int(found[1]) < len(names) else None
+    if name not in types or pa.types.is_string(types[name]):
+        raise error
+    is_float = pa.types.is_integer(types[name]) or pa.types.is_null(types[name])
+    return {**types, name: pa.float64() if is_float else pa.string()}

@@ -1,0 +1,96 @@
+"""`tether verify`: whether a saved file or a store is what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tether._core.files import is_database
+from tether._core.verification import Verification
+from tether.cli.log_files import (
+    ContextOption,
+    LossOption,
+    MaxRatioOption,
+    MixOption,
+    NoContextOption,
+    OptimizedOption,
+    ProposalsOption,
+    SafeOption,
+    ShareOption,
+    SourceOption,
+    read_log_files,
+)
+from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, report_errors, require_file, show
+
+
+@report_errors
+def verify(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A saved result such as found.json, a store, or the URL of one.", metavar="FILE"
+        ),
+    ],
+    key: Annotated[
+        Path | None, typer.Option(help="The public key that must have signed the file.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="The log that a calibration must come from.")
+    ] = None,
+    proposals: ProposalsOption = None,
+    loss: LossOption = None,
+    log_safe: SafeOption = "log_safe",
+    log_optimized: OptimizedOption = "log_optimized",
+    context: ContextOption = None,
+    no_context: NoContextOption = False,
+    log_mix: MixOption = None,
+    safe_share: ShareOption = None,
+    max_ratio: MaxRatioOption = None,
+    source: SourceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a saved result or a store: that it is as it was written, and who signed it.
+
+    A result is compared with its digest and with itself, a store with its hash chain and its rows.
+
+    With --log, the log is read as by `tether calibrate`, compared by its digest, and calibrated
+    again. Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for
+    invalid input.
+    """
+    if proposals is not None and log is None:
+        raise ValueError("--proposals are compared together with --log")
+    compared: dict[str, Any] = {}
+    if log is not None:
+        compared["log"], compared["proposals"] = read_log_files(
+            log,
+            proposals,
+            loss=loss,
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            context=context,
+            no_context=no_context,
+            log_mix=log_mix,
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+            source=source,
+        )
+    result = verify_subject(subject, key, **compared)
+    show(result, as_json=as_json)
+    if not result.ok:
+        raise typer.Exit(VERIFICATION_FAILED)
+
+
+def verify_subject(subject: str, key: Path | None, **compared: Any) -> Verification:
+    """The verification that suits a file or a store."""
+    if "://" in subject or is_database(Path(subject)):
+        if compared:
+            raise ValueError("--log is compared with a saved calibration, not with a store")
+        from tether.rounds import verify_store
+
+        return verify_store(subject, key=key)
+    from tether.verification import verify_record
+
+    require_file(Path(subject))
+    return verify_record(Path(subject), key=key, **compared)

@@ -1,0 +1,208 @@
+"""The entries of a saved calibration, one by one: what each of them may be.
+
+Every function raises a ValueError that names the entry. What the entries say about each other is
+checked in `tether.control.calibration_checks`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+QUANTILES = 101
+"""How many quantiles of the weights a calibration has."""
+NAMED_TEST_WEIGHTS = ("empirical", "analytic", "max_ratio")
+DIGEST_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
+SETTING_NAMES = (
+    *("alpha", "promise", "confidence", "bound", "family", "test_weight", "ratio_error", "blend"),
+)
+"""The arguments of `calibrate` that are settings."""
+
+
+def check_entries(saved: Mapping[str, Any]) -> None:
+    """Raise unless every entry by itself is something that a calibration can have."""
+    names = check_constraints(saved["constraints"])
+    real("log_beta", saved["log_beta"])
+    each_of("log_beta_by_constraint", saved["log_beta_by_constraint"], names, real)
+    text("family", saved["family"])
+    _test_weight(saved["test_weight"])
+    rows = integer("rows", saved["rows"], 1)
+    yes_or_no("contextual", saved["contextual"])
+    real("blend", saved["blend"], 0, 1)
+    if saved["asked_promise"] is not None:
+        each_of("asked_promise", saved["asked_promise"], names, positive)
+    if (saved["confidence"] is None) != (saved["upper_bounds"] is None):
+        raise ValueError("confidence and upper_bounds must both be given, or neither")
+    if saved["confidence"] is not None:
+        if not 0 < real("confidence", saved["confidence"]) < 1:
+            raise ValueError(f"confidence must be above 0 and below 1, got {saved['confidence']!r}")
+        each_of("upper_bounds", saved["upper_bounds"], names, not_negative)
+    if saved["actions"] is not None:
+        integer("actions", saved["actions"], 1)
+    if saved["approximate"] is not None:
+        text("approximate", saved["approximate"])
+    each_of("risks", saved["risks"], names, not_negative)
+    real("stability", saved["stability"], 0)
+    if saved["smoothness"] is not None:
+        real("smoothness", saved["smoothness"], 0)
+    real("robustness", saved["robustness"], 0)
+    real("effective_sample_size", saved["effective_sample_size"], 0)
+    real("max_weight", saved["max_weight"], 0, 1)
+    _relative_weights(saved["relative_weights"])
+    if not _is_nan(saved["acceptance"]):
+        real("acceptance", saved["acceptance"], 0)
+    if integer("rows_beyond_draws", saved["rows_beyond_draws"], 0) > rows:
+        raise ValueError(
+            f"rows_beyond_draws is {saved['rows_beyond_draws']!r}, but there are {rows} rows"
+        )
+    for warning in a_list("warnings", saved["warnings"]):
+        text("warnings", warning)
+    each_of("promise_terms", saved["promise_terms"], names, _terms)
+    each_of("curves", saved["curves"], names, _curve)
+
+
+def check_constraints(constraints: Any) -> list[str]:
+    """Raise unless these are constraints; their names."""
+    names = []
+    for each in a_list("constraints", constraints):
+        _exact_keys("constraints", each, ("name", "alpha", "bound", "ratio_error"))
+        where = f"of the constraint {text('constraints', each['name'])!r}"
+        names.append(each["name"])
+        bound, alpha = positive(f"bound {where}", each["bound"]), each["alpha"]
+        if not 0 < real(f"alpha {where}", alpha) < bound:
+            raise ValueError(f"alpha {where} must be above 0 and below {bound:g}, got {alpha!r}")
+        if not 1 <= real(f"ratio_error {where}", each["ratio_error"]) < math.inf:
+            raise ValueError(
+                f"ratio_error {where} must be at least 1 and finite, got {each['ratio_error']!r}"
+            )
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"constraints must be one or more of different names, got {names!r}")
+    return names
+
+
+def check_provenance(stated: Any) -> None:
+    """Raise unless this can be what a calibration says of its origin."""
+    keys = ("version", "settings", "log", "proposals", "log_digest", "proposals_digest")
+    _exact_keys("provenance", stated, keys)
+    text("provenance.version", stated["version"])
+    _exact_keys("provenance.settings", stated["settings"], SETTING_NAMES)
+    for name in ("log", "proposals"):
+        columns = stated[name]
+        if name == "proposals" and columns is None:
+            continue
+        if not isinstance(columns, Mapping) or not columns:
+            raise ValueError(f"provenance.{name} must be a digest for each column")
+        for column, digest in columns.items():
+            if not isinstance(digest, str) or not DIGEST_PATTERN.fullmatch(digest):
+                raise ValueError(f"provenance.{name}[{column!r}] is no digest: {digest!r}")
+
+
+def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A number that may be infinite but not NaN."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    if not low <= value <= high:  # NaN fails this too
+        limits = "a number" if low == -math.inf else f"at least {low:g}"
+        limits += "" if high == math.inf else f" and at most {high:g}"
+        raise ValueError(f"{name} must be {limits}, got {value!r}")
+    return value
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    if not 0 < real(name, value) < math.inf:
+        raise ValueError(f"{name} must be above 0 and finite, got {value!r}")
+    return float(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """A number of at least 0."""
+    return real(name, value, 0)
+
+
+def integer(name: str, value: Any, minimum: int) -> int:
+    """An integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    """Text, as it is."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text, got {value!r}")
+    return value
+
+
+def yes_or_no(name: str, value: Any) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+
+
+def a_list(name: str, value: Any) -> Collection[Any]:
+    """A list or tuple."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{name} must be a list, got {value!r}")
+    return value
+
+
+def each_of(
+    name: str, values: Any, names: Collection[str], check: Callable[[str, Any], Any]
+) -> None:
+    """Raise unless there is one good value for each constraint."""
+    _exact_keys(name, values, names)
+    for key, value in values.items():
+        check(f"{name}[{key!r}]", value)
+
+
+def _exact_keys(name: str, values: Any, keys: Collection[str]) -> None:
+    if not isinstance(values, Mapping) or set(values) != set(keys):
+        found = sorted(map(str, values)) if isinstance(values, Mapping) else values
+        raise ValueError(f"{name} must have the entries {sorted(keys)}, got {found!r}")
+
+
+def _test_weight(value: Any) -> None:
+    if value not in NAMED_TEST_WEIGHTS:
+        if isinstance(value, str):
+            raise ValueError(
+                f"test_weight must be a number or one of {', '.join(NAMED_TEST_WEIGHTS)}, got "
+                f"{value!r}"
+            )
+        positive("test_weight", value)
+
+
+def _relative_weights(values: Any) -> None:
+    if len(a_list("relative_weights", values)) != QUANTILES:
+        raise ValueError(f"relative_weights must be {QUANTILES} numbers, got {len(values)}")
+    last = 0.0
+    for value in values:
+        if not real("relative_weights", value, 0) >= last:
+            raise ValueError(f"relative_weights must not decrease, but {value!r} follows {last!r}")
+        last = value
+
+
+def _terms(name: str, terms: Any) -> None:
+    _exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound"))
+    for key, value in terms.items():
+        real(f"{name}[{key!r}]", value, 0)
+
+
+def _curve(name: str, curve: Any) -> None:
+    _exact_keys(name, curve, ("log_beta", "risk"))
+    betas, risks = (a_list(f"{name}[{key!r}]", curve[key]) for key in ("log_beta", "risk"))
+    if len(betas) != len(risks):
+        raise ValueError(f"{name} has {len(betas)} betas and {len(risks)} risks")
+    last = -math.inf
+    for value in betas:
+        if not real(f"{name}['log_beta']", value) > last:
+            raise ValueError(f"{name}['log_beta'] must increase, but {value!r} follows {last!r}")
+        last = value
+    for value in risks:
+        real(f"{name}['risk']", value, 0)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,189 @@
+"""What can be asked of a run whatever its policies are: its rows, their losses, stopping it."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether.rounds import interventions
+from tether.rounds.action_space import ActionSpace, taken_rows
+from tether.rounds.history import History
+from tether.rounds.history_reader import read_history
+from tether.rounds.recording import Recorder
+from tether.rounds.returned_rows import TakenActions, TrainingRows
+from tether.rounds.settings import Settings
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.rows import Rows
+
+
+class RunRecords:
+    """The rows of a run and what is done to them; several threads may use it.
+
+    Parameters
+    ----------
+    store : Store
+        Where they are.
+    settings : Settings
+        The settings of the run.
+    space : ActionSpace
+        What the policies of the run choose from.
+    recorder : Recorder
+        Writes actions and losses.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, space: ActionSpace, recorder: Recorder
+    ) -> None:
+        self._store, self.settings, self._space, self._recorder = store, settings, space, recorder
+        self._lock = RLock()  # of what is kept in memory
+        self._rows = Rows()
+
+    def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
+        """Store the losses of actions of any round: late, and in any order.
+
+        Either all of them are stored or none. A loss that is stored already may be repeated, and
+        changes nothing; another loss for the same action is refused.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            The ids of the actions.
+        losses : array-like of float
+            One loss per id, in [0, bound].
+        rewards : array-like of float, optional
+            One finite reward per id.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or has another loss already, or a loss is outside [0, bound].
+        StoreError
+            If the losses could not be stored.
+        """
+        self._recorder.observe(ids, losses, rewards, self.settings.bound)
+
+    def withdraw(self, ids: ArrayLike, reason: str, *, actor: str | None = None) -> None:
+        """Exclude actions that were never carried out, such as those of a process that crashed.
+
+        Only for reasons that are unrelated to the loss: excluding rows because of their losses or
+        actions would bias every later calibration.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            The ids of the actions.
+        reason : str
+            Why they were not carried out; stored with them.
+        actor : str, optional
+            Who withdraws them; by default the name of the operating system's user.
+
+        Raises
+        ------
+        ValueError
+            If the reason is empty, or an id is unknown or was observed before.
+        StoreError
+            If it could not be stored.
+        """
+        reason = interventions.checked_reason("the actions are withdrawn", reason)
+        self._recorder.withdraw(ids, reason, interventions.checked_actor(actor))
+
+    def pending(self) -> TakenActions:
+        """The actions whose loss is still missing, oldest first.
+
+        Returns
+        -------
+        TakenActions
+            The actions and their ids.
+        """
+        with self._lock:
+            self._refresh()
+            return taken_rows(self._space, self._rows, np.flatnonzero(self._rows.pending))
+
+    def training_rows(self) -> TrainingRows:
+        """The rows that an optimizer may learn from: training rows whose loss is known.
+
+        The calibration rows, on which the next calibration rests, cannot be read.
+
+        Returns
+        -------
+        TrainingRows
+            The rows as columns, oldest first.
+        """
+        with self._lock:
+            self._refresh()
+            rows = self._rows
+            where = np.flatnonzero(rows.observed & ~rows.calibration)
+            return TrainingRows.select(rows, where, taken_rows(self._space, rows, where))
+
+    def halt(self, reason: str, *, actor: str | None = None) -> None:
+        """Send all traffic to the safe policy, in every process, until `resume`.
+
+        Parameters
+        ----------
+        reason : str
+            Why; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
+        """
+        interventions.halt(self._store, reason, actor)
+
+    def resume(self, reason: str, *, actor: str | None = None) -> None:
+        """Clear the alarms that stand; the monitors restart.
+
+        Parameters
+        ----------
+        reason : str
+            Why they may be cleared; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
+        """
+        interventions.resume(self._store, reason, actor)
+
+    def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
+        """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
+
+        Only for reasons that are unrelated to the losses of the round.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round.
+        reason : str
+            Why; stored with it.
+        actor : str, optional
+            Who does it; by default the name of the operating system's user.
+        """
+        interventions.retire(self._store, number, reason, actor)
+
+    def history(self) -> History:
+        """The run so far.
+
+        Returns
+        -------
+        History
+            Settings, rounds and alarms.
+        """
+        return read_history(self._store)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._recorder.close()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        named = f"{self.settings.target}={self.settings.alpha:g}"
+        return f"{type(self).__name__}({named}, store={self._store.name!r})"
+
+    def _refresh(self) -> None:
+        self._recorder.deliver()
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            self._rows.refresh(connection)

@@ -1,0 +1,69 @@
+"""SQLite connections that keep the deadline.
+
+A statement that runs too long is interrupted, and a lock that another process holds is waited for
+until the deadline. What cannot be interrupted is one call of the operating system, such as a write
+to a disk that hangs.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy import exc
+from sqlalchemy.engine import ExceptionContext
+
+from tether.rounds.store import deadline
+
+INSTRUCTIONS_PER_CHECK = 20_000
+"""How many instructions of its virtual machine SQLite runs between two looks at the clock."""
+LOCK_POLL_SECONDS = (0.0005, 0.0015)
+"""How long a writer sleeps before it tries the lock again. SQLite's own sleep grows up to 0.1 s,
+so that whoever has waited longest tries least often."""
+MAX_BUSY_SECONDS = 60.0
+"""How long a statement waits for a lock where there is no deadline."""
+
+
+def install(engine: sql.Engine) -> None:
+    """Make every statement of an engine keep the deadline in force; transactions: see `begin`."""
+    sql.event.listen(engine, "connect", _watch)
+    sql.event.listen(engine, "handle_error", _say_that_the_deadline_passed, retval=True)
+
+
+def begin(connection: sql.Connection, *, writes: bool) -> None:
+    """Begin a transaction; one that writes waits for the other writers until the deadline."""
+    driver: Any = connection.connection.driver_connection
+    limit = min(deadline.remaining(), MAX_BUSY_SECONDS)
+    if writes:
+        end = time.monotonic() + limit
+        driver.execute("PRAGMA busy_timeout=0").close()
+        while time.monotonic() < end and _is_busy(driver):
+            time.sleep(random.uniform(*LOCK_POLL_SECONDS))
+        limit = max(0.0, end - time.monotonic())
+    driver.execute(f"PRAGMA busy_timeout={int(1000 * limit)}").close()
+    if not driver.in_transaction:  # or to have the error that was met
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _is_busy(driver: sqlite3.Connection) -> bool:
+    """Try to begin; whether another writer has the lock."""
+    try:
+        driver.execute("BEGIN IMMEDIATE").close()
+    except sqlite3.Error as error:
+        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    return False
+
+
+def _watch(driver: Any, _: Any) -> None:
+    driver.set_progress_handler(deadline.passed, INSTRUCTIONS_PER_CHECK)
+
+
+def _say_that_the_deadline_passed(context: ExceptionContext) -> exc.OperationalError | None:
+    error = context.original_exception
+    if not isinstance(error, sqlite3.OperationalError) or not deadline.passed():
+        return None
+    reason = sqlite3.OperationalError(f"{deadline.message()} ({error})")
+    return exc.OperationalError(context.statement, None, reason)

@@ -1,0 +1,175 @@
+"""Whether a store can be trusted: its hash chain, what follows from its rows, its signatures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sql
+
+from tether._core import records
+from tether._core.signing import key_id, read_private_key, read_public_key
+from tether._core.signing import sign as sign_content
+from tether._core.signing import verify as verify_signature
+from tether._core.verification import Finding, Verification
+from tether.control.calibration_checks import find_problems
+from tether.rounds.errors import StoreError
+from tether.rounds.interventions import checked_actor
+from tether.rounds.settings import Settings
+from tether.rounds.store import queries, schema
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
+from tether.rounds.store.verify_run import find_tampering
+from tether.rounds.verify_kept import find_wrong_sums
+
+if TYPE_CHECKING:
+    from tether._core.signing import PrivateKey, PublicKey
+
+CHAIN_PURPOSE = "head of a run's hash chain"
+"""What signatures in a store are made for, so that they are good for nothing else."""
+SIGN = "sign"
+"""The act in the audit trail that only signs what is there."""
+
+
+def verify_store(store: str | Path, *, key: PublicKey | None = None) -> Verification:
+    """Check everything in a store against its hash chain, and its signatures against a key.
+
+    Parameters
+    ----------
+    store : str or pathlib.Path
+        The path or URL of an existing store.
+    key : str, pathlib.Path or Ed25519PublicKey, optional
+        The public key that must have signed it.
+
+    Returns
+    -------
+    Verification
+        What was checked, and what is wrong.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or it cannot be read.
+    """
+    opened = Store(store, create=False, check=False)
+    try:
+        with opened.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            findings = tuple(find_all(connection, key))
+    finally:
+        opened.close()
+    return Verification(opened.name, findings)
+
+
+def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> None:
+    """Sign everything that a store holds now, as a new entry of its audit trail.
+
+    Parameters
+    ----------
+    store : str or pathlib.Path
+        The path or URL of an existing store.
+    key : str, pathlib.Path or Ed25519PrivateKey
+        The private key.
+    actor : str, optional
+        Who signs; by default the name of the operating system's user.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or it cannot be written.
+    """
+    opened = Store(store, create=False, sign=chain_signer(key))
+    try:
+        with opened.writing(exclusive=True) as writer:
+            if not queries.read_settings(writer.connection):
+                raise StoreError(f"{opened.name} holds no run of tether yet")
+            reason = f"with the key {key_id(read_private_key(key))}"
+            queries.write_audit(writer, SIGN, checked_actor(actor), reason)
+    finally:
+        opened.close()
+
+
+def chain_signer(key: PrivateKey) -> Callable[[bytes], str]:
+    """A function that signs heads of the hash chain."""
+    private = read_private_key(key)
+    return lambda head: sign_content(head, private, purpose=CHAIN_PURPOSE)
+
+
+def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
+    """The findings about the store of a connection, in order."""
+    lanes = read_lanes(connection)
+    wrong = list(find_tampering(connection))
+    yield from (Finding("hash chain", False, text) for text in wrong)
+    if wrong:
+        return  # nothing else can be relied on
+    entries = sum(lane.last_entry for lane in lanes.values())
+    rows = sum(lane.last_action for lane in lanes.values())
+    yield Finding("hash chain", True, f"{entries:,} entries and {rows:,} actions are as written")
+    yield from _check_calibrations(connection)
+    settings = queries.read_settings(connection)
+    if settings:
+        sums = list(find_wrong_sums(connection, Settings.from_dict(settings)))
+        yield from (Finding("monitors", False, text) for text in sums)
+        if not sums:
+            yield Finding("monitors", True, "their state follows from the losses")
+    yield from _check_signatures(connection, key)
+
+
+def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
+    """Whether each round's calibration agrees with itself."""
+    table, count = schema.rounds, 0
+    query = sql.select(table.c.number, table.c.calibration).order_by(table.c.number)
+    for number, text in connection.execute(query):
+        if text is None:
+            continue
+        count += 1
+        for problem in find_problems(records.decode(json.loads(text))):
+            yield Finding("calibrations", False, f"round {number}: {problem}")
+    yield Finding("calibrations", True, f"{count:,} were checked")
+
+
+def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
+    """Whether the last signature is the key's, and how much was written after it."""
+    entry = schema.entries
+    query = sql.select(entry.c.number, entry.c.head, entry.c.signature).where(
+        entry.c.lane == CONTROL_LANE, entry.c.signature.is_not(None)
+    )
+    signed = connection.execute(query.order_by(entry.c.number)).fetchall()
+    if key is None:
+        text = f"{len(signed):,} signatures, not checked without a key" if signed else "not signed"
+        yield Finding("signature", None, text)
+        return
+    public = read_public_key(key)
+    for number, head, signature in signed:
+        if not verify_signature(bytes(head), signature, public, purpose=CHAIN_PURPOSE):
+            yield Finding("signature", False, f"that of entry {number} is not the key's")
+            return
+    if not signed:
+        yield Finding("signature", False, "the store is not signed")
+        return
+    later = read_lanes(connection)[CONTROL_LANE].last_entry - signed[-1][0]
+    who = f"by {key_id(public)}"
+    yield Finding("signature", True, f"{len(signed):,} {who}, the last at entry {signed[-1][0]}")
+    after = _rows_after(connection, signed[-1][0])
+    if later or after:
+        yield Finding(
+            "signature", None, f"{later:,} records and {after:,} actions were written after it"
+        )
+
+
+def _rows_after(connection: sql.Connection, number: int) -> int:
+    """How many actions were written after an entry of the control lane."""
+    entry = schema.entries
+    query = sql.select(entry.c.heads).where(entry.c.lane == CONTROL_LANE, entry.c.number == number)
+    heads = json.loads(connection.scalar(query) or "{}")
+    rows = entry.c.last - entry.c.first + 1
+    total = 0
+    for lane in read_lanes(connection):
+        if lane >= 0:
+            last = heads.get(str(lane), [0])[0]
+            later = sql.select(sql.func.sum(rows)).where(
+                entry.c.lane == lane, entry.c.kind == "actions", entry.c.number > last
+            )
+            total += int(connection.scalar(later) or 0)
+    return total

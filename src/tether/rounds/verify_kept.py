@@ -1,0 +1,106 @@
+"""Whether the state of the monitors follows from the rows: it is computed again, and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+import sqlalchemy as sql
+
+from tether.monitor import RiskMonitor
+from tether.rounds.kept_sums import Sums, read_kept
+from tether.rounds.losses_seen import SEEN, LossesSeen
+from tether.rounds.settings import Settings
+from tether.rounds.store import schema
+from tether.rounds.store.queries import RESUME, read_serving
+from tether.rounds.store.writer import OBSERVATIONS, record_kind
+
+RELATIVE_TOLERANCE = 1e-9
+"""Sums of the same numbers in another order differ by rounding."""
+
+
+def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[str]:
+    """What is kept of losses and rewards but does not follow from the rows.
+
+    While observations wait to be added to the sums there is nothing to compare.
+    """
+    fresh = LossesSeen(connection, settings, anew=True)
+    fresh.update(watch=False)
+    if fresh.seen != json.loads(read_kept(connection, SEEN) or "{}"):
+        return
+    kept = LossesSeen(connection, settings)
+    in_order = len(fresh.seen) <= 1
+    numbers = connection.scalars(sql.select(schema.rounds.c.number)).all()
+    for number in (None, *numbers):
+        name = "the safe policy" if number is None else f"round {number}"
+        if not _agree(kept.sums(number), fresh.sums(number), in_order):
+            yield f"the sums of losses and rewards of {name} do not follow from its rows"
+    if in_order:
+        yield from _find_wrong_monitors(connection, settings, kept, list(numbers))
+
+
+def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
+    if (kept.observed, kept.withdrawn) != (fresh.observed, fresh.withdrawn):
+        return False
+    if kept.reward.count != fresh.reward.count or (kept.loss is None) != (fresh.loss is None):
+        return False
+    pairs = [(kept.reward.mean, fresh.reward.mean), (kept.reward.squares, fresh.reward.squares)]
+    if kept.loss is not None and fresh.loss is not None:
+        ours, theirs = kept.loss.status, fresh.loss.status
+        if ours.seen != theirs.seen:
+            return False
+        pairs.append((ours.mean, theirs.mean))
+        if in_order:
+            pairs += [(ours.lower, theirs.lower), (ours.upper, theirs.upper)]
+    scale = 1 + max(abs(value) for pair in pairs for value in pair)
+    return all(math.isclose(*pair, abs_tol=RELATIVE_TOLERANCE * scale) for pair in pairs)
+
+
+def _find_wrong_monitors(
+    connection: sql.Connection, settings: Settings, kept: LossesSeen, numbers: list[int]
+) -> Iterator[str]:
+    """Risk monitors that are not where the losses since the last restart bring them."""
+    fresh = LossesSeen(connection, settings, anew=True)
+    fresh.seen = {lane: _observed_before_restart(connection) for lane in kept.seen}
+    monitors: dict[int, RiskMonitor] = {}
+    for _, columns in fresh.new_observations():
+        for number in numbers:
+            mine = (columns["served"] == number) & (columns["loss"] == columns["loss"])
+            if mine.any():
+                monitors[number] = RiskMonitor(
+                    settings.alarm_risk, settings.bound, settings.false_alarm_probability
+                )
+                monitors[number].update(columns["loss"][mine])
+    alarm_stands = read_serving(connection).alarm is not None
+    for number in numbers:
+        if not _same(kept.sums(number).risk, monitors.get(number), alarm_stands):
+            yield f"the risk monitor of round {number} does not follow from its losses"
+
+
+def _same(ours: RiskMonitor | None, theirs: RiskMonitor | None, alarm_stands: bool) -> bool:
+    """Whether a kept monitor is the recomputed one; while an alarm stands it sees no losses."""
+    if ours is None or theirs is None:
+        return ours is theirs or (alarm_stands and ours is None)
+    kept, fresh = ours.status, theirs.status
+    if kept.alarm or fresh.alarm:
+        return alarm_stands and kept.alarm_at in (None, fresh.alarm_at)
+    if kept.seen != fresh.seen:
+        return alarm_stands and kept.seen < fresh.seen
+    return math.isclose(kept.log_wealth, fresh.log_wealth, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _observed_before_restart(connection: sql.Connection) -> int:
+    """How many observations of the only lane there were when the monitors last restarted."""
+    entry, audit = schema.entries, schema.audit
+    resumed = sql.select(sql.func.max(audit.c.number)).where(audit.c.act == RESUME)
+    number = connection.scalar(resumed)
+    if number is None:
+        return 0
+    kind = record_kind(audit)
+    heads = sql.select(entry.c.heads).where(entry.c.kind == kind, entry.c.first == number)
+    last = json.loads(connection.scalar(heads) or "{}").get("0", [0])[0]
+    seen = sql.select(sql.func.max(entry.c.last)).where(
+        entry.c.lane == 0, entry.c.kind == OBSERVATIONS, entry.c.number <= last
+    )
+    return int(connection.scalar(seen) or 0)

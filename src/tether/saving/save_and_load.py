@@ -1,0 +1,228 @@
+"""Policies as files or bytes, and back: plain arrays and JSON, no pickle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tether._core.files import write_bytes
+from tether.policies.policy import as_policy
+from tether.saving.archive import manifest_of, pack, unpack
+from tether.saving.decoder import decode
+from tether.saving.encoder import encode
+from tether.saving.errors import CannotSaveError
+from tether.saving.permissions import AllowImports, Permissions
+
+MAX_POLICY_BYTES = 1 << 30
+"""The largest file that is loaded unless more is allowed."""
+
+
+def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a policy to a file that `load_policy` reads, in another process or on another machine.
+
+    The loaded policy draws the same actions from the same generator and has the same
+    log-probabilities, bit for bit where numpy computes alike. Nothing is pickled. The same policy
+    always gives the same bytes. The file is written whole or not at all, and can be read by its
+    owner alone (mode 0600).
+
+    Parameters
+    ----------
+    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
+        The policy. What it is made of must be known: policies and families of the package, arrays,
+        fitted scikit-learn models, torch distributions, functions at the top level of a module,
+        objects that `policy_from` made, and objects with `tether_save` and `tether_load`.
+    path : str or pathlib.Path
+        The file to write.
+    overwrite : bool, default False
+        Whether to replace an existing file.
+
+    Raises
+    ------
+    CannotSaveError
+        If a part of the policy has no such form. The message names the part and says what to do.
+    FileExistsError
+        If the file exists and `overwrite` is false.
+    ImportError
+        If the extra `skops` or `torch` is needed and not installed.
+
+    Examples
+    --------
+    >>> import tempfile, numpy, tether
+    >>> policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(1.0), 0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_policy(policy, f"{folder}/served.tether")
+    ...     load_policy(f"{folder}/served.tether").sample(2, numpy.random.default_rng(0)).round(2)
+    array([ 0.13, -0.13])
+    """
+    write_bytes(path, policy_to_bytes(policy), overwrite=overwrite)
+
+
+def load_policy(
+    path: str | Path,
+    *,
+    allow_imports: AllowImports = (),
+    trusted: Any = (),
+    max_bytes: int = MAX_POLICY_BYTES,
+) -> Any:
+    """Read a policy that `save_policy` wrote.
+
+    A file cannot run code of its own. Where it names code by an import path, or holds a model with
+    types that skops does not know, you say what you trust. The digests inside a file show that it
+    is damaged, not that it is forged.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The file to read.
+    allow_imports : bool, list of str, or callable, optional
+        Modules and packages whose functions and classes the file may name: a list of their names,
+        a function of an import path, or True for all. By default only public names of
+        `tether.policies` and `tether.bo`. To import is to run code.
+    trusted : list of str, optional
+        Types in scikit-learn models to trust beyond those that skops trusts.
+    max_bytes : int, default 1 GiB
+        The largest file to read.
+
+    Returns
+    -------
+    Policy or Shortlist
+        What was saved.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is not a complete saved policy, or names what is not allowed.
+    ImportError
+        If the extra `skops` or `torch` is needed and not installed.
+
+    Examples
+    --------
+    >>> load_policy("served.tether", allow_imports=["clinic.scores"])  # doctest: +SKIP
+    Tethered(beta=0.5, family='clip')
+    """
+    with open(path, "rb") as file:
+        data = file.read(max_bytes + 1)
+    try:
+        return policy_from_bytes(
+            data, allow_imports=allow_imports, trusted=trusted, max_bytes=max_bytes
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def policy_to_bytes(policy: Any) -> bytes:
+    """The bytes that `save_policy` writes.
+
+    Parameters
+    ----------
+    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
+        As for `save_policy`.
+
+    Returns
+    -------
+    bytes
+        A zip archive; the same policy gives the same bytes.
+
+    Raises
+    ------
+    CannotSaveError, ImportError
+        As for `save_policy`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> policy_to_bytes(tether.Gaussian(0.0)) == policy_to_bytes(tether.Gaussian(0.0))
+    True
+    """
+    return pack(encode(_as_saved(policy), notes=True))
+
+
+def policy_from_bytes(
+    data: bytes,
+    *,
+    allow_imports: AllowImports = (),
+    trusted: Any = (),
+    max_bytes: int = MAX_POLICY_BYTES,
+) -> Any:
+    """Undo `policy_to_bytes`.
+
+    Parameters
+    ----------
+    data : bytes
+        What `policy_to_bytes` returned.
+    allow_imports, trusted, max_bytes : Any
+        As for `load_policy`.
+
+    Returns
+    -------
+    Policy or Shortlist
+        What was saved.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As for `load_policy`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> policy_from_bytes(policy_to_bytes(tether.Pool.uniform(3))).actions
+    array([0, 1, 2])
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data must be bytes, got {type(data).__name__}")
+    permissions = Permissions(allow_imports, trusted)
+    policy = decode(unpack(bytes(data), max_bytes), permissions)
+    if not _is_policy(policy):
+        raise ValueError(f"the file holds a {type(policy).__name__}, which is not a policy")
+    return policy
+
+
+def policy_digest(policy: Any) -> str:
+    """Compute a digest of what determines the actions and scores of a policy.
+
+    Two policies with the same digest are the same policy. It does not depend on what the policy has
+    cached, or on the calibration that its beta comes from. It may differ between versions of
+    scikit-learn for the same model.
+
+    Parameters
+    ----------
+    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
+        As for `save_policy`.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    CannotSaveError, ImportError
+        As for `save_policy`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> policy_digest(tether.Gaussian(0.0)) == policy_digest(tether.Gaussian(1e-9))
+    False
+    """
+    return str(manifest_of(encode(_as_saved(policy), notes=False))["digest"])
+
+
+def _as_saved(policy: Any) -> Any:
+    """The policy, where it is one; classifiers and torch distributions become policies."""
+    if isinstance(policy, type):
+        raise TypeError(f"policy must be a policy, not a class: write {policy.__name__}(…)")
+    if hasattr(policy, "picker_of") or hasattr(type(policy), "tether_save"):
+        return policy
+    if not hasattr(policy, "sample") and not hasattr(policy, "predict_proba"):
+        raise CannotSaveError(f"policy must be a policy to be saved, got {policy!r:.200}")
+    if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
+        return policy
+    return as_policy("policy", policy)
+
+
+def _is_policy(policy: Any) -> bool:
+    return callable(getattr(policy, "sample", None)) or hasattr(policy, "picker_of")

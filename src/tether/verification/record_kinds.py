@@ -1,0 +1,28 @@
+"""The kinds of records that are saved, and the class of each."""
+
+from __future__ import annotations
+
+from tether._core.records import Saved
+from tether.control.calibration import Calibration
+from tether.monitor import RiskMonitor, ShiftMonitor
+from tether.policies.ratio_error import RatioError
+from tether.risk.selection import Selection
+from tether.sampling.sampling_info import SamplingInfo
+
+RECORD_CLASSES: tuple[type[Saved], ...] = (
+    *(Calibration, Selection, RiskMonitor, ShiftMonitor, RatioError, SamplingInfo),
+)
+
+
+def find_kind(kind: str) -> type[Saved] | None:
+    """The class of a kind of record; None if there is no such kind."""
+    for each in (*RECORD_CLASSES, *_preflight_classes()):
+        if each._kind == kind:
+            return each
+    return None
+
+
+def _preflight_classes() -> tuple[type[Saved], ...]:
+    from tether.llm.preflight_checks.result import Check, Cost, Preflight
+
+    return (Preflight, Check, Cost)

@@ -1,0 +1,209 @@
+"""Files are written completely or not at all, never over a store, and for their owner alone."""
+
+import errno
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from tether._core import files
+
+
+def left_behind(folder):
+    return [each.name for each in folder.iterdir() if each.name.startswith(".tether-")]
+
+
+def write_while(path, act, what, *, overwrite=True):
+    """Write a file while something else happens."""
+    with files.replacing(path, overwrite=overwrite) as temporary:
+        temporary.write_text("mine")
+        act(what)
+
+
+def fail(error):
+    raise error
+
+
+def make_database(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE kept (number INTEGER)")
+    connection.commit()
+    connection.close()
+    return path.read_bytes()
+
+
+def test_a_new_file_has_its_content_and_is_for_its_owner(tmp_path):
+    before = os.umask(0)
+    try:
+        files.write_text(tmp_path / "new.txt", "é\n")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new.txt").read_bytes() == "é\n".encode()
+    assert stat.S_IMODE((tmp_path / "new.txt").stat().st_mode) == 0o600
+    assert left_behind(tmp_path) == []
+
+
+def test_an_existing_file_is_replaced_only_if_asked_for(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_text("old")
+    with pytest.raises(FileExistsError, match=r"old.txt exists .*overwrite=True .*--force"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old"
+    files.write_text(path, "new", overwrite=True)
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_a_database_and_what_belongs_to_it_are_never_replaced(tmp_path, overwrite, ending):
+    content = make_database(tmp_path / "clinic.db")
+    with pytest.raises(FileExistsError, match=r"database.*never overwritten"):
+        files.write_text(tmp_path / f"clinic.db{ending}", "<html>", overwrite=overwrite)
+    assert (tmp_path / "clinic.db").read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["clinic.db"]
+
+
+def test_a_database_whose_content_is_in_its_companion_only_is_one(tmp_path):
+    (tmp_path / "new.db").write_bytes(b"")
+    assert not files.is_database(tmp_path / "new.db")
+    (tmp_path / "new.db-wal").write_bytes(b"pages")
+    assert files.is_database(tmp_path / "new.db")
+    with pytest.raises(FileExistsError, match=r"belongs to the database new.db"):
+        files.write_text(tmp_path / "new.db-wal", "x", overwrite=True)
+
+
+def test_a_database_behind_a_link_is_one_too(tmp_path):
+    content = make_database(tmp_path / "clinic.db")
+    (tmp_path / "report.html").symlink_to(tmp_path / "clinic.db")
+    os.link(tmp_path / "clinic.db", tmp_path / "same.html")
+    for name in ("report.html", "same.html"):
+        with pytest.raises(FileExistsError, match="is a database"):
+            files.write_text(tmp_path / name, "x", overwrite=True)
+    assert (tmp_path / "clinic.db").read_bytes() == content
+
+
+def test_what_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dangling"):
+        with pytest.raises(FileExistsError, match=rf"{name} is a symbolic link to .*: name the"):
+            files.write_text(tmp_path / name, "y", overwrite=True)
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        files.write_text(tmp_path, "y", overwrite=True)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*none to write y.txt into"):
+        files.write_text(tmp_path / "none" / "y.txt", "y")
+    with pytest.raises(FileExistsError, match="not an ordinary file"):
+        files.write_text(tmp_path / "pipe", "y", overwrite=True)
+    assert (tmp_path / "file").read_text() == "x"
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_without_permission_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(PermissionError, match=r"the folder .* cannot be written to"):
+        files.write_text(tmp_path / "y.txt", "y")
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_failure_leaves_everything_as_it_was(tmp_path, existing, monkeypatch):
+    path = tmp_path / "kept.txt"
+    if existing:
+        path.write_text("old")
+
+    def unchanged():
+        assert left_behind(tmp_path) == []
+        assert path.exists() == existing
+        assert not existing or path.read_text() == "old"
+
+    def full(self, content):
+        with self.open("wb") as file:
+            file.write(content[:3])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "write_bytes", full)
+        with pytest.raises(OSError, match=r"No space left.*nothing was written.*kept.txt") as info:
+            files.write_text(path, "a longer text", overwrite=True)
+        assert info.value.errno == errno.ENOSPC
+    unchanged()
+    for error in (KeyboardInterrupt, RuntimeError):
+        with pytest.raises(error):
+            write_while(path, fail, error)
+        unchanged()
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+
+            def fails(*_):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            patch.setattr(files.os, name, fails)
+            with pytest.raises(OSError, match="nothing was written"):
+                files.write_text(path, "new", overwrite=True)
+        unchanged()
+
+
+def test_a_disk_that_is_full_cuts_nothing(tmp_path):
+    """A true write error: the file may not grow past a limit."""
+    resource = pytest.importorskip("resource")
+    import signal
+
+    path = tmp_path / "kept.txt"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large; nothing was written"):
+            files.write_text(path, "x" * 20_000, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_text() == "old"
+    assert left_behind(tmp_path) == []
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
+    with pytest.raises(FileExistsError, match="exists"):
+        write_while(tmp_path / "y.txt", (tmp_path / "y.txt").write_text, "theirs", overwrite=False)
+    assert (tmp_path / "y.txt").read_text() == "theirs"
+    make_database(tmp_path / "clinic.db")
+    with pytest.raises(FileExistsError, match="database"):
+        write_while(tmp_path / "z.db", (tmp_path / "clinic.db").rename, tmp_path / "z.db")
+    assert files.is_database(tmp_path / "z.db")
+    assert left_behind(tmp_path) == []
+
+
+def test_a_name_that_is_taken_at_the_last_moment_is_kept(tmp_path, monkeypatch):
+    (tmp_path / "y.txt").write_text("theirs")
+    monkeypatch.setattr(files, "require_target", lambda path, overwrite: None)
+    with pytest.raises(FileExistsError, match="by someone else meanwhile"):
+        files.write_text(tmp_path / "y.txt", "mine")
+    assert (tmp_path / "y.txt").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EIO])
+def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "link", refuse)
+    if number == errno.EPERM:
+        files.write_text(tmp_path / "y.txt", "mine")
+        assert (tmp_path / "y.txt").read_text() == "mine"
+    else:
+        with pytest.raises(OSError, match="nothing was written"):
+            files.write_text(tmp_path / "y.txt", "mine")
+    assert left_behind(tmp_path) == []
+
+
+def test_a_file_is_not_written_over_what_it_is_made_from(tmp_path):
+    (tmp_path / "log.csv").write_text("loss")
+    (tmp_path / "same.csv").symlink_to("log.csv")
+    for out in (tmp_path / "log.csv", tmp_path / "same.csv", tmp_path / "." / "log.csv"):
+        with pytest.raises(ValueError, match="is read by this command"):
+            files.require_other_file(out, None, tmp_path / "log.csv")
+    files.require_other_file(tmp_path / "other.csv", tmp_path / "log.csv", None)

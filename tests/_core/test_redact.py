@@ -1,0 +1,154 @@
+"""Names of databases without their passwords."""
+
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tether._core.redact import HIDDEN, is_well_formed, redact_message, redact_url
+
+SECRET = "Tr0ub4dor"
+"""Occurs in no other part of a URL below."""
+
+SHOWN = [
+    "run.db",
+    "runs/ward 7/clinic.db",
+    "C:\\runs\\clinic.db",
+    "ann@home/clinic.db",
+    "sqlite://",
+    "sqlite:///run.db",
+    "sqlite:////tmp/a@b/run.db",
+    "sqlite:///file:run.db?mode=ro&uri=true",
+    "postgresql://localhost/clinic",
+    "postgresql:///clinic",
+    "postgresql+psycopg://ann@db.example.org:5432/clinic?sslmode=require&connect_timeout=3",
+    "postgresql://ann@[::1]:5432/clinic",
+    "postgresql://ann@one:5432,two:5433/clinic",
+    "postgresql:///clinic?host=/var/run/postgresql",
+]
+
+REDACTED = {
+    f"postgresql://ann:{SECRET}@host:5432/clinic": "postgresql://ann:***@host:5432/clinic",
+    f"postgresql://ann:{SECRET}@/clinic": "postgresql://ann:***@/clinic",
+    f"postgresql://:{SECRET}@host/clinic": "postgresql://:***@host/clinic",
+    "postgresql://ann:@host/clinic": "postgresql://ann:***@host/clinic",
+    f"postgresql://ann:%54{SECRET}%20@host/clinic": "postgresql://ann:***@host/clinic",
+    f"postgresql://ann@host/clinic?password={SECRET}": "postgresql://ann@host/clinic?password=***",
+    f"postgresql://ann@host/clinic?sslmode=require&sslpassword={SECRET}": (
+        "postgresql://ann@host/clinic?sslmode=require&sslpassword=***"
+    ),
+    f"postgresql://ann@host/clinic?pass%77ord={SECRET}": "postgresql://ann@host/clinic?***",
+    f"postgresql://ann@host/clinic?PassWord={SECRET}": "postgresql://ann@host/clinic?***",
+    f"postgresql://ann@host/clinic?{SECRET}": "postgresql://ann@host/clinic?***",
+    f"postgresql://ann@host/clinic?sslmode=require;password={SECRET}": (
+        "postgresql://ann@host/clinic?sslmode=***"
+    ),
+    f"postgresql://ann:p@{SECRET}@host:5432/clinic": "postgresql://***",
+    f"postgresql://ann:{SECRET}@host:notaport/clinic": "postgresql://***",
+    f"postgresql://ann@host:{SECRET}/clinic": "postgresql://***",
+    f"postgresql://ann:{SECRET}": "postgresql://***",
+    f"postgresql://ann:{SECRET}/clinic": "postgresql://***",
+    f"postgresql://ann:se/{SECRET}@host/clinic": "postgresql://***",
+    f"postgresql://ann:se?{SECRET}@host/clinic": "postgresql://***",
+    f"postgresql://ann:se#{SECRET}@host/clinic": "postgresql://***",
+    f"postgresql://ann:{SECRET}@host/clinic#note": "postgresql://***",
+    f"postgresql://ann/{SECRET}@host/clinic": "postgresql://***",
+    f"postgresql:///ann:{SECRET}@host/clinic": "postgresql://***",
+    f"postgresql://ann%3A{SECRET}@host/clinic": "postgresql://***@host/clinic",
+    f"postgresql://ann;{SECRET}@host/clinic": "postgresql://***@host/clinic",
+    f"postgresql:/ann:{SECRET}@host/clinic": "postgresql:***@host/clinic",
+    f"postgresql//ann:{SECRET}@host/clinic": "postgresql//ann:***@host/clinic",
+    f"ann:{SECRET}@host/clinic": "ann:***@host/clinic",
+    f" postgresql://ann:{SECRET}@host/clinic": " postgresql:***@host/clinic",
+    f"host=db user=ann password={SECRET} dbname=clinic": "host=db user=ann password=***",
+    f"host=db PASSWORD = '{SECRET} x'": "host=db PASSWORD=***",
+    f"sqlite://ann:{SECRET}@host/run.db": "sqlite://***",
+    f"sqlite:///run.db?key={SECRET}": "sqlite:///run.db?***",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_names_without_a_password_are_shown_as_they_are(name):
+    assert redact_url(name) == name
+    assert is_well_formed(name)
+
+
+@pytest.mark.parametrize("name", REDACTED)
+def test_passwords_are_replaced(name):
+    assert redact_url(name) == REDACTED[name]
+    assert SECRET not in redact_url(name)
+
+
+def test_a_url_that_hides_all_but_its_scheme_is_not_well_formed():
+    for name, shown in REDACTED.items():
+        assert is_well_formed(name) == (shown != f"{shown.partition('://')[0]}://***")
+
+
+ENCODINGS = (str, quote, quote_plus, lambda text: quote(text, safe=""))
+TEMPLATES = (
+    "postgresql://ann:{}@host:5432/clinic",
+    "postgresql+psycopg://ann:{}@/clinic?sslmode=require",
+    "postgresql://ann:{}@host:port/clinic",
+    "postgresql://ann:{}@host:99999999/clinic",
+    "postgresql://ann:{}",
+    "postgresql://ann:{}/clinic",
+    "postgres:/ann:{}@host/clinic",
+    "postgresql:ann:{}@host/clinic",
+    "ann:{}@host/clinic",
+    "postgresql://ann@host/clinic?password={}",
+    "postgresql://ann@host/clinic?sslmode=require&sslpassword={}&port=3",
+    "postgresql://ann@host/clinic?pass%77ord={}",
+    "host=db password={} dbname=clinic",
+    "sqlite://ann:{}@host/run.db",
+    "mysql://ann:{}@host/clinic",
+)
+
+
+@given(
+    st.sampled_from(TEMPLATES),
+    st.sampled_from(ENCODINGS),
+    st.text(max_size=6),
+    st.text(st.sampled_from("@:/?#&=%[];, '\"\\\n\x1b"), max_size=4),
+    st.text(max_size=6),
+)
+@example(TEMPLATES[0], str, "", "@", "")
+@example(TEMPLATES[4], str, "", "@host", "")
+def test_no_part_of_a_password_is_shown(template, encode, before, between, after):
+    """The two halves are letters that no template contains, whatever lies around them."""
+    secret = before + "ZQXJ" + between + "VKWY" + after
+    try:
+        name = template.format(encode(secret))
+    except UnicodeEncodeError:  # quote of a lone surrogate
+        return
+    shown = redact_url(name)
+    if "@" in secret and "@" not in template and "ann:" in template:
+        # `scheme://user:left@right` without a host reads as a password `left` and a host `right`,
+        # and nothing tells that from a well-formed URL: only the first half is known to be secret.
+        assert "ZQXJ" not in shown
+        return
+    assert "ZQXJ" not in shown
+    assert "VKWY" not in shown
+
+
+@given(st.text())
+def test_any_text_is_redacted_without_an_error(text):
+    redact_url(text)
+    redact_message(text, text)
+    is_well_formed(text)
+
+
+@pytest.mark.parametrize("encoded", ["s3cr%65t+x", "s3cret x", "s3cr'et"])
+def test_a_message_shows_neither_the_url_nor_its_password(encoded):
+    from urllib.parse import unquote, unquote_plus
+
+    url = f"postgresql://ann:{encoded}@host/clinic?sslpassword={encoded}2"
+    for form in (encoded, unquote(encoded), unquote_plus(encoded)):
+        message = redact_message(f"could not open {url} ({url!r}): {form!r}, {form}2", url)
+        assert form not in message
+        assert repr(form)[1:-1] not in message
+    assert redact_message(f"could not open {url}", url) == (
+        "could not open postgresql://ann:***@host/clinic?sslpassword=***"
+    )
+    assert redact_message("no password", "run.db") == "no password"
+    assert HIDDEN in message

@@ -1,0 +1,135 @@
+"""Signatures: made by one key, for one purpose, over one content."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tether._core import signing
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    name = tmp_path_factory.mktemp("keys") / "ops"
+    return name, signing.generate_keys(name)
+
+
+def private(pair):
+    return f"{pair[0]}.key"
+
+
+def public(pair):
+    return f"{pair[0]}.pub"
+
+
+def test_the_keys_are_files_of_openssh(pair, tmp_path):
+    name, made = pair
+    for ending in (".key", ".pub"):
+        path = name.with_name(name.name + ending)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert signing.key_id(signing.read_private_key(private(pair))) == made
+    assert signing.key_id(signing.read_public_key(public(pair))) == made
+    with pytest.raises(FileExistsError, match=r"ops.key exists"):
+        signing.generate_keys(name)
+    (tmp_path / "half.pub").write_text("")
+    with pytest.raises(FileExistsError, match=r"half.pub exists"):
+        signing.generate_keys(tmp_path / "half")
+    assert not (tmp_path / "half.key").exists()
+
+
+def test_the_key_id_is_the_fingerprint_of_ssh_keygen(pair):
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", "-lf", public(pair)], capture_output=True, text=True, check=True
+        )
+    except FileNotFoundError:
+        pytest.skip("needs ssh-keygen")
+    assert done.stdout.split()[1] == pair[1]
+
+
+def test_a_signature_holds_for_its_content_key_and_purpose(pair, tmp_path):
+    signature = signing.sign(b"content", private(pair), purpose="record")
+
+    own = public(pair)
+
+    def holds(content=b"content", signature=signature, key=own, purpose="record"):
+        return signing.verify(content, signature, key, purpose=purpose)
+
+    assert holds()
+    assert not holds(content=b"Content")
+    assert not holds(purpose="chain head")
+    assert not holds(content=b"dcontent", purpose="recor")  # what is signed begins with its length
+    for other in (
+        "",
+        "ed25519:",
+        signature[:-4],
+        signature + "A",
+        "ed25519:!!",
+        signature[8:],
+        None,
+    ):
+        assert not holds(signature=other)
+    signing.generate_keys(tmp_path / "other")
+    assert not holds(key=tmp_path / "other.pub")
+
+
+def test_a_private_key_that_others_may_read_is_refused(pair, tmp_path):
+    copy = tmp_path / "copy.key"
+    copy.write_bytes(Path(private(pair)).read_bytes())
+    for mode in (0o640, 0o604, 0o644):
+        copy.chmod(mode)
+        with pytest.raises(PermissionError, match=r"chmod 600 .*copy.key"):
+            signing.sign(b"", copy, purpose="record")
+    copy.chmod(0o400)
+    assert signing.sign(b"", copy, purpose="record")
+
+
+def test_what_is_no_key_is_named(pair, tmp_path):
+    other = tmp_path / "other"
+    for content in (b"", b"not a key", Path(public(pair)).read_bytes()):
+        other.write_bytes(content)
+        other.chmod(0o600)
+        with pytest.raises(ValueError, match="other is not a private key"):
+            signing.read_private_key(other)
+    other.write_bytes(b"ssh-rsa nonsense")
+    with pytest.raises(ValueError, match="other is not a public key"):
+        signing.read_public_key(other)
+    with pytest.raises(ValueError, match="is a private key: signatures are checked"):
+        signing.read_public_key(private(pair))
+    with pytest.raises(FileNotFoundError, match="there is no key file"):
+        signing.read_public_key(tmp_path / "none")
+    with pytest.raises(TypeError, match="key must be the path of a key file or a key, got 3"):
+        signing.read_private_key(3)
+
+
+def test_another_kind_of_key_is_named(tmp_path):
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "ec").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+    )
+    (tmp_path / "ec").chmod(0o600)
+    (tmp_path / "ec.pub").write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+    )
+    with pytest.raises(ValueError, match="ec is not an Ed25519 key"):
+        signing.read_private_key(tmp_path / "ec")
+    with pytest.raises(ValueError, match=r"ec.pub is not an Ed25519 key"):
+        signing.read_public_key(tmp_path / "ec.pub")
+
+
+def test_without_the_library_the_extra_is_named(pair, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
+    for call in (signing.read_private_key, signing.read_public_key, signing.generate_keys):
+        with pytest.raises(ImportError, match=r"pip install 'tether\[signing\]'"):
+            call("ops")

@@ -1,0 +1,121 @@
+"""A copy of a store that is being written is a store, with the beginning of the run."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+import sqlalchemy as sql
+
+from tests.rounds.store.exported_runs import all_tables, make_run
+from tests.rounds.worlds import World
+from tether.rounds import Controller, StoreError, TamperedError, backup_run, read_history
+from tether.rounds.store.database import Store
+from tether.rounds.store.verify_run import find_tampering
+
+ACTING = """
+import sys
+import numpy as np
+import tether
+rng = np.random.default_rng(int(sys.argv[2]))
+with tether.Controller(tether.Gaussian(0.0), alpha=0.3, store=sys.argv[1]) as run:
+    round_ = run.round or run.begin()
+    print("ready", flush=True)
+    while True:
+        taken = round_.act(5, rng)
+        run.observe(taken.ids, np.zeros(5))
+"""
+
+
+def findings(store):
+    opened = Store(store, create=False)
+    with opened.reading() as connection:
+        found = list(find_tampering(connection))
+    opened.close()
+    return found
+
+
+def test_a_backup_is_the_store(tmp_path):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=2, rows=30)
+    backup_run(tmp_path / "run.db", tmp_path / "copy.db")
+    assert all_tables(tmp_path / "copy.db") == all_tables(tmp_path / "run.db")
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    assert sorted(os.listdir(tmp_path)) == ["copy.db", "run.db"]
+    world = World("marginal")
+    policies = {f"round {k}": world.optimized(k) for k in (1, 2)}
+    options = {"alpha": 0.25, "alarm_risk": 0.9, "policies": policies}
+    with Controller(world.safe(), store=tmp_path / "copy.db", **options) as run:
+        run.withdraw(run.pending().ids, "lost")
+        run.begin(world.optimized(3))
+
+
+@pytest.mark.slow
+def test_a_backup_made_while_processes_act_holds_the_beginning_of_the_run(tmp_path):
+    store = tmp_path / "run.db"
+    workers = []
+    try:
+        for seed in ("1", "2"):
+            command = [sys.executable, "-c", ACTING, str(store), seed]
+            worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            workers.append(worker)
+            assert worker.stdout.readline() == "ready\n"
+        copies = []
+        for number in range(8):
+            copies.append(tmp_path / f"copy {number}.db")
+            backup_run(store, copies[-1])
+            seen = len(all_tables(copies[-1])["tether_observations"])
+            deadline = time.monotonic() + 60
+            while len(all_tables(store)["tether_observations"]) == seen:  # they do go on
+                assert time.monotonic() < deadline
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    final = all_tables(store)
+    sizes = []
+    for copy in copies:
+        assert findings(copy) == []
+        assert sqlite3.connect(copy).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        tables = all_tables(copy)
+        for name in ("tether_actions", "tether_observations", "tether_entries", "tether_rounds"):
+            assert set(tables[name]) <= set(final[name])
+        numbers = [row[0] for row in tables["tether_actions"]]
+        assert numbers == list(range(1, len(numbers) + 1))
+        sizes.append(len(numbers))
+        assert read_history(copy).rounds[0].rows == len(numbers)
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_a_backup_replaces_no_store_and_no_file(tmp_path):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
+    (tmp_path / "notes.txt").write_text("kept")
+    with pytest.raises(FileExistsError, match="is a database"):
+        backup_run(tmp_path / "run.db", tmp_path / "run.db", overwrite=True)
+    with pytest.raises(FileExistsError, match="not replaced unless"):
+        backup_run(tmp_path / "run.db", tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "kept"
+    with pytest.raises(StoreError, match="there is no store"):
+        backup_run(tmp_path / "none.db", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_store_that_was_changed_is_not_backed_up(tmp_path):
+    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
+    engine = sql.create_engine(f"sqlite:///{tmp_path / 'run.db'}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE tether_observations SET loss = 0.5 WHERE action = 3")
+    engine.dispose()
+    with pytest.raises(TamperedError, match="not as"):
+        backup_run(tmp_path / "run.db", tmp_path / "copy.db")
+    assert sorted(os.listdir(tmp_path)) == ["run.db"]
+
+
+@pytest.mark.parametrize("url", ["postgresql://user:secret@host/name", "sqlite://"])
+def test_what_is_no_file_is_refused_with_advice(url, tmp_path):
+    with pytest.raises(ValueError, match="pg_dump") as refused:
+        backup_run(url, tmp_path / "copy.db")
+    assert "secret" not in str(refused.value)

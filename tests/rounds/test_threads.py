@@ -1,0 +1,149 @@
+"""Threads that share a controller: every row is there once, and every beta is right."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+import tether
+from tests.rounds.worlds import World
+from tether.rounds import Controller, RoundOverError
+from tether.rounds.store.verify_run import find_tampering
+
+THREADS = 8
+
+
+def all_at_once(jobs):
+    """Run the jobs in threads that start at the same moment; their results."""
+    barrier = Barrier(len(jobs))
+
+    def run(job):
+        barrier.wait(timeout=60)
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(run, jobs))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def url(request):
+    """A store of each kind; in memory there is one connection for all threads."""
+    if request.param == "memory":
+        return "sqlite://"
+    name = {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param]
+    return request.getfixturevalue(name)
+
+
+def start(world, url, **options):
+    settings = {"alpha": 0.3, "alarm_risk": 0.9, "missing": "exclude", "deadline": 60}
+    return Controller(world.safe(), store=url, **settings, **options)
+
+
+def test_readers_in_threads_do_not_disturb_each_other(url):
+    world, rng = World("marginal"), np.random.default_rng(0)
+    with start(world, url) as run:
+        round_ = run.begin()
+        for _ in range(20):
+            taken = round_.act(30, rng)
+            run.observe(taken.ids[::2], world.losses(None, taken.actions[::2]))
+            found = all_at_once([run.pending, run.training_rows] * 3)
+            for pending, training in zip(found[::2], found[1::2], strict=True):
+                assert len(np.unique(pending.ids)) == len(pending)
+                assert len(np.unique(training.ids)) == len(training)
+        beta = run.begin(world.optimized(2)).beta
+        run.begin()  # a controller that reads everything anew finds the same
+        if url != "sqlite://":
+            with start(world, url, policies=lambda _: world.optimized(2)) as fresh:
+                rows = fresh.training_rows()
+                np.testing.assert_array_equal(rows.ids, run.training_rows().ids)
+                np.testing.assert_array_equal(rows.loss, run.training_rows().loss)
+        assert beta > 0
+
+
+def test_threads_that_act_and_observe_and_one_that_begins(url):
+    """Every action is stored once; betas are those that a fresh process computes."""
+    world = World("tables")
+    stored, betas = {}, {}
+    with start(world, url) as run:
+        rng = np.random.default_rng(0)
+        taken = run.begin().act(world.contexts(300, rng), rng)
+        losses = world.losses(taken.contexts, taken.actions)
+        run.observe(taken.ids, losses)
+
+        def act(seed):
+            rng, mine = np.random.default_rng(seed), {}
+            for _ in range(12):
+                try:
+                    taken = run.round.act(world.contexts(5, rng), rng)
+                except RoundOverError:
+                    continue
+                losses = world.losses(taken.contexts, taken.actions)
+                run.observe(taken.ids, losses)
+                mine |= dict(zip(taken.ids.tolist(), losses.tolist(), strict=True))
+                run.pending()
+            return mine
+
+        def begin():
+            for number in range(2, 6):
+                begun = run.begin(world.optimized(number), name=f"{number}")
+                betas[begun.number] = begun.beta
+            return {}
+
+        jobs = [lambda seed=seed: act(seed) for seed in range(THREADS - 1)] + [begin]
+        for mine in all_at_once(jobs):
+            assert not stored.keys() & mine.keys()
+            stored |= mine
+        stored |= dict(zip(taken.ids.tolist(), losses.tolist(), strict=True))
+        run._refresh()
+        assert dict(zip(run._rows.ids.tolist(), run._rows.loss.tolist(), strict=True)) == stored
+        with run._store.reading() as connection:
+            assert list(find_tampering(connection)) == []
+        last = run.begin(world.optimized(6), name="6").beta
+    if url != "sqlite://":
+        check_again(world, url, betas | {6: last})
+
+
+def check_again(world, url, betas):
+    """A controller that never saw these rows before deploys the same policies."""
+    with start(world, url, policies=lambda name: world.optimized(int(name))) as fresh:
+        for record in fresh.history().rounds[1:]:
+            assert record.beta == betas[record.number]
+        again = fresh.begin(world.optimized(6), name="again")
+        assert again.beta == pytest.approx(betas[6], rel=1e-9)
+
+
+def test_an_error_in_one_thread_is_not_the_others(url):
+    world, rng = World("marginal"), np.random.default_rng(0)
+    with start(world, url) as run:
+        taken = run.begin().act(400, rng)
+
+        def observe(number):
+            part = slice(50 * number, 50 * number + 50)
+            ids = taken.ids[part].copy()
+            if number % 2:
+                ids[7] = 10**6  # unknown
+            try:
+                run.observe(ids, np.zeros(50))
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        found = all_at_once([lambda k=k: observe(k) for k in range(THREADS)])
+        assert [bool(message) for message in found] == [False, True] * (THREADS // 2)
+        assert all("1000000 are unknown" in message for message in found[1::2])
+        assert len(run.pending()) == 200
+
+
+def test_an_idempotency_key_in_many_threads_acts_once(url):
+    with Controller(tether.Gaussian(0.0), store=url, alpha=0.1, deadline=60) as run:
+        round_ = run.begin()
+        jobs = [lambda k=k: round_.act(3, np.random.default_rng(k), key="one") for k in range(8)]
+        found = all_at_once(jobs)
+        assert len({tuple(each.ids.tolist()) for each in found}) == 1
+        assert len({tuple(each.actions.tolist()) for each in found}) == 1
+        assert len(run.pending()) == 3
+        with pytest.raises(ValueError, match="key 'one' was used for other contexts"):
+            round_.act(4, np.random.default_rng(0), key="one")

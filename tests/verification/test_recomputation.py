@@ -1,0 +1,85 @@
+"""A calibration against its log."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tether
+from tests.control import forged_records as forged
+from tests.control.test_calibration_record import CASES, argmax, gaussian, several
+from tests.control.test_family import Geometric
+from tether.verification import verify_record
+
+
+@pytest.mark.parametrize("case", ["alpha", "promise", "confidence", "ratio error", "none"])
+def test_the_log_of_a_calibration_gives_it_again(case, tmp_path):
+    CASES[case]().save(tmp_path / "found.json")
+    log, proposals = gaussian(2000 if case == "confidence" else 800)
+    found = verify_record(tmp_path / "found.json", log=log, proposals=proposals)
+    assert found.ok, str(found)
+    assert [finding.ok for finding in found.findings if finding.name in ("log", "result")] == [
+        True, True,
+    ]  # fmt: skip
+    without = verify_record(tmp_path / "found.json", log=log)
+    assert "proposals: log_safe" in str(without)
+    assert not without.ok
+
+
+def test_tables_and_several_losses(tmp_path):
+    CASES["blend"]().save(tmp_path / "blend.json")
+    assert verify_record(tmp_path / "blend.json", log=argmax()).ok
+    CASES["promises"]().save(tmp_path / "several.json")
+    log, proposals = several()
+    assert verify_record(tmp_path / "several.json", log=log, proposals=proposals).ok
+
+
+def test_a_forged_result_of_the_true_log_is_named(tmp_path):
+    CASES["alpha"]().save(tmp_path / "found.json")
+    entries = forged.entries_of(tmp_path / "found.json")
+    entries["robustness"] = 3.0
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    log, proposals = gaussian()
+    assert verify_record(tmp_path / "forged.json").ok
+    found = verify_record(tmp_path / "forged.json", log=log, proposals=proposals)
+    assert [each.text for each in found.problems] == ["calibrating again gives another robustness"]
+
+
+def test_one_changed_loss_is_another_log(tmp_path):
+    CASES["alpha"]().save(tmp_path / "found.json")
+    log, proposals = gaussian()
+    losses = log.loss["loss"].copy()
+    losses[17] = 1 - losses[17]
+    other = tether.Log(losses, log.log_safe, log.log_optimized)
+    found = verify_record(tmp_path / "found.json", log=other, proposals=proposals)
+    assert [each.text for each in found.problems] == ["another log: these differ: log: loss[loss]"]
+
+
+def test_settings_that_do_not_calibrate_are_named(tmp_path):
+    CASES["alpha"]().save(tmp_path / "found.json")
+    entries = forged.entries_of(tmp_path / "found.json")
+    entries["provenance"]["settings"]["blend"] = "x"
+    entries["provenance"]["version"] = "0.0.1"
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    log, proposals = gaussian()
+    found = verify_record(tmp_path / "forged.json", log=log, proposals=proposals)
+    assert "its settings do not calibrate: blend must be a number" in str(found)
+    assert "saved by 0.0.1" in str(found)
+
+
+def test_a_family_of_ones_own_cannot_be_computed_again_from_its_name(tmp_path):
+    log = tether.Log(np.zeros(50), np.zeros(50), np.linspace(-1, 1, 50))
+    proposals = tether.Proposals([0.0, 0.0], [0.5, -0.5])
+    tether.calibrate(log, proposals, alpha=0.2, family=Geometric()).save(tmp_path / "own.json")
+    found = verify_record(tmp_path / "own.json", log=log, proposals=proposals)
+    assert found.ok
+    assert found.findings[-1].ok is None
+    assert "not a family of the package" in found.findings[-1].text
+
+
+def test_a_calibration_without_an_origin_is_named(tmp_path):
+    saved = CASES["alpha"]().to_dict() | {"provenance": None}
+    tether.Calibration.from_dict(saved).save(tmp_path / "old.json")
+    assert tether.Calibration.load(tmp_path / "old.json").provenance is None
+    found = verify_record(tmp_path / "old.json")
+    assert [each.name for each in found.problems] == ["origin"]
