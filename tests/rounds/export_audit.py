@@ -33,7 +33,9 @@ def read_export(path):
     parts = {}
     for piece in pieces:  # each has the values of one policy after the other
         numbers = json.loads(piece["numbers"])
-        for number, values in zip(numbers, np.split(piece["values"], len(numbers)), strict=True):
+        for number, values in zip(
+            numbers, np.split(np.array(piece["values"]), len(numbers)), strict=True
+        ):
             parts.setdefault((number, piece["name"]), []).append(values)
     scores = {key: np.concatenate(values) for key, values in parts.items()}
     actions = table.filter(compute.equal(table["kind"], "action")).to_pandas()

@@ -77,7 +77,9 @@ def read_all(opened):
     "change",
     [
         {"values": b"\0" * 96},
-        {"numbers": json.dumps([3, 2])},
+        {"numbers": "[3, 2]"},
+        {"numbers": "{"},
+        {"numbers": json.dumps([2, 4])},
         None,
     ],
 )
@@ -90,7 +92,7 @@ def test_what_was_changed_is_named(stored, change):
             connection.execute(table.delete().where(chosen))
         else:
             connection.execute(table.update().where(chosen).values(**change))
-    with pytest.raises(TamperedError, match="'scores' of round 4 from row 3 on"):
+    with pytest.raises(TamperedError, match=r"'scores' of round 4 from row 3 on|not written by"):
         read_all(opened)
 
 

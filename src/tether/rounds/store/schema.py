@@ -100,6 +100,7 @@ columns = sql.Table(
     Column("round", Integer, primary_key=True, autoincrement=False),  # that began with it
     Column("name", String(32), primary_key=True),
     Column("start", Identity, primary_key=True, autoincrement=False),
+    Column("policy", Integer, primary_key=True, autoincrement=False),  # the first of the numbers
     Column("count", Identity, nullable=False),
     Column("numbers", Text, nullable=False),  # JSON: the rounds whose policies gave the scores
     Column("values", LargeBinary, nullable=False),  # float64, little-endian, policy after policy
@@ -145,7 +146,7 @@ entries = sql.Table(
     Column("first", Identity),  # the rows that it covers
     Column("last", Identity),
     Column("round", Integer),  # of actions: their round,
-    Column("served", Integer),  # who took them,
+    Column("served", Integer),  # who took them (of scores: the first of their policies),
     Column("calibration", Integer),  # how many are for calibration,
     Column("key", Text, unique=True),  # the caller's idempotency key,
     Column("note", Text),  # and why the safe policy took them instead; else what is covered

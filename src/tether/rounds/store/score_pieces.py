@@ -108,7 +108,10 @@ def read_values(connection: sql.Connection, piece: Piece) -> Floats:
     """The values of a piece, as one flat array."""
     table = schema.columns
     query = sql.select(table.c.numbers, table.c["values"]).where(
-        table.c.round == piece.round, table.c.name == piece.name, table.c.start == piece.start
+        table.c.round == piece.round,
+        table.c.name == piece.name,
+        table.c.start == piece.start,
+        table.c.policy == piece.numbers[0],
     )
     row = connection.execute(query).one_or_none()
     if row is None or chain.digest_piece(row.numbers, bytes(row[1])) != piece.digest:
@@ -126,8 +129,8 @@ def piece_rows(
 
     The axes of the values are policy, row and possibly value.
     """
-    array = np.ascontiguousarray(values, dtype="<f8")
-    rows, text = array.shape[1], json.dumps(list(numbers))
+    array, numbers = np.ascontiguousarray(values, dtype="<f8"), list(numbers)
+    rows, text = array.shape[1], json.dumps(numbers)
     step = max(1, MAX_BLOB_BYTES * rows // max(1, array.nbytes))
     for first in range(0, rows, step):
         part = array[:, first : first + step]
@@ -135,26 +138,36 @@ def piece_rows(
             "round": number,
             "name": name,
             "start": start + first,
+            "policy": numbers[0],
             "count": part.shape[1],
             "numbers": text,
             "values": part.tobytes(),
         }
 
 
-def _read_numbers(connection: sql.Connection, after: int) -> dict[tuple[int, str, int], str]:
+def _read_numbers(connection: sql.Connection, after: int) -> dict[tuple[Any, ...], str]:
     """The policies of each piece that was written from a round on."""
     table = schema.columns
-    query = sql.select(table.c.round, table.c.name, table.c.start, table.c.numbers)
-    rows = connection.execute(query.where(table.c.round >= after))
-    return {(number, name, start): text for number, name, start, text in rows}
+    query = sql.select(*table.primary_key, table.c.numbers).where(table.c.round >= after)
+    return {tuple(row[:-1]): row.numbers for row in connection.execute(query)}
 
 
-def _indexed(entry: dict[str, Any], numbers: dict[tuple[int, str, int], str]) -> Piece:
+def _indexed(entry: dict[str, Any], numbers: dict[tuple[Any, ...], str]) -> Piece:
     key = (entry["round"], entry["note"], entry["first"])
-    text = numbers.get(key)
+    text = numbers.get((*key, entry["served"]))
     if text is None:
         raise TamperedError(
             f"scores {key[1]!r} of round {key[0]} from row {key[2]} on: removed after they were "
             f"written"
         )
-    return Piece(*key, entry["last"] + 1, tuple(json.loads(text)), entry["digest"])
+    return Piece(*key, entry["last"] + 1, _parse_numbers(text), entry["digest"])
+
+
+def _parse_numbers(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(map(int, json.loads(text)))
+    except (TypeError, ValueError):
+        numbers = ()
+    if not numbers or list(numbers) != sorted(set(numbers)):
+        raise TamperedError(f"scores of the policies {text!r} were not written by tether")
+    return numbers

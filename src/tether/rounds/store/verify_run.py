@@ -142,6 +142,7 @@ def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> 
         (piece.c.round == entry.c.round)
         & (piece.c.name == entry.c.note)
         & (piece.c.start == entry.c.first)
+        & (piece.c.policy == entry.c.served)
     )
     source = entry.outerjoin(piece, covered)
     columns = {name: piece.c[name] for name in ("values", "numbers", "count")}

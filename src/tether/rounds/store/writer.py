@@ -117,6 +117,7 @@ class Writer:
             {
                 "kind": COLUMN,
                 "round": row["round"],
+                "served": row["policy"],
                 "note": row["name"],
                 "first": row["start"],
                 "last": row["start"] + row["count"] - 1,
