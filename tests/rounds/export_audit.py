@@ -30,11 +30,14 @@ def read_export(path):
     for row in rounds.values():
         row["seen"] = {int(lane): last for lane, last in json.loads(row["seen"]).items()}
     pieces = sorted(of_kind("scores", "scores"), key=lambda piece: piece["start"])
-    names = {(piece["round"], piece["name"]) for piece in pieces}
-    scores = {
-        key: np.concatenate([p["values"] for p in pieces if (p["round"], p["name"]) == key])
-        for key in names
-    }
+    parts = {}
+    for piece in pieces:  # each has the values of one policy after the other
+        numbers = json.loads(piece["numbers"])
+        for number, values in zip(
+            numbers, np.split(np.array(piece["values"]), len(numbers)), strict=True
+        ):
+            parts.setdefault((number, piece["name"]), []).append(values)
+    scores = {key: np.concatenate(values) for key, values in parts.items()}
     actions = table.filter(compute.equal(table["kind"], "action")).to_pandas()
     return settings, rounds, in_order_of_calibrations(actions, rounds), scores
 

@@ -158,8 +158,10 @@ def _check_columns(tables: dict[str, list]) -> None:
     calibration = [row["id"] for row in tables["tether_actions"] if row["calibration"]]
     lanes, numbers = split_ids(np.array(calibration, dtype=np.int64))
     columns: dict[tuple[int, str], list] = {}
-    for part in tables["tether_columns"]:
-        columns.setdefault((part["round"], part["name"]), []).append(part)
+    for part in sorted(tables["tether_columns"], key=lambda part: part["start"]):
+        assert part["round"] in rounds, "scores that were stored with a round that never began"
+        for number in json.loads(part["numbers"]):
+            columns.setdefault((number, part["name"]), []).append(part)
     seen = []
     for row in rounds.values():
         last = {int(lane): reached[0] for lane, reached in json.loads(row["seen"]).items()}
@@ -169,11 +171,13 @@ def _check_columns(tables: dict[str, list]) -> None:
         assert parts[0]["start"] == 0
         assert all(b["start"] == a["start"] + a["count"] for a, b in pairwise(parts))
         for part in parts:
-            assert len(part["values"]) % (8 * part["count"]) == 0
+            policies = len(json.loads(part["numbers"]))
+            assert len(part["values"]) % (8 * part["count"] * policies) == 0
         if not name.startswith("draws"):
             end = parts[-1]["start"] + parts[-1]["count"]
             assert end in seen, "scores of rows that no round saw"
-            assert len(parts[0]["values"]) == 8 * ACTIONS * parts[0]["count"]
+            width = 8 * ACTIONS * len(json.loads(parts[0]["numbers"]))
+            assert len(parts[0]["values"]) == width * parts[0]["count"]
     for number, row in rounds.items():
         calibrated = row["calibration"] is not None
         assert ((number, "log_optimized_all") in columns) == calibrated

@@ -6,7 +6,6 @@ import pytest
 import tether
 from tests.rounds.small_runs import MovingGaussian, begun_run
 from tether.rounds import Controller
-from tether.rounds.store.queries import read_column
 
 
 def test_a_policy_trained_in_place_is_refused_when_the_next_round_begins():
@@ -51,8 +50,9 @@ def test_scores_of_a_policy_that_was_refused_are_not_those_of_the_next():
             with pytest.raises(ValueError, match="takes actions that the safe policy never takes"):
                 run.begin(refused)
         betas.append(run.begin(accepted).calibration.log_beta)
-        with run._store.reading() as connection:
-            stored = read_column(connection, 2, "log_optimized_all").reshape(-1, 3)
+        run._scores.refresh()
+        [stored] = run._scores.read("log_optimized_all", [2], 0, 100, 3).values()
+        stored = stored[~np.isnan(stored).any(axis=1)]
         np.testing.assert_array_equal(
             stored, accepted.log_prob_all(len(stored)).repeat(len(stored), 0)
         )

@@ -5,7 +5,8 @@ import pytest
 
 import tether
 from tests.rounds.worlds import World, one_round
-from tether.rounds import Controller, calibrate_round, calibration_rows, read_history
+from tether.rounds import Controller, calibrate_round, read_history
+from tether.rounds.round_log import RoundLog
 
 
 def start(world, store="sqlite://", **asked):
@@ -61,14 +62,14 @@ def test_a_certificate_weighs_rows_by_who_acted(monkeypatch):
 
 def test_a_certificate_allows_for_the_error_of_the_acting_density(monkeypatch):
     """Its share of the mixture does not dilute the error of a density that is divided by."""
-    compute, pairs = calibration_rows.CalibrationRows.log, []
+    pairs = []
 
-    def both(self, *arguments, acting=False):
-        made = [compute(self, *arguments, acting=each) for each in (False, True)]
-        pairs.append([log.ratio_error for log in made])
+    def both(*arguments, acting=False):
+        made = [RoundLog(*arguments, acting=each) for each in (False, True)]
+        pairs.append([each.make(np.zeros(len(arguments[0]))).ratio_error for each in made])
         return made[acting]
 
-    monkeypatch.setattr(calibration_rows.CalibrationRows, "log", both)
+    monkeypatch.setattr(calibrate_round, "RoundLog", both)
     world = World("in contexts")
     rounds_of(start(world, alpha=0.3, normalizer_draws=64), world, np.random.default_rng(3))
     assert all(1 <= mixture <= acting for mixture, acting in pairs)

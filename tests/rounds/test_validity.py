@@ -12,7 +12,7 @@ from benchmarks.rounds_validity import Verdict, simulate, tethered_run
 from benchmarks.rounds_worlds import FiniteActions, GaussianPool, HeavyTails
 
 import tether
-from tether.rounds import TrainingRows, calibrate_round, calibration_rows
+from tether.rounds import TrainingRows, calibrate_round
 
 RUNS, ROUNDS = 40, 5
 REACHED = {FiniteActions: 0.65, GaussianPool: 0.9, HeavyTails: 0.85}
@@ -46,13 +46,6 @@ def broken(world):
 @pytest.mark.slow
 def test_a_forgotten_mixture_shows(monkeypatch):
     """As if the safe policy had taken every action of the past rounds."""
-    log = calibration_rows.CalibrationRows.log
-
-    def safe_alone(self, number, reference, loss, used, **options):
-        self._served = np.zeros_like(self._served)
-        return log(self, number, reference, loss, used, **options)
-
-    monkeypatch.setattr(calibration_rows.CalibrationRows, "log", safe_alone)
     monkeypatch.setattr(calibrate_round, "count_served", lambda served: {0: len(served)})
     for world in (FiniteActions(), GaussianPool()):
         assert idle(world, broken(world))
@@ -60,13 +53,12 @@ def test_a_forgotten_mixture_shows(monkeypatch):
 
 def test_wrong_counts_show(monkeypatch):
     """As if the newest of the policies had taken every action of the past rounds."""
-    count_served = calibration_rows.count_served
+    count_served = calibrate_round.count_served
 
     def newest_alone(served):
         return {max(count_served(served)): len(served)}
 
-    for module in (calibration_rows, calibrate_round):
-        monkeypatch.setattr(module, "count_served", newest_alone)
+    monkeypatch.setattr(calibrate_round, "count_served", newest_alone)
     assert idle(GaussianPool(), broken(GaussianPool()))
 
 

@@ -22,7 +22,7 @@ from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
-from tether.rounds.calibration_rows import CalibrationRows, ScoreColumns, count_served
+from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
 from tether.rounds.monitors import end_silence
 from tether.rounds.policy_registry import (
@@ -33,23 +33,28 @@ from tether.rounds.policy_registry import (
     check_scores,
     fingerprint,
 )
+from tether.rounds.round_log import RoundLog
+from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
+from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import (
     calibration_to_json,
-    column_pieces,
     now,
     read_settings,
     storable_text,
     write_settings,
 )
 from tether.rounds.store.rows import Rows
+from tether.rounds.store.score_pieces import piece_rows
 from tether.rounds.store.writer import Writer
 from tether.rounds.stored_policies import SavedPolicy
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
+MAX_DRAWN_DENSITIES = 500_000
+"""Draws times policies in the mixture are at most this, as far as `MIN_PROPOSALS` allows."""
 MIN_BLOCKS = 256
 """With fewer contexts than this, each has several times as many draws as a policy's budget."""
 LARGEST_DENSITY_FACTOR = 1.25
@@ -105,14 +110,18 @@ class RoundStart:
             "begun": now(),
         }
         listed = self.all_actions
+        with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            checkpoints = make_checkpoints(connection, rows.checkpoints)
+        rows.checkpoints = []
         try:
             with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
                 saved.write(writer)
                 writer.record(schema.rounds, row)
-                scores.save(writer)
+                scores.save(writer, number)
                 self._save_proposals(writer, number)
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
                     write_settings(writer, {"listed_actions": listed.tolist()})
+                write_checkpoints(writer, checkpoints)
                 end_silence(writer.connection)
         except IntegrityError as error:
             raise RoundTakenError(
@@ -126,15 +135,15 @@ class RoundStart:
             return
         context = proposals.context
         columns = {
-            "draws_log_safe": proposals.log_safe,
-            "draws_log_optimized": proposals.log_optimized,
-            "draws_log_mix": proposals.log_mix,
-            "draws_from_safe": proposals.from_safe,
-            "draws_context": None if context is None else context.view(np.float64),
+            "log_safe": proposals.log_safe,
+            "log_optimized": proposals.log_optimized,
+            "log_mix": proposals.log_mix,
+            "from_safe": proposals.from_safe,
+            "context": None if context is None else context.view(np.float64),
         }
         for name, values in columns.items():
             if values is not None:
-                writer.column_pieces(column_pieces(number, name, 0, values))
+                writer.score_pieces(piece_rows(number, DRAWS + name, 0, [number], values[None]))
 
 
 def calibrate_round(
@@ -170,8 +179,11 @@ def calibrate_round(
         actions[probed],
         rows.log_safe[where[probed]],
     )
+    scores.refresh()
     calibration_rows = CalibrationRows(
+        number,
         registry.policy(SAFE),
+        optimized,
         contexts,
         actions,
         rows.log_safe[where],
@@ -179,19 +191,17 @@ def calibrate_round(
         rows.log_optimized[where],
         past_policies,
         scores,
-        optimized,
     )
-    if (
-        reference != SAFE
-        and np.isneginf(calibration_rows.log_density_of_taken(reference)[used]).any()
-    ):
+    confident = settings.confidence is not None
+    round_log = RoundLog(calibration_rows, counts, reference, used, acting=confident)
+    log_reference = calibration_rows.at_taken(round_log.log_reference)
+    if reference != SAFE and np.isneginf(log_reference[used]).any():
         raise ValueError(
             f"against='last': the policy of round {reference} never takes some of the actions that "
             f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
             f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
         )
-    confident = settings.confidence is not None
-    log = calibration_rows.log(number, reference, loss, used, acting=confident)
+    log = round_log.make(loss)
     _check_precision(log, number)
     proposals = _draw_proposals(
         registry,
@@ -223,7 +233,10 @@ def calibrate_round(
         return RoundStart(note, calibration, None, reference, proposals, all_actions)
     if not calibration.useful:
         note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
-    _check_support(calibration_rows, proposals, reference, number)
+    if proposals is not None:
+        _check_support(proposals.log_safe, proposals.log_optimized)
+    else:
+        _check_support(round_log.log_reference, calibration_rows.candidate_scores)
     policy = registry.tethered(optimized, reference, calibration)
     normalizer = None
     if not calibration_rows.contextual:
@@ -231,8 +244,8 @@ def calibrate_round(
         normalizer = settled_normalizer(policy, 1, *at_rows)
         policy.remember(normalizer)
     probed = probed[:PROBES_PER_CALL]
-    scores_of_probed = calibration_rows.candidate_scores_of_taken(number)[probed]
-    probe = (take(contexts, probed), actions[probed], scores_of_probed)
+    at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
+    probe = (take(contexts, probed), actions[probed], at_probed)
     deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
     return RoundStart(note, calibration, deployed, reference, proposals, all_actions)
 
@@ -263,23 +276,16 @@ def _check_precision(log: Log, number: int) -> None:
 
 def _with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, DeployedPolicy]:
     """What the rounds deployed, with the rounds that their betas are measured against."""
-    needed, deployed = numbers - {SAFE}, {}
-    while needed:  # a reference has its own reference
-        number = min(needed)
-        deployed[number] = registry.deployed(number)
-        needed = (needed | {deployed[number].reference}) - {SAFE, *deployed}
+    deployed: dict[int, DeployedPolicy] = {}
+    for number in sorted(numbers):
+        while number != SAFE and number not in deployed:
+            deployed[number] = registry.deployed(number)
+            number = deployed[number].reference  # a reference has its own reference
     return deployed
 
 
-def _check_support(
-    calibration_rows: CalibrationRows, proposals: Proposals | None, reference: int, number: int
-) -> None:
+def _check_support(log_safe: Floats, log_optimized: Floats) -> None:
     """Refuse an optimized policy that takes actions which the safe policy never takes."""
-    if proposals is not None:
-        log_safe, log_optimized = proposals.log_safe, proposals.log_optimized
-    else:
-        log_safe = calibration_rows.log_density(reference)
-        log_optimized = calibration_rows.log_optimized(number, calibration_rows.candidate)
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
     if outside.any():
         raise ValueError(
@@ -287,6 +293,12 @@ def _check_support(
             f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are "
             f"unknown. Restrict the optimized policy to actions that the safe one can take"
         )
+
+
+def count_served(served: NDArray[Any]) -> dict[int, int]:
+    """How many rows each policy produced, by round number; 0 is the safe policy."""
+    counts = np.bincount(served)
+    return {int(number): int(counts[number]) for number in np.flatnonzero(counts)}
 
 
 def losses_in_use(
@@ -314,17 +326,17 @@ def losses_in_use(
 def _check_enough_observed(
     settings: Settings, rounds: NDArray[Any], pending: Booleans, used: Booleans
 ) -> None:
-    for number in np.unique(rounds).tolist():
-        in_round = (rounds == number) & used
-        arrived, expected = int((in_round & ~pending).sum()), int(in_round.sum())
-        needed = settings.min_observed_share * expected
-        if arrived < needed * (1 - OBSERVED_SHARE_TOLERANCE):
-            raise LossesMissingError(
-                f"round {number} has {arrived:,} of {expected:,} losses of its calibration rows, "
-                f"but missing='wait' requires {settings.min_observed_share:.0%}: observe them "
-                f"(`run.pending()` lists the missing ones), withdraw actions that were never "
-                f"carried out, or serve the safe policy meanwhile with `run.begin()`"
-            )
+    expected = np.bincount(rounds[used])
+    arrived = np.bincount(rounds[used & ~pending], minlength=len(expected))
+    needed = settings.min_observed_share * expected * (1 - OBSERVED_SHARE_TOLERANCE)
+    if (arrived < needed).any():
+        number = int(np.argmax(arrived < needed))
+        raise LossesMissingError(
+            f"round {number} has {arrived[number]:,} of {expected[number]:,} losses of its "
+            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}: "
+            f"observe them (`run.pending()` lists the missing ones), withdraw actions that were "
+            f"never carried out, or serve the safe policy meanwhile with `run.begin()`"
+        )
 
 
 def _draw_proposals(
@@ -345,7 +357,8 @@ def _draw_proposals(
         policies = [registry.policy(number) for number in counts]
         logged_by = Mixture(policies, list(counts.values()))
     if isinstance(contexts, int):
-        drawn_in, count = 1, draws or int(np.clip(len(log), MIN_PROPOSALS, MAX_PROPOSALS))
+        most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
+        drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(len(log), most))
     else:
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))

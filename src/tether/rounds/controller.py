@@ -18,13 +18,13 @@ from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
-from tether.rounds.calibration_rows import ScoreColumns
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import find_outage
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry
 from tether.rounds.recording import Recorder
 from tether.rounds.round import Round
 from tether.rounds.run_records import RunRecords
+from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.chain_signer import chain_signer
 from tether.rounds.store.database import Store
@@ -97,8 +97,8 @@ class Controller(RunRecords):
         The name of the safe policy.
     draws : int, optional
         Draws of each policy for a calibration, per context if there are contexts; by default as
-        many as rows, between 1,000 and 100,000, or 16 per context, and more where there are fewer
-        than 256 contexts.
+        many as rows, between 1,000 and 100,000 (after many rounds fewer, at most 500,000 divided by
+        the number of rounds), or 16 per context, and more where there are fewer than 256 contexts.
     normalizer_draws : int, optional
         Draws per context with which an estimate of a past policy's density begins; there are more
         where it is not precise enough.

@@ -8,6 +8,7 @@ looked up by name, first among those that the user passes in, then in the store.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,6 +28,7 @@ from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
+from tether.rounds.store.lanes import first_id
 from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.stored_policies import PolicyLoader, load_stored_policy
@@ -165,7 +167,11 @@ class PolicyRegistry:
                 f"{own_fingerprint} but the store has {row['fingerprint']}"
             )
         table = schema.actions
-        where = (table.c.round == number, table.c.log_optimized.is_not(None))
+        where = (
+            table.c.id > _first_possible_id(row["seen"]),  # so that the search begins there
+            table.c.round == number,
+            table.c.log_optimized.is_not(None),
+        )
         check_stored_scores(
             self._store, name, optimized, "optimized", table.c.log_optimized, *where
         )
@@ -178,6 +184,12 @@ class PolicyRegistry:
             normalizer = Normalizer(np.array([row["log_psi"]]), np.array([error]))
             policy.remember(normalizer)
         return DeployedPolicy(optimized, policy, row["reference"], normalizer)
+
+
+def _first_possible_id(seen: str) -> int:
+    """An id below those of a round's actions, given what its calibration saw of each lane."""
+    reached = json.loads(seen)
+    return min((first_id(int(lane)) + last for lane, (last, _) in reached.items()), default=0)
 
 
 def check_stored_scores(

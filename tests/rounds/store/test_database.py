@@ -9,17 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sql
 
 from tests.rounds.worker_process import begin_and_act, open_run
 from tether.rounds import StoreError, read_history
-from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import (
-    column_pieces,
-    read_column,
     read_settings,
     write_settings,
 )
@@ -222,19 +218,3 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "pip install 'tether[postgres]'" in done.stdout, done.stderr
     assert "hush" not in done.stdout
-
-
-def test_a_column_is_stored_in_pieces_that_a_database_can_hold(store_url, monkeypatch):
-    monkeypatch.setattr(queries, "MAX_BLOB_BYTES", 100)
-    opened = Store(store_url)
-    values = np.random.default_rng(0).normal(size=(17, 3))
-    values[3, 1] = -np.inf
-    with opened.writing(exclusive=True) as writer:
-        writer.column_pieces(column_pieces(1, "scores", 0, values[:9]))
-        writer.column_pieces(column_pieces(1, "scores", 9, values[9:]))
-    with opened.reading() as connection:
-        np.testing.assert_array_equal(read_column(connection, 1, "scores"), values.ravel())
-        np.testing.assert_array_equal(read_column(connection, 1, "scores", 9), values[9:].ravel())
-        lengths = connection.scalars(sql.select(sql.func.length(schema.columns.c["values"])))
-        assert max(lengths) <= 100
-    opened.close()

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core import records
 
@@ -59,24 +60,68 @@ LINKED_FIELDS = (
 
 def digest_rows(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> bytes:
     """The digest of rows of actions or observations, given as columns."""
-    state = blake2b(digest_size=DIGEST_BYTES)
+    return digest_groups(columns, kinds, [len(next(iter(columns.values())))])[0]
+
+
+def digest_groups(
+    columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], sizes: Sequence[int]
+) -> list[bytes]:
+    """The digests of consecutive groups of rows, as many rows each as `sizes` says.
+
+    A digest covers the names of the columns, then the numbers and the lengths of the content (−1
+    for NULL) row after row, and then the content column after column.
+    """
+    contents = [join_content(columns[name]) for name in content_columns(kinds)]
+    ends = [np.cumsum(lengths.clip(0)).tolist() for lengths, _ in contents]
+    views = [memoryview(content) for _, content in contents]
+    rows, width = memoryview(fixed_part(columns, kinds)), 8 * len(kinds)
+    start, digests, first = start_digest(kinds), [], 0
+    for size in sizes:
+        state, last = start.copy(), first + size
+        state.update(rows[first * width : last * width])
+        for view, end in zip(views, ends, strict=True):
+            if len(view) and size:
+                state.update(view[end[first - 1] if first else 0 : end[last - 1]])
+        digests.append(state.digest())
+        first = last
+    return digests
+
+
+def start_digest(kinds: Mapping[str, str]) -> blake2b:
+    """The beginning of a digest of rows, before their fixed part and their content."""
+    return blake2b(" ".join(kinds).encode(), digest_size=DIGEST_BYTES)
+
+
+def content_columns(kinds: Mapping[str, str]) -> list[str]:
+    """The columns of byte strings or texts."""
+    return [name for name, kind in kinds.items() if kind == CONTENT]
+
+
+def fixed_part(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> bytes:
+    """The numbers of rows, and the lengths of their content, row after row."""
+    fixed = []
     for name, kind in kinds.items():
-        values = columns[name]
-        state.update(f"{name} {len(values)}\n".encode())
         if kind == CONTENT:
-            _add_content(state, values)
-        else:
-            dtype = "<i8" if kind == INTEGERS else "<f8"
-            array = np.asarray(values, dtype=dtype)  # None becomes NaN
-            state.update((array + 0).tobytes())  # databases do not keep the sign of -0.0
-    return state.digest()
+            fixed.append(join_content(columns[name])[0])
+            continue
+        array = np.asarray(columns[name], dtype="<i8" if kind == INTEGERS else "<f8")
+        fixed.append((array + 0).view("<i8"))  # None is NaN; databases do not keep a sign of 0.0
+    return np.stack(fixed, axis=1).tobytes()
 
 
-def _add_content(state: Any, values: Sequence[Any]) -> None:
-    content = [each.encode() if isinstance(each, str) else each for each in values]
-    sizes = [-1 if each is None else len(each) for each in content]
-    state.update(np.array(sizes, dtype="<i8").tobytes())
-    state.update(b"".join(each for each in content if each is not None))
+def join_content(values: Sequence[Any]) -> tuple[NDArray[np.int64], bytes]:
+    """The lengths of byte strings or texts, −1 for None, and all of them joined."""
+    present, kinds = values, set(map(type, values))
+    if type(None) in kinds:
+        present = [each for each in values if each is not None]
+    if str in kinds:
+        present = [each.encode() if isinstance(each, str) else each for each in present]
+    lengths = np.fromiter(map(len, present), dtype="<i8", count=len(present))
+    if type(None) in kinds:
+        every = np.full(len(values), -1, dtype="<i8")
+        every[[each is not None for each in values]] = lengths
+        lengths = every
+    return lengths, b"".join(present)
 
 
 def digest_record(row: Mapping[str, Any]) -> bytes:
@@ -93,14 +138,28 @@ def _plain(value: Any) -> Any:
 
 
 def digest_bytes(content: bytes) -> bytes:
-    """The digest of a piece of a column, or of a policy."""
+    """The digest of a policy."""
     return blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def digest_piece(numbers: str, values: bytes) -> bytes:
+    """The digest of a piece of scores: the rounds of its policies, as JSON, and its values."""
+    state = blake2b(f"{numbers}\n".encode(), digest_size=DIGEST_BYTES)
+    state.update(values)
+    return state.digest()
+
+
+def digest_checkpoint(place: str, content: bytes) -> bytes:
+    """The digest of a checkpoint: how far it reaches, as JSON, and its content."""
+    return digest_piece(place, content)
 
 
 def link(previous: bytes, entry: Mapping[str, Any]) -> bytes:
     """The head of an entry, given the head before it in its lane."""
-    text = json.dumps([entry.get(name) for name in LINKED_FIELDS])
-    state = blake2b(previous, digest_size=DIGEST_BYTES)
-    state.update(entry["digest"])
-    state.update(text.encode())
-    return state.digest()
+    return link_fields(previous, entry["digest"], [entry.get(name) for name in LINKED_FIELDS])
+
+
+def link_fields(previous: bytes, digest: bytes, fields: Sequence[Any]) -> bytes:
+    """The head of an entry with this digest and the values of its `LINKED_FIELDS`."""
+    text = json.dumps(fields)
+    return blake2b(previous + digest + text.encode(), digest_size=DIGEST_BYTES).digest()

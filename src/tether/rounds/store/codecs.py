@@ -95,10 +95,10 @@ class Codec:
         """Rows as they were passed in: an array, a frame, or their number."""
         if self.kind == NO_CONTENT:
             return len(rows)
-        raw = [bytes(row) for row in rows if row is not None]
         if self.kind == NUMBER_ROWS:
-            flat = np.frombuffer(b"".join(raw), dtype=self.dtype)
+            flat = np.frombuffer(b"".join(rows), dtype=self.dtype)  # type: ignore[arg-type]
             return flat.astype(flat.dtype.newbyteorder("=")).reshape(len(rows), *self.shape)
+        raw = [bytes(row) for row in rows if row is not None]
         if self.kind == TEXT_ROWS and not self.shape:
             return np.array([row.decode() for row in raw], dtype=np.str_)
         plain = [json.loads(row) for row in raw]

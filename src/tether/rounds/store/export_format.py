@@ -60,7 +60,9 @@ SCORES_TYPE = pa.struct(
         "round": pa.int32(),
         "name": pa.string(),
         "start": pa.int64(),
+        "policy": pa.int32(),
         "count": pa.int64(),
+        "numbers": pa.string(),
         "values": pa.list_(pa.float64()),
     }
 )

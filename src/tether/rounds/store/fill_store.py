@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sql
 
-from tether.rounds.store import chain, schema
+from tether.rounds.store import schema
 from tether.rounds.store.arrow_content import from_arrow
 from tether.rounds.store.checked_records import check_value, record_from_json
+from tether.rounds.store.checkpoints import restore_checkpoints
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.export_format import (
     ACTION,
@@ -67,6 +68,7 @@ class StoreFiller:
         if not self._are_types_checked:
             self._check_types()
         self._add_policy()
+        restore_checkpoints(self._connection)
 
     def _check_types(self) -> None:
         if digest_heads(self._lanes.values()) != self._file.heads:
@@ -156,7 +158,7 @@ class StoreFiller:
         rows: Rows = []
         for row, values in zip(_without(pieces, "values"), lists, strict=True):
             content = np.asarray(values.values, dtype="<f8").tobytes()
-            rows.append({**row, "values": content, "digest": chain.digest_bytes(content)})
+            rows.append({**row, "values": content})
         names = [column.name for column in schema.columns.c]
         self._check_columns(schema.columns, {name: [row[name] for row in rows] for name in names})
         self._count("last_entry", SCORES_LANE, len(rows))

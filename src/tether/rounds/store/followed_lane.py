@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
+from tether.rounds.store.fetched_columns import COLUMNS, Columns, fetch_columns, fetch_rows
 from tether.rounds.store.lanes import NO_HEAD, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
-ENTRIES_PER_QUERY = 2_000
-ROWS_PER_CHUNK = 100_000
+ENTRIES_PER_QUERY = 10_000
+ROWS_PER_CHUNK = 50_000
 """How many entries and rows are read at a time, so that the database's copy of them stays small."""
 
-CHAINED_TABLES = {
-    ACTIONS: (schema.actions, schema.actions.c.id, chain.ACTION_COLUMNS),
-    OBSERVATIONS: (schema.observations, schema.observations.c.number, chain.OBSERVATION_COLUMNS),
-}
-"""The tables that entries cover many rows of, the numbers of rows, and how columns are digested."""
 
-Columns = dict[str, Sequence[Any]]
-"""Rows of one table as columns."""
+class Entry(NamedTuple):
+    """An entry of the hash chain: its `LINKED_FIELDS` first."""
+
+    lane: int
+    number: int
+    kind: str
+    first: int
+    last: int
+    round: int | None
+    served: int | None
+    calibration: int | None
+    key: str | None
+    note: str | None
+    heads: str | None
+    digest: bytes
+    head: bytes
 
 
 @dataclass(frozen=True)
@@ -52,29 +62,47 @@ class Chunk:
 
 def follow_lane(connection: sql.Connection, lane: int, place: Place) -> Iterator[Chunk]:
     """What was written to a lane after `place`, in chunks."""
+    waiting: list[Entry] = []
     while True:
-        entries = _read_entries(connection, lane, place.entry)
-        if not entries:
+        if not waiting:
+            waiting = _read_entries(connection, lane, place.entry, ENTRIES_PER_QUERY)
+        if not waiting:
             return
-        chunk = _read_chunk(connection, lane, place, entries)
-        place = chunk.place
+        count = _count_for_chunk(waiting)
+        chunk = _read_chunk(connection, lane, place, waiting[:count])
+        place, waiting = chunk.place, waiting[count:]
         yield chunk
+
+
+def read_chunk(connection: sql.Connection, lane: int, place: Place, last: int) -> Chunk:
+    """What the entries of a lane after `place` cover, up to entry `last`."""
+    entries = _read_entries(connection, lane, place.entry, last - place.entry)
+    return _read_chunk(connection, lane, place, entries)
+
+
+def place_after(connection: sql.Connection, lane: int, entry: int) -> Place:
+    """The place of a reader that has read a lane up to an entry."""
+    if not entry:
+        return Place()
+    table = schema.entries
+    same = (table.c.lane == lane, table.c.number == entry)
+    head = connection.scalar(sql.select(table.c.head).where(*same))
+    if head is None:
+        raise TamperedError(f"entry {entry} of lane {lane} of the hash chain was removed")
+    rows = sql.select(table.c.kind, sql.func.max(table.c.last))
+    rows = rows.where(table.c.lane == lane, table.c.number <= entry).group_by(table.c.kind)
+    last = dict(connection.execute(rows).tuples().all())
+    return Place(entry, bytes(head), last.get(ACTIONS, 0), last.get(OBSERVATIONS, 0))
 
 
 def check_links(lane: int, place: Place, entries: Sequence[Mapping[str, Any]]) -> bytes:
     """Check that entries continue the chain of a lane; the last head."""
-    head, number = place.head, place.entry
-    for entry in entries:
-        number += 1
-        if entry["number"] != number:
-            raise TamperedError(f"entry {number} of lane {lane} of the hash chain was removed")
-        head = chain.link(head, entry)
-        if head != entry["head"]:
-            raise TamperedError(
-                f"entry {number} of lane {lane} of the hash chain was changed, or an entry before "
-                f"it was ({entry['kind']} {entry['first']} to {entry['last']})"
-            )
-    return head
+    return _check_links(lane, place, [as_entry(each) for each in entries])
+
+
+def as_entry(row: Mapping[str, Any]) -> Entry:
+    """A row of the table of entries."""
+    return Entry._make(row[name] for name in Entry._fields)
 
 
 def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) -> list[Any]:
@@ -86,78 +114,79 @@ def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) 
     return [dict(row) | {name: bytes(row[name]) for name in binary} for row in rows]
 
 
-def _read_entries(connection: sql.Connection, lane: int, after: int) -> list[Any]:
-    """Some entries, of at most so many rows in all unless the first one alone has more."""
-    chosen: list[Any] = []
-    rows = 0
-    for entry in read_entries(connection, lane, after, ENTRIES_PER_QUERY):
-        rows += entry["last"] - entry["first"] + 1
-        if chosen and rows > ROWS_PER_CHUNK:
-            break
-        chosen.append(entry)
-    return chosen
+def _check_links(lane: int, place: Place, entries: Sequence[Entry]) -> bytes:
+    head, number = place.head, place.entry
+    for entry in entries:
+        number += 1
+        if entry.number != number:
+            raise TamperedError(f"entry {number} of lane {lane} of the hash chain was removed")
+        head = chain.link_fields(head, entry.digest, entry[: len(chain.LINKED_FIELDS)])
+        if head != entry.head:
+            raise TamperedError(
+                f"entry {number} of lane {lane} of the hash chain was changed, or an entry before "
+                f"it was ({entry.kind} {entry.first} to {entry.last})"
+            )
+    return head
 
 
-def _read_chunk(connection: sql.Connection, lane: int, place: Place, entries: list[Any]) -> Chunk:
-    head = check_links(lane, place, entries)
+def _read_entries(connection: sql.Connection, lane: int, after: int, limit: int) -> list[Entry]:
+    table = schema.entries
+    query = (
+        sql.select(*(table.c[name] for name in Entry._fields))
+        .where(table.c.lane == lane, table.c.number > after)
+        .order_by(table.c.number)
+        .limit(limit)
+    )
+    return list(map(Entry._make, fetch_rows(connection, query)))
+
+
+def _count_for_chunk(entries: Sequence[Entry]) -> int:
+    """How many of the entries make a chunk: as many as have so many rows, but at least one."""
+    rows = np.cumsum([entry.last - entry.first + 1 for entry in entries])
+    return max(1, int(np.searchsorted(rows, ROWS_PER_CHUNK, side="right")))
+
+
+def _read_chunk(
+    connection: sql.Connection, lane: int, place: Place, entries: Sequence[Entry]
+) -> Chunk:
+    head = _check_links(lane, place, entries)
     last = {ACTIONS: place.action, OBSERVATIONS: place.observation}
     found: dict[str, Columns | None] = {ACTIONS: None, OBSERVATIONS: None}
-    for kind in CHAINED_TABLES:
-        of_kind = [entry for entry in entries if entry["kind"] == kind]
+    for kind in COLUMNS:
+        of_kind = [entry for entry in entries if entry.kind == kind]
         if of_kind:
-            known, first = last[kind], of_kind[0]["first"]
-            before = first - 1 if known is None else known
+            before = last[kind]
+            before = of_kind[0].first - 1 if before is None else before
             found[kind] = read_rows(connection, lane, kind, before, of_kind)
-            last[kind] = of_kind[-1]["last"]
-    reached = Place(entries[-1]["number"], head, last[ACTIONS], last[OBSERVATIONS])
+            last[kind] = of_kind[-1].last
+    reached = Place(entries[-1].number, head, last[ACTIONS], last[OBSERVATIONS])
     return Chunk(found[ACTIONS], found[OBSERVATIONS], reached)
 
 
 def read_rows(
-    connection: sql.Connection, lane: int, kind: str, after: int, entries: list[Any]
+    connection: sql.Connection, lane: int, kind: str, after: int, entries: Sequence[Entry]
 ) -> Columns:
     """The rows that entries cover, each checked against its entry's digest."""
-    table, number, kinds = CHAINED_TABLES[kind]
-    start = first_id(lane)
-    query = (
-        sql.select(*(table.c[name] for name in kinds))
-        .where(number > start + after, number <= start + entries[-1]["last"])
-        .order_by(number)
-    )
-    rows = connection.execute(query).fetchall()
-    names = list(kinds)
-    values = zip(*rows, strict=True) if rows else [()] * len(names)
+    kinds, start = COLUMNS[kind], first_id(lane)
+    sizes = [entry.last - entry.first + 1 for entry in entries]
     try:
-        columns = {
-            name: _typed(column, kinds[name]) for name, column in zip(names, values, strict=True)
-        }
-    except (TypeError, ValueError, OverflowError) as error:  # not what tether writes there
-        raise TamperedError(f"{kind} after {after} of lane {lane} were changed: {error}") from error
-    begin = 0
-    for entry in entries:
-        count = entry["last"] - entry["first"] + 1
-        part = {name: column[begin : begin + count] for name, column in columns.items()}
-        if entry["first"] != after + 1 or chain.digest_rows(part, kinds) != entry["digest"]:
+        columns, count = fetch_columns(connection, kind, start + after, start + entries[-1].last)
+        digests = chain.digest_groups(columns, kinds, sizes) if sum(sizes) == count else []
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TamperedError(
+            f"{kind} {entries[0].first} to {entries[-1].last} of lane {lane} are not as they were "
+            f"written ({error})"
+        ) from error
+    for k, entry in enumerate(entries):
+        if entry.first != after + 1 or (digests and digests[k] != entry.digest):
             raise TamperedError(
-                f"{kind} {entry['first']} to {entry['last']} of lane {lane} are not as they were "
+                f"{kind} {entry.first} to {entry.last} of lane {lane} are not as they were "
                 f"written: some were changed, removed or added"
             )
-        begin, after = begin + count, entry["last"]
-    if begin != len(rows):
-        raise TamperedError(f"lane {lane} has {kind} that no entry of the hash chain covers")
+        after = entry.last
+    if not digests:
+        raise TamperedError(
+            f"{kind} {entries[0].first} to {entries[-1].last} of lane {lane} are not as they were "
+            f"written: {count:,} rows instead of {sum(sizes):,}"
+        )
     return columns
-
-
-def _content(value: Any) -> bytes | None:
-    if value is None or isinstance(value, (bytes, str)):
-        return value.encode() if isinstance(value, str) else value
-    if isinstance(value, memoryview):
-        return bytes(value)
-    raise TypeError(f"{value!r} is neither bytes nor text")
-
-
-def _typed(column: Sequence[Any], kind: str) -> Sequence[Any]:
-    if kind == chain.CONTENT:
-        return [_content(each) for each in column]
-    dtype = np.int64 if kind == chain.INTEGERS else np.float64
-    return np.array(column, dtype=dtype)  # type: ignore[return-value]

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import numpy as np
 import sqlalchemy as sql
-from numpy.typing import NDArray
 
 from tether._core import records
-from tether._core.types import Floats, Integers
+from tether._core.types import Integers
 from tether.control.calibration import Calibration
-from tether.rounds.errors import TamperedError
-from tether.rounds.store import chain, schema
+from tether.rounds.store import schema
 from tether.rounds.store.writer import Writer
 
 IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
-MAX_BLOB_BYTES = 2**20
-"""How many bytes of a column of scores go into one database row at most."""
 RESUME = "resume"
 """The act in the audit trail that clears alarms."""
 
@@ -74,42 +69,6 @@ def find_known(
         batch = [int(number) for number in numbers[start : start + IDS_PER_QUERY]]
         known += connection.scalars(sql.select(column).where(column.in_(batch)))
     return known
-
-
-def read_column(connection: sql.Connection, number: int, name: str, start: int = 0) -> Floats:
-    """A round's column of scores from row `start` on, as one flat array."""
-    table = schema.columns
-    query = (
-        sql.select(table.c["values"], table.c.digest, table.c.start)
-        .where(table.c.round == number, table.c.name == name, table.c.start >= start)
-        .order_by(table.c.start)
-    )
-    pieces = []
-    for values, digest, begin in connection.execute(query):
-        if chain.digest_bytes(bytes(values)) != bytes(digest):
-            raise TamperedError(
-                f"the scores {name!r} of round {number} from row {begin} on were changed after "
-                f"they were written"
-            )
-        pieces.append(bytes(values))
-    return np.frombuffer(b"".join(pieces), dtype="<f8").astype(np.float64, copy=False)
-
-
-def column_pieces(
-    number: int, name: str, start: int, values: NDArray[Any]
-) -> Iterator[dict[str, Any]]:
-    """A part of a round's column of scores, in pieces that a database can hold."""
-    array = np.ascontiguousarray(values, dtype="<f8")
-    step = max(1, MAX_BLOB_BYTES * len(array) // max(1, array.nbytes))
-    for first in range(0, len(array), step):
-        piece = array[first : first + step]
-        yield {
-            "round": number,
-            "name": name,
-            "start": start + first,
-            "count": len(piece),
-            "values": piece.tobytes(),
-        }
 
 
 def calibration_to_json(calibration: Calibration | None) -> str | None:

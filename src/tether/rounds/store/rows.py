@@ -18,8 +18,10 @@ from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.store import schema
+from tether.rounds.store.checkpoints import follow_from_checkpoints
 from tether.rounds.store.codecs import RowCodecs
-from tether.rounds.store.followed_lane import Columns, Place, follow_lane
+from tether.rounds.store.fetched_columns import Columns
+from tether.rounds.store.followed_lane import Place
 from tether.rounds.store.lanes import read_lanes, split_ids
 from tether.rounds.store.queries import read_settings
 
@@ -32,6 +34,7 @@ _NUMERIC_COLUMNS = {
     "log_prob": np.float64,
 }
 _OBSERVED_COLUMNS = ("loss", "reward", "observation")
+_OBSERVATION_COLUMNS = ("action", "number", "loss", "reward")
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Rows:
     reward: Floats = field(default_factory=lambda: np.empty(0))
     observation: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     places: dict[int, Place] = field(default_factory=dict)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)  # made and not yet stored
     settled: int = 0
     settled_round: int = 0
 
@@ -87,45 +91,49 @@ class Rows:
 
     def refresh(self, connection: sql.Connection) -> None:
         """Read what was written since the last call, and check it against the hash chain."""
+        taken = _NewActions()
         observed: list[Columns] = []
-        places = dict(self.places)
-        fresh = Rows.__new__(Rows)  # changed only once everything is read: reading may fail
-        fresh.__dict__.update(self.__dict__)
-        for lane in read_lanes(connection):
+        places, checkpoints = dict(self.places), list(self.checkpoints)
+        for lane, reached in read_lanes(connection).items():
             if lane < 0:
                 continue
-            for chunk in follow_lane(connection, lane, places.get(lane, Place())):
+            place = places.get(lane, Place())
+            for chunk in follow_from_checkpoints(connection, reached, place, checkpoints):
                 if chunk.actions is not None:
-                    fresh._add_actions(connection, chunk.actions)
+                    taken.add(connection, chunk.actions)
                 if chunk.observations is not None:
-                    observed.append(chunk.observations)
+                    observed.append(
+                        {name: chunk.observations[name] for name in _OBSERVATION_COLUMNS}
+                    )
                 places[lane] = chunk.place
-        fresh.places = places
-        if observed:
-            fresh._add_observations(observed)
+        fresh = Rows.__new__(Rows)  # changed only once everything is read: reading may fail
+        fresh.__dict__.update(self.__dict__)
+        fresh.places, fresh.checkpoints = places, checkpoints
+        fresh._add_actions(taken)
+        fresh._add_observations(observed)
         fresh._settle(connection)
         self.__dict__.update(fresh.__dict__)
 
-    def _add_actions(self, connection: sql.Connection, new: Columns) -> None:
-        codecs = read_codecs(connection)
-        contexts = codecs.decode_contexts(new["context"], new["candidates"])
-        self.contexts = _concatenated(self.contexts, contexts)
-        self.actions = _concatenated(self.actions, codecs.action.decode(new["action"]))
-        self.ids = np.concatenate([self.ids, np.asarray(new["id"])])
-        for name, kind in _NUMERIC_COLUMNS.items():
-            more: NDArray[Any] = np.asarray(new[name]).astype(kind)
-            self.__dict__[name] = np.concatenate([getattr(self, name), more])
-        unknown = np.full(len(new["id"]), np.nan)
+    def _add_actions(self, new: _NewActions) -> None:
+        if not new.ids:
+            return
+        self.contexts = _concatenated([self.contexts, *new.contexts])
+        self.actions = _concatenated([self.actions, *new.actions])
+        self.ids = np.concatenate([self.ids, *new.ids])
+        for name, columns in new.numeric.items():
+            self.__dict__[name] = np.concatenate([getattr(self, name), *columns])
+        unknown = np.full(len(self.ids) - len(self.loss), np.nan)
         self.loss = np.concatenate([self.loss, unknown])
         self.reward = np.concatenate([self.reward, unknown])
         self.observation = np.concatenate([self.observation, np.zeros(len(unknown), np.int64)])
 
     def _add_observations(self, observed: list[Columns]) -> None:
+        if not observed:
+            return
         columns = {
-            name: np.concatenate([np.asarray(each[name]) for each in observed])
-            for name in ("action", "number", "loss", "reward")
+            name: np.concatenate([each[name] for each in observed]) for name in _OBSERVATION_COLUMNS
         }
-        order = np.argsort(self.ids)
+        order = np.argsort(self.ids, kind="stable")
         place = order[np.searchsorted(self.ids, columns["action"], sorter=order)]
         columns["observation"] = columns.pop("number")
         for name in _OBSERVED_COLUMNS:
@@ -138,14 +146,15 @@ class Rows:
         table = schema.rounds
         query = sql.select(table.c.number, table.c.seen).where(table.c.number > self.settled_round)
         rounds = connection.execute(query.order_by(table.c.number)).fetchall()
+        seen = [json.loads(text) for _, text in rounds]
         tail = np.arange(self.settled, len(self))
         lanes, numbers = split_ids(self.ids[tail])
         saw = np.full(len(tail), len(rounds))  # the first of these calibrations that saw a row
         for lane in np.unique(lanes).tolist():
-            reached = [json.loads(text).get(str(lane), [0, 0])[0] for _, text in rounds]
+            reached = [each.get(str(lane), [0, 0])[0] for each in seen]
             saw[lanes == lane] = np.searchsorted(reached, numbers[lanes == lane])
-        order = np.lexsort((numbers, lanes, saw))
-        if (np.diff(order) != 1).any():
+        if not _is_sorted(saw, lanes, numbers):
+            order = np.lexsort((numbers, lanes, saw))
             self._reorder(np.concatenate([np.arange(self.settled), tail[order]]))
         self.settled += int((saw < len(rounds)).sum())
         self.settled_round = rounds[-1][0] if rounds else self.settled_round
@@ -161,17 +170,50 @@ def read_codecs(connection: sql.Connection) -> RowCodecs:
     return RowCodecs.from_dict(read_settings(connection))
 
 
-def _concatenated(old: Any, new: Any) -> Any:
-    """Concatenate contexts or actions of any supported type."""
-    if isinstance(new, int):
-        return old + new
-    if old is None or isinstance(old, int):
-        return new
-    if isinstance(new, ShortlistRows):
-        contexts = _concatenated(old.contexts, new.contexts)
-        return ShortlistRows(contexts, _concatenated(old.candidates, new.candidates))
-    if hasattr(new, "iloc"):
+class _NewActions:
+    """Rows of actions that were read, in parts."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Any] = []
+        self.actions: list[Any] = []
+        self.ids: list[Any] = []
+        self.numeric: dict[str, list[Any]] = {name: [] for name in _NUMERIC_COLUMNS}
+        self._codecs: RowCodecs | None = None
+
+    def add(self, connection: sql.Connection, new: Columns) -> None:
+        """Decode one part."""
+        self._codecs = codecs = self._codecs or read_codecs(connection)
+        self.contexts.append(codecs.decode_contexts(new["context"], new["candidates"]))
+        self.actions.append(codecs.action.decode(new["action"]))
+        self.ids.append(new["id"])
+        for name, kind in _NUMERIC_COLUMNS.items():
+            self.numeric[name].append(np.asarray(new[name]).astype(kind))
+
+
+def _is_sorted(*keys: NDArray[Any]) -> bool:
+    """Whether rows are in the order of the first key, then of the second, and so on."""
+    tied = np.ones(max(0, len(keys[0]) - 1), np.bool_)
+    for key in keys:
+        if (key[1:][tied] < key[:-1][tied]).any():
+            return False
+        tied &= key[1:] == key[:-1]
+    return True
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    """Concatenate contexts or actions of any supported type; the first part may be nothing."""
+    last = parts[-1]
+    if isinstance(last, int):
+        return sum(parts)
+    if parts[0] is None or isinstance(parts[0], int):
+        parts = parts[1:]
+    if len(parts) == 1:
+        return last
+    if isinstance(last, ShortlistRows):
+        contexts = _concatenated([each.contexts for each in parts])
+        return ShortlistRows(contexts, _concatenated([each.candidates for each in parts]))
+    if hasattr(last, "iloc"):
         import pandas as pd
 
-        return pd.concat([old, new], ignore_index=True)
-    return np.concatenate([old, new])
+        return pd.concat(parts, ignore_index=True)
+    return np.concatenate(parts)

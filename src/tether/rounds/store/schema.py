@@ -97,14 +97,26 @@ audit = sql.Table(
 columns = sql.Table(
     "tether_columns",
     tables,
-    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("round", Integer, primary_key=True, autoincrement=False),  # that began with it
     Column("name", String(32), primary_key=True),
     Column("start", Identity, primary_key=True, autoincrement=False),
+    Column("policy", Integer, primary_key=True, autoincrement=False),  # the first of the numbers
     Column("count", Identity, nullable=False),
-    Column("values", LargeBinary, nullable=False),  # float64, little-endian, row after row
-    Column("digest", LargeBinary, nullable=False),
+    Column("numbers", Text, nullable=False),  # JSON: the rounds whose policies gave the scores
+    Column("values", LargeBinary, nullable=False),  # float64, little-endian, policy after policy
 )
-"""Scores of calibration rows, and of proposals, under the policy of a round, in pieces."""
+"""Scores of calibration rows, and of proposals, under the policies of rounds, in pieces."""
+
+checkpoints = sql.Table(
+    "tether_checkpoints",
+    tables,
+    Column("lane", Integer, primary_key=True, autoincrement=False),
+    Column("first", Identity, primary_key=True, autoincrement=False),  # the entries that it covers
+    Column("last", Identity, nullable=False),
+    Column("place", Text, nullable=False),  # JSON: how far a reader of the lane is after it
+    Column("content", LargeBinary, nullable=False),
+)
+"""The numbers of rows once more, all at once, so that a new process can read them quickly."""
 
 policies = sql.Table(
     "tether_policies",
@@ -134,7 +146,7 @@ entries = sql.Table(
     Column("first", Identity),  # the rows that it covers
     Column("last", Identity),
     Column("round", Integer),  # of actions: their round,
-    Column("served", Integer),  # who took them,
+    Column("served", Integer),  # who took them (of scores: the first of their policies),
     Column("calibration", Integer),  # how many are for calibration,
     Column("key", Text, unique=True),  # the caller's idempotency key,
     Column("note", Text),  # and why the safe policy took them instead; else what is covered

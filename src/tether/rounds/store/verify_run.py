@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError
@@ -24,10 +25,11 @@ from tether.rounds.store.followed_lane import (
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.table_pages import read_pages
-from tether.rounds.store.writer import record_kind
+from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
 
-ENTRIES_CHECKED_ON_OPENING = 1_000
-"""How many of the last entries of each lane are checked when a store is opened."""
+ENTRIES_CHECKED_ON_OPENING, ROWS_CHECKED_ON_OPENING = 1_000, 20_000
+"""How many of the last entries of each lane are checked when a store is opened, and how many rows
+they may have, unless the last one alone has more."""
 RECORD_TABLES = {
     record_kind(table): table
     for table in (schema.settings, schema.rounds, schema.alarms, schema.audit, schema.policies)
@@ -80,13 +82,18 @@ def _check_lane(
 
 
 def _place_before_end(connection: sql.Connection, number: int, lane: Lane) -> Place:
-    after = lane.last_entry - ENTRIES_CHECKED_ON_OPENING
-    if after <= 0:
+    """Where the last entries of a lane begin that are checked on opening."""
+    after = max(0, lane.last_entry - ENTRIES_CHECKED_ON_OPENING)
+    entries = read_entries(connection, number, after - 1 if after else 0, lane.last_entry)
+    sizes = [entry["last"] - entry["first"] + 1 for entry in reversed(entries)]
+    few = int(np.searchsorted(np.cumsum(sizes), ROWS_CHECKED_ON_OPENING, side="right"))
+    after = max(after, lane.last_entry - max(few, 1))
+    if after == 0:
         return Place()
-    entries = read_entries(connection, number, after - 1, 1)
-    if not entries or entries[0]["number"] != after:
+    found = [entry for entry in entries if entry["number"] == after]
+    if not found:
         raise TamperedError(f"entry {after} of lane {number} of the hash chain was removed")
-    return Place(after, entries[0]["head"], None, None)
+    return Place(after, found[0]["head"], None, None)
 
 
 def _check_records(connection: sql.Connection, number: int, place: Place) -> Place:
@@ -129,15 +136,16 @@ def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
 
 
 def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
-    """Check the pieces of columns of scores that consecutive entries cover."""
+    """Check the pieces of scores, and the checkpoints, that consecutive entries cover."""
     entry, piece = schema.entries, schema.columns
     covered = (
         (piece.c.round == entry.c.round)
         & (piece.c.name == entry.c.note)
         & (piece.c.start == entry.c.first)
+        & (piece.c.policy == entry.c.served)
     )
     source = entry.outerjoin(piece, covered)
-    columns = {name: piece.c[name] for name in ("values", "digest", "count")}
+    columns = {name: piece.c[name] for name in ("values", "numbers", "count")}
     limits = {
         "after": (SCORES_LANE, entries[0]["number"] - 1),
         "until": (SCORES_LANE, entries[-1]["number"]),
@@ -145,16 +153,32 @@ def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> 
     pages = read_pages(connection, columns, source, [entry.c.lane, entry.c.number], **limits)
     rows = (row for page in pages for row in page)
     for given, row in zip(entries, rows, strict=True):
-        if (
+        if given["kind"] == CHECKPOINT:
+            _check_checkpoint(connection, given)
+        elif (
             row["values"] is None
-            or row["digest"] != given["digest"]
-            or chain.digest_bytes(row["values"]) != given["digest"]
+            or chain.digest_piece(row["numbers"], row["values"]) != given["digest"]
             or row["count"] != given["last"] - given["first"] + 1
         ):
             raise TamperedError(
                 f"scores {given['note']!r} of round {given['round']} from row {given['first']} on: "
                 f"changed or removed after they were written"
             )
+
+
+def _check_checkpoint(connection: sql.Connection, entry: dict[str, Any]) -> None:
+    table = schema.checkpoints
+    same = (table.c.lane == int(entry["note"]), table.c.first == entry["first"])
+    row = connection.execute(sql.select(table).where(*same)).one_or_none()
+    if (
+        row is None
+        or chain.digest_checkpoint(row.place, bytes(row.content)) != entry["digest"]
+        or row.last != entry["last"]
+    ):
+        raise TamperedError(
+            f"the checkpoint of lane {entry['note']} from entry {entry['first']} on was changed or "
+            f"removed after it was written"
+        )
 
 
 def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Iterator[str]:
@@ -169,8 +193,9 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
         written = sql.select(count).where(entry.c.lane == CONTROL_LANE, entry.c.kind == kind)
         expected[table] = connection.scalar(written) or 0
     expected[schema.settings] += 1  # the version
-    pieces = sql.select(count).select_from(entry).where(entry.c.lane == SCORES_LANE)
-    expected[schema.columns] = connection.scalar(pieces) or 0
+    for kind, table in ((COLUMN, schema.columns), (CHECKPOINT, schema.checkpoints)):
+        written = sql.select(count).where(entry.c.lane == SCORES_LANE, entry.c.kind == kind)
+        expected[table] = connection.scalar(written) or 0
     for table, number in expected.items():
         found = connection.scalar(sql.select(count).select_from(table)) or 0
         if found != number:

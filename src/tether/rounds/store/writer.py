@@ -19,7 +19,7 @@ from tether.rounds.store.lanes import (
     write_lane,
 )
 
-ACTIONS, OBSERVATIONS, COLUMN = "actions", "observations", "column"
+ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column", "checkpoint"
 """Kinds of entries; those of the control lane are called as the records that they cover."""
 
 
@@ -106,10 +106,10 @@ class Writer:
         for name, value in entries.items():
             self.record(schema.settings, {"name": name, "value": value})
 
-    def column_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
-        """Add pieces of columns of scores, with their round, name, start, count and values."""
+    def score_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
+        """Add pieces of scores, as `score_pieces.piece_rows` makes them."""
         assert self.exclusive, "scores need a transaction without any other writer"
-        rows = [{**each, "digest": chain.digest_bytes(each["values"])} for each in pieces]
+        rows = list(pieces)
         if not rows:
             return
         self.connection.execute(schema.columns.insert(), rows)
@@ -117,14 +117,28 @@ class Writer:
             {
                 "kind": COLUMN,
                 "round": row["round"],
+                "served": row["policy"],
                 "note": row["name"],
                 "first": row["start"],
                 "last": row["start"] + row["count"] - 1,
-                "digest": row["digest"],
+                "digest": chain.digest_piece(row["numbers"], row["values"]),
             }
             for row in rows
         ]
         self._append(read_lane(self.connection, SCORES_LANE), entries)
+
+    def checkpoint(self, row: dict[str, Any]) -> None:
+        """Add a checkpoint, as `checkpoints.make_checkpoints` makes it."""
+        assert self.exclusive, "a checkpoint needs a transaction without any other writer"
+        self.connection.execute(schema.checkpoints.insert().values(**row))
+        entry = {
+            "kind": CHECKPOINT,
+            "note": str(row["lane"]),
+            "first": row["first"],
+            "last": row["last"],
+            "digest": chain.digest_checkpoint(row["place"], row["content"]),
+        }
+        self._append(read_lane(self.connection, SCORES_LANE), [entry])
 
     def _append_to_control(self, kind: str, digest: bytes, **fields: Any) -> None:
         lanes = read_lanes(self.connection)

@@ -1,0 +1,124 @@
+"""How `begin` grows with the rounds: processor seconds, memory and bytes of a run of many rounds.
+
+python -m benchmarks.rounds_growth --rounds 1000
+
+Each figure is beside the same calibration by hand: the same rows, policies and numbers of draws,
+from arrays in memory, through the public functions, in the same process. At the end another process
+opens the store and begins a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tether
+from tether.rounds import calibrate_round
+
+ROUNDS, ROWS = 1_000, 100
+MEASURED = (11, 51, 101, 151, 201, 301, 501, 751, 1_000)
+SAFE, ALPHA, LARGEST_RATIO = tether.Gaussian(0.0, 1.0), 0.2, 3.0
+
+
+def policy_of(name: str) -> tether.Gaussian:
+    """The optimized policy "round 7", and so on."""
+    return tether.Gaussian(0.3 + 0.3 * np.sin(int(name.split()[1])), 0.9)
+
+
+def opened(store: Path) -> tether.Controller:
+    settings = {"alpha": ALPHA, "alarm_risk": 0.9, "policies": policy_of}
+    return tether.Controller(SAFE, store=store, **settings)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor seconds, and the result."""
+    begun = time.process_time()
+    result = work()
+    return time.process_time() - begun, result
+
+
+def by_hand(run: tether.Controller, optimized: tether.Gaussian) -> Callable[[], Any]:
+    """The calibration of the next round from arrays."""
+    rows = run._rows
+    kept = rows.calibration
+    actions, loss = rows.actions[kept], rows.loss[kept]
+    served, counts = np.unique(rows.served[kept], return_counts=True)
+    mixture = tether.Mixture([run._registry.policy(int(each)) for each in served], counts)
+    most = calibrate_round.MAX_DRAWN_DENSITIES // len(counts)
+    draws = max(calibrate_round.MIN_PROPOSALS, min(len(actions), most))
+
+    def calibrated() -> tether.Calibration:
+        log = tether.make_log(
+            SAFE, optimized, None, actions, loss, logged_by=mixture,
+            safe_share=counts[0] / counts.sum(),
+        )  # fmt: skip
+        rng = np.random.default_rng(0)
+        drawn = tether.make_proposals(SAFE, optimized, None, draws, rng, logged_by=mixture)
+        found = tether.calibrate(log, drawn, alpha=ALPHA)
+        assert found.promise > 0  # which `begin` finds too
+        return found
+
+    return calibrated
+
+
+def line(what: str, begin: float, hand: float, store: Path) -> None:
+    size, most = store.stat().st_size / 2**20, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    verdict = "ok" if begin <= LARGEST_RATIO * hand else "OVER"
+    print(
+        f"{what:<34} {begin:7.3f} s, {begin / hand:5.2f} × by hand (at most {LARGEST_RATIO:g}) "
+        f"{verdict:<5} {size:7.1f} MiB stored, {most / 2**10:5.0f} MiB of memory",
+        flush=True,
+    )
+
+
+def cold(store: Path) -> None:
+    """In a process of its own: open the store and begin a round."""
+    run = opened(store)
+    number = run.round.number + 1
+    optimized = policy_of(f"round {number}")
+    begin, _ = timed(lambda: run.begin(optimized))
+    hand = min(timed(by_hand(run, optimized))[0] for _ in range(2))
+    line(f"begin of round {number}, restarted", begin, hand, store)
+
+
+def main(rounds: int, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "run.db"
+        run = opened(store)
+        for number in range(1, rounds + 1):
+            optimized = None if number == 1 else policy_of(f"round {number}")
+            hand = np.inf
+            if number in MEASURED:
+                run.training_rows()  # what an optimizer asked for, so that rows are in memory
+                hand = min(timed(by_hand(run, optimized))[0] for _ in range(2))
+            begin, begun = timed(lambda: run.begin(optimized))  # noqa: B023
+            if number in MEASURED:
+                line(f"begin of round {number}, {rows} rows each", begin, hand, store)
+            taken = begun.act(rows, rng)
+            run.observe(taken.ids, np.clip(taken.actions - 0.5, 0, 1))
+        run.close()
+        command = [sys.executable, "-m", "benchmarks.rounds_growth", "--cold", str(store)]
+        subprocess.run(command, check=True, env=os.environ)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--cold", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.cold is None:
+        main(arguments.rounds, arguments.rows)
+    else:
+        cold(arguments.cold)

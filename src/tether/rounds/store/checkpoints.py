@@ -1,0 +1,245 @@
+"""Checkpoints: many rows in one place, so that a new process need not read each of them.
+
+A checkpoint covers consecutive entries of a lane. It was made from rows that were checked, and has
+what a calibration needs of them. Where contexts or actions are long, or a single call was very
+large, it only says so, and the rows are read. The hash chain of scores covers it. A lane has none
+before its first `MIN_ROWS` rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import NDArray
+
+from tether.rounds.errors import TamperedError
+from tether.rounds.store import chain, schema
+from tether.rounds.store.followed_lane import (
+    ENTRIES_PER_QUERY,
+    Chunk,
+    Place,
+    check_links,
+    follow_lane,
+    place_after,
+    read_chunk,
+    read_entries,
+)
+from tether.rounds.store.lanes import SCORES_LANE, Lane, first_id, read_lanes
+from tether.rounds.store.writer import ACTIONS, CHECKPOINT, OBSERVATIONS, Writer
+
+MIN_ROWS, MAX_ROWS = 10_000, 100_000
+"""How many rows and losses together there are in a checkpoint, at least and at most."""
+SHORT_BYTES = 64
+"""Contexts, candidates and actions of at most so many bytes each on average are copied."""
+_NUMBERS = {
+    ACTIONS: {
+        "id": "<i8",
+        "round": "<i4",
+        "served": "<i4",
+        "calibration": "|b1",
+        "log_safe": "<f8",
+        "log_optimized": "<f8",
+        "log_prob": "<f8",
+    },
+    OBSERVATIONS: {"action": "<i8", "number": "<i8", "loss": "<f8", "reward": "<f8"},
+}
+_COPIED_CONTENT = ("context", "candidates", "action")
+
+
+def follow_from_checkpoints(
+    connection: sql.Connection, lane: Lane, place: Place, made: list[dict[str, Any]]
+) -> Iterator[Chunk]:
+    """What was written to a lane after `place`, in chunks, from checkpoints as far as there are.
+
+    A chunk may have no more columns than a checkpoint has. From rows that have no checkpoint yet,
+    but are enough for one, it is made right away and added to `made`.
+    """
+    is_far = _size(place, _end(lane)) >= MIN_ROWS
+    if is_far:
+        digests = _read_digests(connection, lane.lane)
+        while place.entry + 1 in digests:
+            chunk = _read(connection, lane.lane, place, digests[place.entry + 1])
+            place = chunk.place
+            yield chunk
+    for chunk in follow_lane(connection, lane.lane, place):
+        if is_far and _size(place, chunk.place) >= MIN_ROWS:
+            made.append(_encoded(lane.lane, place, chunk))
+        place = chunk.place
+        yield chunk
+
+
+def make_checkpoints(
+    connection: sql.Connection, made: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Checkpoints of rows that have none yet, where there are enough of them.
+
+    Those that were `made` before are used where they follow on the last one.
+    """
+    found, known = [], {(each["lane"], each["first"]): each for each in made}
+    for number, lane in read_lanes(connection).items():
+        if number < 0:
+            continue
+        place = _last_place(connection, number)
+        while (number, place.entry + 1) in known:
+            found.append(known[number, place.entry + 1])
+            place = _place(found[-1]["place"])
+        if _size(place, _end(lane)) < MIN_ROWS:
+            continue
+        for chunk in follow_lane(connection, number, place):
+            if _size(place, chunk.place) < MIN_ROWS:
+                break
+            found.append(_encoded(number, place, chunk))
+            place = chunk.place
+    return found
+
+
+def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
+    """Store checkpoints, unless another process was faster."""
+    table = schema.checkpoints
+    for each in made:
+        known = sql.select(sql.func.max(table.c.last)).where(table.c.lane == each["lane"])
+        if (writer.connection.scalar(known) or 0) < each["first"]:
+            writer.checkpoint(each)
+
+
+def restore_checkpoints(connection: sql.Connection) -> None:
+    """Make the checkpoints again that the hash chain names, from the rows, in a store without."""
+    entry = schema.entries
+    named = sql.select(entry.c.note, entry.c.first, entry.c.last)
+    named = named.where(entry.c.lane == SCORES_LANE, entry.c.kind == CHECKPOINT)
+    for note, first, last in connection.execute(named.order_by(entry.c.number)).fetchall():
+        lane = int(note)
+        before, after = (place_after(connection, lane, each) for each in (first - 1, last))
+        if _is_copied(connection, lane, before, after):
+            row = _encoded(lane, before, read_chunk(connection, lane, before, last))
+        else:
+            row = _row(lane, before, after, {})
+        connection.execute(schema.checkpoints.insert().values(**row))
+
+
+def _size(before: Place, after: Place) -> int:
+    """How many rows and losses there are between two places."""
+    actions = (after.action or 0) - (before.action or 0)
+    return actions + (after.observation or 0) - (before.observation or 0)
+
+
+def _end(lane: Lane) -> Place:
+    return Place(lane.last_entry, lane.head, lane.last_action, lane.last_observation)
+
+
+def _last_place(connection: sql.Connection, lane: int) -> Place:
+    table = schema.checkpoints
+    query = sql.select(table.c.place).where(table.c.lane == lane).order_by(table.c.first.desc())
+    found = connection.scalar(query.limit(1))
+    return Place() if found is None else _place(found)
+
+
+def _place(text: str) -> Place:
+    entry, head, action, observation = json.loads(text)
+    return Place(entry, bytes.fromhex(head), action, observation)
+
+
+def _is_copied(connection: sql.Connection, lane: int, before: Place, after: Place) -> bool:
+    """Whether a checkpoint has the rows between two places, or only says where they end."""
+    table, start = schema.actions, first_id(lane)
+    within = (table.c.id > start + (before.action or 0), table.c.id <= start + (after.action or 0))
+    sizes = [sql.func.sum(sql.func.length(table.c[name])) for name in _COPIED_CONTENT]
+    largest = max(each or 0 for each in connection.execute(sql.select(*sizes).where(*within)).one())
+    rows = (after.action or 0) - (before.action or 0)
+    return _size(before, after) <= MAX_ROWS and largest <= SHORT_BYTES * rows
+
+
+def _encoded(lane: int, before: Place, chunk: Chunk) -> dict[str, Any]:
+    """A chunk as a row of the database: a line of JSON, and then one array after the other."""
+    header: dict[str, Any] = {"rows": {}, "content": {}}
+    arrays: list[NDArray[Any]] = []
+    for kind, columns in ((ACTIONS, chunk.actions), (OBSERVATIONS, chunk.observations)):
+        if columns is not None:
+            header["rows"][kind] = len(next(iter(columns.values())))
+            arrays += [np.asarray(columns[name]).astype(t) for name, t in _NUMBERS[kind].items()]
+    for name in _COPIED_CONTENT if chunk.actions is not None else ():
+        lengths, content = chain.join_content(chunk.actions[name])  # type: ignore[index]
+        header["content"][name] = len(content)
+        arrays += [lengths, np.frombuffer(content, np.uint8)]
+        if len(content) > SHORT_BYTES * len(lengths):
+            return _row(lane, before, chunk.place, {})
+    if _size(before, chunk.place) > MAX_ROWS:
+        return _row(lane, before, chunk.place, {})
+    return _row(lane, before, chunk.place, header, arrays)
+
+
+def _row(
+    lane: int,
+    before: Place,
+    after: Place,
+    header: dict[str, Any],
+    arrays: Sequence[NDArray[Any]] = (),
+) -> dict[str, Any]:
+    place = [after.entry, after.head.hex(), after.action, after.observation]
+    raw = b"".join(array.tobytes() for array in arrays)
+    return {
+        "lane": lane,
+        "first": before.entry + 1,
+        "last": after.entry,
+        "place": json.dumps(place),
+        "content": json.dumps(header).encode() + b"\n" + raw,
+    }
+
+
+def _read_digests(connection: sql.Connection, lane: int) -> dict[int, bytes]:
+    """The digests of a lane's checkpoints by their first entry, from the checked hash chain."""
+    found, place = {}, Place()
+    while entries := read_entries(connection, SCORES_LANE, place.entry, ENTRIES_PER_QUERY):
+        place = Place(entries[-1]["number"], check_links(SCORES_LANE, place, entries))
+        for entry in entries:
+            if entry["kind"] == CHECKPOINT and entry["note"] == str(lane):
+                found[entry["first"]] = entry["digest"]
+    return found
+
+
+def _read(connection: sql.Connection, lane: int, place: Place, digest: bytes) -> Chunk:
+    table, first = schema.checkpoints, place.entry + 1
+    same = (table.c.lane == lane, table.c.first == first)
+    row = connection.execute(sql.select(table).where(*same)).one_or_none()
+    if row is None or chain.digest_checkpoint(row.place, bytes(row.content)) != digest:
+        raise TamperedError(
+            f"the checkpoint of lane {lane} from entry {first} on was changed or removed after it "
+            f"was written"
+        )
+    text, _, raw = bytes(row.content).partition(b"\n")
+    header, after, start = json.loads(text), _place(row.place), 0
+    if not header:
+        return read_chunk(connection, lane, place, after.entry)
+
+    def array(dtype: str, count: int) -> NDArray[Any]:
+        nonlocal start
+        found = np.frombuffer(raw, dtype, count, start)
+        start += found.nbytes
+        return found
+
+    found: dict[str, dict[str, Any]] = {
+        kind: {name: array(dtype, count) for name, dtype in _NUMBERS[kind].items()}
+        for kind, count in header["rows"].items()
+    }
+    for name, size in header["content"].items():
+        lengths = array("<i8", header["rows"][ACTIONS])
+        found[ACTIONS][name] = _split(lengths, array("|u1", size).tobytes())
+    return Chunk(found.get(ACTIONS), found.get(OBSERVATIONS), after)
+
+
+def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
+    """The inverse of `chain.join_content`."""
+    if (lengths < 0).all():
+        return [None] * len(lengths)
+    if (lengths == lengths[0]).all() and lengths[0]:
+        return list(np.frombuffer(content, f"V{lengths[0]}").tolist())
+    ends = np.cumsum(lengths.clip(0))
+    bounds = zip((ends - lengths.clip(0)).tolist(), ends.tolist(), strict=True)
+    split: list[bytes | None] = [content[first:last] for first, last in bounds]
+    for missing in np.flatnonzero(lengths < 0).tolist():
+        split[missing] = None
+    return split
