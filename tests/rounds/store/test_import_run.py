@@ -1,13 +1,13 @@
 """A run comes back from a file as it was, and continues as it would have."""
 
 import json
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tether
+from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import all_tables, kept_state, make_run
 from tests.rounds.worlds import WORLDS, World
 from tether.rounds import (
@@ -246,4 +246,4 @@ def test_nothing_is_left_behind(tmp_path):
     make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
     moved(tmp_path)
     assert check_export(tmp_path / "run.parquet").findings == ()
-    assert sorted(os.listdir(tmp_path)) == ["again.db", "run.db", "run.parquet"]
+    assert files_in(tmp_path) == ["again.db", "run.db", "run.parquet"]

@@ -203,7 +203,7 @@ def _new_store(url: str | Path) -> Iterator[Store]:
     except BaseException:
         opened.close()
         if not existed and plain is not None:
-            for ending in ("", "-wal", "-shm"):
+            for ending in ("", "-wal", "-shm", "-queue"):
                 Path(f"{plain}{ending}").unlink(missing_ok=True)
         raise
     opened.close()
