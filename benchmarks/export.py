@@ -25,7 +25,8 @@ RUNS = ((18_400, 184), (67_500, 136), (1_000_000, 10))
 
 MEASURED = """
 import sys, time
-from tether.rounds import backup_run, export_run, import_run, verify_export
+from tether.rounds import backup_run, export_run, import_run
+from tether.rounds.store.import_run import check_export
 begun = time.perf_counter()
 {work}
 spent = time.perf_counter() - begun
@@ -36,7 +37,7 @@ print(f"{{spent:8.2f}} s {{peak:8.0f}} MB")
 WORK = {
     "nothing but imports": "pass",
     "export": "export_run('run.db', 'run.parquet')",
-    "verify": "assert not verify_export('run.parquet').findings",
+    "verify": "assert not check_export('run.parquet').findings",
     "import": "import_run('run.parquet', 'again.db')",
     "backup": "backup_run('run.db', 'copy.db')",
 }

@@ -51,3 +51,8 @@ def refreshed_rows(run):
     """All rows of a run as they are now."""
     run._refresh()
     return run._rows
+
+
+def files_in(folder):
+    """The names of the files in a folder, but for those of waiting writers."""
+    return sorted(each.name for each in folder.iterdir() if not each.name.endswith("-queue"))

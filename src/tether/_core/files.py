@@ -19,8 +19,8 @@ from pathlib import Path
 
 DATABASE_HEADER = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
-DATABASE_COMPANIONS = ("-wal", "-shm", "-journal")
-"""What SQLite appends to the name of a database for the files that belong to it."""
+DATABASE_COMPANIONS = ("-wal", "-shm", "-journal", "-queue", ".spool")
+"""What is appended to the name of a database for the files that belong to it."""
 TEMPORARY_PREFIX = ".tether-"
 """How the names of files begin that are not yet complete."""
 

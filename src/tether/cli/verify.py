@@ -30,7 +30,8 @@ def verify(
     subject: Annotated[
         str,
         typer.Argument(
-            help="A saved result such as found.json, a store, or the URL of one.", metavar="FILE"
+            help="A saved result (found.json), a store or its URL, or an export (run.parquet).",
+            metavar="FILE",
         ),
     ],
     key: Annotated[
@@ -53,7 +54,7 @@ def verify(
 ) -> None:
     """Check a saved result or a store: that it is as it was written, and who signed it.
 
-    A result is compared with its digest and with itself, a store with its hash chain and its rows.
+    A result is compared with its digest and with itself, a store or an export with its hash chain.
 
     With --log, the log is read as by `tether calibrate`, compared by its digest, and calibrated
     again. Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for
@@ -86,10 +87,14 @@ def verify_subject(subject: str, key: Path | None, **compared: Any) -> Verificat
     """The verification that suits a file or a store."""
     if "://" in subject or is_database(Path(subject)):
         if compared:
-            raise ValueError("--log is compared with a saved calibration, not with a store")
+            raise ValueError("--log is compared with a saved calibration, not with a run")
         from tether.rounds import verify_store
 
         return verify_store(subject, key=key)
+    if subject.endswith(".parquet"):
+        from tether.rounds import verify_export
+
+        return verify_export(subject, key=key)
     from tether.verification import verify_record
 
     require_file(Path(subject))

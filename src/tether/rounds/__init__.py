@@ -25,15 +25,14 @@ if TYPE_CHECKING:
     from tether.rounds.round import Round
     from tether.rounds.store.backup import backup_run
     from tether.rounds.store.export import export_run
-    from tether.rounds.store.import_run import ExportCheck, import_run, verify_export
-    from tether.rounds.store_verification import sign_store, verify_store
+    from tether.rounds.store.import_run import import_run
+    from tether.rounds.store_verification import sign_store, verify_export, verify_store
 
 __all__ = [
     "Alarm",
     "AuditRecord",
     "Controller",
     "Estimate",
-    "ExportCheck",
     "History",
     "LossesMissingError",
     "Round",
@@ -74,8 +73,8 @@ _NAMES_BY_MODULE = {
     "round": ("Round",),
     "store.backup": ("backup_run",),
     "store.export": ("export_run",),
-    "store.import_run": ("ExportCheck", "import_run", "verify_export"),
-    "store_verification": ("sign_store", "verify_store"),
+    "store.import_run": ("import_run",),
+    "store_verification": ("sign_store", "verify_export", "verify_store"),
 }
 
 

@@ -26,10 +26,10 @@ from tether.rounds.round import Round
 from tether.rounds.run_records import RunRecords
 from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import settings_from_arguments, stored_settings
+from tether.rounds.store.chain_signer import chain_signer
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.store.durability import durability_warnings
-from tether.rounds.store_verification import chain_signer
 from tether.rounds.stored_policies import PolicyLoader
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,15 @@ import sqlalchemy as sql
 
 from tether._core import records
 from tether._core.signing import key_id, read_private_key, read_public_key
-from tether._core.signing import sign as sign_content
-from tether._core.signing import verify as verify_signature
 from tether._core.verification import Finding, Verification
 from tether.control.calibration_checks import find_problems
 from tether.rounds.errors import StoreError
 from tether.rounds.interventions import checked_actor
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
+from tether.rounds.store.chain_signer import chain_checker, chain_signer
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.verify_kept import find_wrong_sums
@@ -27,8 +27,6 @@ from tether.rounds.verify_kept import find_wrong_sums
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
 
-CHAIN_PURPOSE = "head of a run's hash chain"
-"""What signatures in a store are made for, so that they are good for nothing else."""
 SIGN = "sign"
 """The act in the audit trail that only signs what is there."""
 
@@ -62,6 +60,34 @@ def verify_store(store: str | Path, *, key: PublicKey | None = None) -> Verifica
     return Verification(opened.name, findings)
 
 
+def verify_export(path: str | Path, *, key: PublicKey | None = None) -> Verification:
+    """Check an exported run as an import would, and its signatures against a key.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        A Parquet file written by `export_run`.
+    key : str, pathlib.Path or Ed25519PublicKey, optional
+        The public key that must have signed it.
+
+    Returns
+    -------
+    Verification
+        What was checked, and what is wrong.
+    """
+    check = None if key is None else chain_checker(key)
+    found = check_export(path, check_signature=check)
+    if found.findings:
+        wrong = (Finding("export", False, text) for text in found.findings)
+        return Verification(str(path), tuple(wrong))
+    whole = Finding("export", True, f"the hash chain is complete, heads {found.heads.hex()}")
+    signed = "not signed" if found.signature is None else "signed, not checked without a key"
+    by_whom = Finding("signature", None, signed)
+    if key is not None:
+        by_whom = Finding("signature", True, f"by {key_id(read_public_key(key))}")
+    return Verification(str(path), (whole, by_whom))
+
+
 def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> None:
     """Sign everything that a store holds now, as a new entry of its audit trail.
 
@@ -88,12 +114,6 @@ def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> 
             queries.write_audit(writer, SIGN, checked_actor(actor), reason)
     finally:
         opened.close()
-
-
-def chain_signer(key: PrivateKey) -> Callable[[bytes], str]:
-    """A function that signs heads of the hash chain."""
-    private = read_private_key(key)
-    return lambda head: sign_content(head, private, purpose=CHAIN_PURPOSE)
 
 
 def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
@@ -140,16 +160,16 @@ def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iter
         text = f"{len(signed):,} signatures, not checked without a key" if signed else "not signed"
         yield Finding("signature", None, text)
         return
-    public = read_public_key(key)
+    is_of_the_key = chain_checker(key)
     for number, head, signature in signed:
-        if not verify_signature(bytes(head), signature, public, purpose=CHAIN_PURPOSE):
+        if not is_of_the_key(bytes(head), signature):
             yield Finding("signature", False, f"that of entry {number} is not the key's")
             return
     if not signed:
         yield Finding("signature", False, "the store is not signed")
         return
     later = read_lanes(connection)[CONTROL_LANE].last_entry - signed[-1][0]
-    who = f"by {key_id(public)}"
+    who = f"by {key_id(read_public_key(key))}"
     yield Finding("signature", True, f"{len(signed):,} {who}, the last at entry {signed[-1][0]}")
     after = _rows_after(connection, signed[-1][0])
     if later or after:

@@ -1,6 +1,5 @@
 """A copy of a store that is being written is a store, with the beginning of the run."""
 
-import os
 import sqlite3
 import stat
 import subprocess
@@ -10,6 +9,7 @@ import time
 import pytest
 import sqlalchemy as sql
 
+from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import all_tables, make_run
 from tests.rounds.worlds import World
 from tether.rounds import Controller, StoreError, TamperedError, backup_run, read_history
@@ -43,7 +43,7 @@ def test_a_backup_is_the_store(tmp_path):
     backup_run(tmp_path / "run.db", tmp_path / "copy.db")
     assert all_tables(tmp_path / "copy.db") == all_tables(tmp_path / "run.db")
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
-    assert sorted(os.listdir(tmp_path)) == ["copy.db", "run.db"]
+    assert files_in(tmp_path) == ["copy.db", "run.db"]
     world = World("marginal")
     policies = {f"round {k}": world.optimized(k) for k in (1, 2)}
     options = {"alpha": 0.25, "alarm_risk": 0.9, "policies": policies}
@@ -111,7 +111,7 @@ def test_a_store_that_was_changed_is_not_backed_up(tmp_path):
     engine.dispose()
     with pytest.raises(TamperedError, match="not as"):
         backup_run(tmp_path / "run.db", tmp_path / "copy.db")
-    assert sorted(os.listdir(tmp_path)) == ["run.db"]
+    assert files_in(tmp_path) == ["run.db"]
 
 
 @pytest.mark.parametrize("url", ["postgresql://user:secret@host/name", "sqlite://"])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.rounds.export_audit import recompute_calibrations
+from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import make_run
 from tests.rounds.worlds import WORLDS, World
 from tether.rounds import Controller, StoreError, TamperedError, export_run
@@ -85,7 +86,7 @@ def test_the_file_is_private_and_replaces_nothing_unless_asked(tmp_path):
     export_run(tmp_path / "run.db", path, overwrite=True)
     with pytest.raises(FileExistsError, match="is a database"):
         export_run(tmp_path / "run.db", tmp_path / "run.db", overwrite=True)
-    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.parquet"]
+    assert files_in(tmp_path) == ["run.db", "run.parquet"]
 
 
 def test_stores_without_a_run_are_refused_and_leave_no_file(tmp_path):
@@ -128,7 +129,7 @@ def test_a_failure_while_writing_leaves_an_older_file_as_it_was(tmp_path, monkey
     with pytest.raises(OSError, match="No space left"):
         export_run(tmp_path / "run.db", path, overwrite=True)
     assert path.read_bytes() == b"older"
-    assert sorted(os.listdir(tmp_path)) == ["run.db", "run.parquet"]
+    assert files_in(tmp_path) == ["run.db", "run.parquet"]
 
 
 NUMBER_TYPES = ["<f8", "<f4", "<f2", "<i8", "<u8", "|i1", "|u1", "|b1", np.dtype(np.longdouble).str]
@@ -159,11 +160,12 @@ MEASURED = """
 import sys
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
-from tether.rounds import export_run, import_run, verify_export
+from tether.rounds import export_run, import_run
+from tether.rounds.store.import_run import check_export
 before = peak()
 export_run(sys.argv[1], sys.argv[2])
 middle = peak()
-assert not verify_export(sys.argv[2]).findings
+assert not check_export(sys.argv[2]).findings
 after = peak()
 print(middle - before, after - before)
 """

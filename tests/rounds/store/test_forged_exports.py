@@ -1,4 +1,4 @@
-"""Every forged export is refused by `import_run` and named by `verify_export`."""
+"""Every forged export is refused by `import_run` and named by `check_export`."""
 
 import hashlib
 import json
@@ -18,8 +18,9 @@ from tests.rounds.store.forged_exports import (
     UNDETECTABLE_WITHOUT_A_SIGNATURE,
     Opened,
 )
-from tether.rounds import Controller, StoreError, export_run, import_run, verify_export
+from tether.rounds import Controller, StoreError, export_run, import_run
 from tether.rounds.store.export_format import KINDS
+from tether.rounds.store.import_run import check_export
 
 
 def sign(content):
@@ -59,8 +60,8 @@ def forged(exported, tmp_path, change, **options):
 
 
 def check_refused(path, tmp_path):
-    checked = verify_export(path)
-    assert checked.findings, "verify_export found nothing"
+    checked = check_export(path)
+    assert checked.findings, "check_export found nothing"
     assert "\n" not in checked.findings[0]
     with pytest.raises((ValueError, StoreError)) as refused:
         import_run(path, tmp_path / "new.db")
@@ -69,9 +70,9 @@ def check_refused(path, tmp_path):
 
 
 def test_the_export_itself_is_accepted_also_when_written_again(exported, tmp_path):
-    assert set(Opened.read(exported).rows) == set(KINDS) - {"policy"}
+    assert set(Opened.read(exported).rows) == set(KINDS)
     for path in (exported, forged(exported, tmp_path, lambda opened: None)):
-        checked = verify_export(path, check_signature=is_signed)
+        checked = check_export(path, check_signature=is_signed)
         assert checked.findings == ()
         assert is_signed(checked.heads, checked.signature)
     import_run(path, tmp_path / "new.db")
@@ -95,15 +96,15 @@ def test_a_forged_export_is_refused(name, exported, tmp_path):
 @pytest.mark.parametrize("name", UNDETECTABLE_WITHOUT_A_SIGNATURE)
 def test_an_end_that_was_cut_off_shows_in_the_signature(name, exported, tmp_path):
     path = forged(exported, tmp_path, UNDETECTABLE_WITHOUT_A_SIGNATURE[name])
-    assert verify_export(path).findings == ()
-    checked = verify_export(path, check_signature=is_signed)
+    assert check_export(path).findings == ()
+    checked = check_export(path, check_signature=is_signed)
     assert checked.findings == ("the signature of the export is not one of a trusted key",)
 
 
 def test_signatures_are_checked_with_a_key(exported, tmp_path):
     unsigned = forged(exported, tmp_path, lambda opened: opened.about.update(signature=None))
-    assert verify_export(unsigned).findings == ()
-    found = verify_export(unsigned, check_signature=is_signed).findings
+    assert check_export(unsigned).findings == ()
+    found = check_export(unsigned, check_signature=is_signed).findings
     assert found == ("the export is not signed",)
 
     def change(opened):
@@ -112,7 +113,7 @@ def test_signatures_are_checked_with_a_key(exported, tmp_path):
         assert control[-1]["signature"] is not None
         control[-1]["signature"] = "forged"
 
-    found = verify_export(forged(exported, tmp_path, change), check_signature=is_signed).findings
+    found = check_export(forged(exported, tmp_path, change), check_signature=is_signed).findings
     assert len(found) == 1
     assert "the signature of entry" in found[0]
 
@@ -134,7 +135,7 @@ def test_any_changed_value_is_found(data, exported, tmp_path_factory):
     holder[name] = _other(data.draw, holder[name])
     folder = tmp_path_factory.mktemp("changed")
     opened.write(folder / "forged.parquet")
-    assert verify_export(folder / "forged.parquet").findings
+    assert check_export(folder / "forged.parquet").findings
     shutil.rmtree(folder)
 
 
@@ -181,7 +182,7 @@ def test_a_damaged_file_is_refused_without_a_traceback(data, exported, tmp_path_
     path = folder / "forged.parquet"
     path.write_bytes(content)
     # A bit that no reader looks at may be changed; what is accepted is the run, unchanged.
-    if not verify_export(path).findings:
+    if not check_export(path).findings:
         assert Opened.read(path).rows == Opened.read(exported).rows
     shutil.rmtree(folder)
 
@@ -214,7 +215,7 @@ def test_a_huge_file_of_constant_rows_is_refused_at_once(exported, tmp_path):
     with parquet.ParquetWriter(path, layout) as writer:
         writer.write_table(large, row_group_size=2**20)
     assert path.stat().st_size < 5e6
-    assert "was not written by tether export" in verify_export(path).findings[0]
+    assert "was not written by tether export" in check_export(path).findings[0]
     with parquet.ParquetWriter(path, layout, use_dictionary=False, compression="snappy") as writer:
         for _ in range(20):
             writer.write_table(part, row_group_size=2**14)

@@ -1,13 +1,13 @@
 """A run comes back from a file as it was, and continues as it would have."""
 
 import json
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tether
+from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import all_tables, kept_state, make_run
 from tests.rounds.worlds import WORLDS, World
 from tether.rounds import (
@@ -16,10 +16,10 @@ from tether.rounds import (
     export_run,
     import_run,
     read_history,
-    verify_export,
 )
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
+from tether.rounds.store.import_run import check_export
 
 
 def moved(tmp_path, source="run.db", target="again.db"):
@@ -195,7 +195,7 @@ def test_the_import_is_in_the_audit_trail_and_in_the_chain(tmp_path):
     assert (record.act, record.actor) == ("import", "Grace")
     assert record.reason.startswith("run.parquet, heads ")
     export_run(store, tmp_path / "again.parquet")
-    assert verify_export(tmp_path / "again.parquet").findings == ()
+    assert check_export(tmp_path / "again.parquet").findings == ()
 
 
 def test_a_store_with_a_run_is_not_filled_and_stays_as_it_is(tmp_path):
@@ -213,7 +213,7 @@ def test_what_is_no_file_or_no_actor_is_refused_before_a_store_is_made(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         import_run(tmp_path / "none.parquet", tmp_path / "new.db")
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        verify_export(tmp_path)
+        check_export(tmp_path)
     with pytest.raises(ValueError, match="actor must be a name"):
         import_run(tmp_path / "run.parquet", tmp_path / "new.db", actor=" ")
     assert not (tmp_path / "new.db").exists()
@@ -245,5 +245,5 @@ def test_text_such_as_inf_stays_text(tmp_path):
 def test_nothing_is_left_behind(tmp_path):
     make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
     moved(tmp_path)
-    assert verify_export(tmp_path / "run.parquet").findings == ()
-    assert sorted(os.listdir(tmp_path)) == ["again.db", "run.db", "run.parquet"]
+    assert check_export(tmp_path / "run.parquet").findings == ()
+    assert files_in(tmp_path) == ["again.db", "run.db", "run.parquet"]

@@ -78,8 +78,8 @@ class Store:
     def writing(self, *, exclusive: bool = False, patience: float = 1) -> Iterator[Writer]:
         """A transaction that adds actions or observations: all of it is kept, or nothing.
 
-        With `exclusive` there is no other writer, and it may add records too. With `patience` it may
-        take so many deadlines, but waits for other writers no longer than one.
+        With `exclusive` there is no other writer, and it may add records too. With `patience` it
+        may take so many deadlines, but it waits for other writers no longer than one.
         """
         locks = (_round_lock(exclusive=exclusive),)
         with self._store_errors("write"), self._transaction(locks, patience=patience) as connection:

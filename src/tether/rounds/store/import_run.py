@@ -99,7 +99,7 @@ def import_run(path: str | Path, store: str | Path, *, actor: str | None = None)
         file.close()
 
 
-def verify_export(
+def check_export(
     path: str | Path, *, check_signature: Callable[[bytes, str], bool] | None = None
 ) -> ExportCheck:
     """Check an export as `import_run` does, without a store.
@@ -203,7 +203,7 @@ def _new_store(url: str | Path) -> Iterator[Store]:
     except BaseException:
         opened.close()
         if not existed and plain is not None:
-            for ending in ("", "-wal", "-shm"):
+            for ending in ("", "-wal", "-shm", "-queue"):
                 Path(f"{plain}{ending}").unlink(missing_ok=True)
         raise
     opened.close()
