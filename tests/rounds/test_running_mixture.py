@@ -245,8 +245,18 @@ WITHDRAWN = [Step(18, 0.6, 0.3, retires=False, restarts=False, elsewhere=False)]
 
 @for_each_run
 @settings(max_examples=1, **GENERATED)
-@example(LATE, 1, {"missing": "exclude", "against": "safe", "confidence": None}, small=False)
-@example(WITHDRAWN, 2, {"missing": "worst_case", "against": "last", "confidence": 0.8}, small=False)
+@example(
+    steps=LATE,
+    seed=1,
+    options={"missing": "exclude", "against": "safe", "confidence": None},
+    small=False,
+)
+@example(
+    steps=WITHDRAWN,
+    seed=2,
+    options={"missing": "worst_case", "against": "last", "confidence": 0.8},
+    small=False,
+)
 @given(**CASES)
 def test_every_beta_is_that_of_a_new_process_and_of_brute_force(
     world, family, steps, seed, options, small, tmp_path_factory
