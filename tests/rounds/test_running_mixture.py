@@ -239,12 +239,19 @@ for_each_run = pytest.mark.parametrize(
     ("world", "family"), RUNS, ids=lambda each: getattr(each, "name", each)
 )
 GENERATED = {"deadline": None, "phases": [Phase.explicit, Phase.generate]}  # to shrink takes long
+STEADY = [Step(18, 1.0, 0.0, retires=False, restarts=False, elsewhere=False)] * 8
 LATE = [Step(18, 0.6, 0.0, retires=False, restarts=False, elsewhere=False)] * 6
 WITHDRAWN = [Step(18, 0.6, 0.3, retires=False, restarts=False, elsewhere=False)] * 6
 
 
 @for_each_run
 @settings(max_examples=1, **GENERATED)
+@example(
+    steps=STEADY,
+    seed=3,
+    options={"missing": "exclude", "against": "safe", "confidence": None},
+    small=False,
+)
 @example(
     steps=LATE,
     seed=1,
