@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import tether
@@ -238,11 +238,32 @@ CASES = {
 for_each_run = pytest.mark.parametrize(
     ("world", "family"), RUNS, ids=lambda each: getattr(each, "name", each)
 )
-GENERATED = {"deadline": None, "phases": [Phase.generate]}  # to shrink takes minutes
+GENERATED = {"deadline": None, "phases": [Phase.explicit, Phase.generate]}  # to shrink takes long
+STEADY = [Step(18, 1.0, 0.0, retires=False, restarts=False, elsewhere=False)] * 8
+LATE = [Step(18, 0.6, 0.0, retires=False, restarts=False, elsewhere=False)] * 6
+WITHDRAWN = [Step(18, 0.6, 0.3, retires=False, restarts=False, elsewhere=False)] * 6
 
 
 @for_each_run
-@settings(max_examples=2, **GENERATED)
+@settings(max_examples=1, **GENERATED)
+@example(
+    steps=STEADY,
+    seed=3,
+    options={"missing": "exclude", "against": "safe", "confidence": None},
+    small=False,
+)
+@example(
+    steps=LATE,
+    seed=1,
+    options={"missing": "exclude", "against": "safe", "confidence": None},
+    small=False,
+)
+@example(
+    steps=WITHDRAWN,
+    seed=2,
+    options={"missing": "worst_case", "against": "last", "confidence": 0.8},
+    small=False,
+)
 @given(**CASES)
 def test_every_beta_is_that_of_a_new_process_and_of_brute_force(
     world, family, steps, seed, options, small, tmp_path_factory

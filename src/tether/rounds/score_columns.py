@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.types import Floats
+from tether.rounds.errors import StoreError
 from tether.rounds.mixture_sums import MixtureSums
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.score_pieces import Piece, PieceIndex, piece_rows, read_scores
@@ -43,13 +44,16 @@ class ScoreColumns:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._index = PieceIndex()
+        self._learned = 0  # how many of its pieces are in the columns
         self._columns: dict[str, _Columns] = defaultdict(_Columns)
         self.sums = self._settled_sums = MixtureSums()
 
     def refresh(self) -> None:
         """Learn of scores that were stored since the last call, also by other processes."""
         with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-            new = self._index.refresh(connection)
+            self._index.refresh(connection)  # it may succeed and the transaction fail nevertheless
+        new = self._index.pieces[self._learned :]
+        self._learned += len(new)
         for piece in new:
             if not piece.name.startswith(DRAWS):
                 columns = self._columns[piece.name]
@@ -88,7 +92,11 @@ class ScoreColumns:
         columns = self._columns[name]
         with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             pieces = [*columns.pieces, *columns.unsaved]
-            return read_scores(connection, pieces, numbers, start, stop, width)
+            found = read_scores(connection, pieces, numbers, start, stop, width)
+        for number, values in found.items():
+            if np.isnan(values[: max(0, self.length(name, number) - start)]).any():
+                raise StoreError(f"scores {name!r} of round {number} are missing in the store")
+        return found
 
     def save(self, writer: Writer, number: int) -> None:
         """Write new values; call `mark_saved` after the commit, `forget` if it fails."""

@@ -31,8 +31,10 @@ def test_scores_are_those_that_were_stored(stored):
     opened, values = stored
     index = PieceIndex()
     with opened.reading() as connection:
-        assert index.refresh(connection) == index.pieces
-        assert index.refresh(connection) == []
+        index.refresh(connection)
+        known = list(index.pieces)
+        index.refresh(connection)
+        assert index.pieces == known
         for numbers in ([2], [3, 5], [2, 3, 5], []):
             for start, stop in ((0, 17), (4, 11), (9, 10), (5, 5)):
                 found = read_scores(connection, index.pieces, numbers, start, stop, 2)
@@ -62,7 +64,8 @@ def test_an_index_learns_of_later_pieces(stored):
     with opened.writing(exclusive=True) as writer:
         writer.score_pieces(piece_rows(6, "scores", 17, [2, 5], np.ones((2, 1, 2))))
     with opened.reading() as connection:
-        [new] = index.refresh(connection)
+        index.refresh(connection)
+    new = index.pieces[-1]
     assert (new.round, new.start, new.stop, new.numbers) == (6, 17, 18, (2, 5))
 
 

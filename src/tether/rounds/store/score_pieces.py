@@ -58,8 +58,8 @@ class PieceIndex:
         self._place = Place()
         self.pieces: list[Piece] = []
 
-    def refresh(self, connection: sql.Connection) -> list[Piece]:
-        """Learn of pieces that were written since the last call; these."""
+    def refresh(self, connection: sql.Connection) -> None:
+        """Learn of pieces that were written since the last call."""
         new: list[Piece] = []
         numbers = _read_numbers(connection, self.pieces[-1].round if self.pieces else 0)
         place = self._place
@@ -71,7 +71,6 @@ class PieceIndex:
             raise TamperedError("the end of the hash chain of scores was removed or added")
         self._place = place
         self.pieces += new
-        return new
 
 
 def read_scores(
