@@ -149,3 +149,29 @@ def test_silence_in_time():
 def test_an_impossible_limit_of_silence(limit):
     with pytest.raises((ValueError, TypeError), match="max_silence"):
         Controller(tether.Gaussian(0.0), alpha=0.3, store="sqlite://", max_silence=limit)
+
+
+def test_a_round_that_is_retired_serves_no_more(store_url):
+    """Also in processes that have it open."""
+    with open_run(store_url) as run:
+        two_rounds(run)
+        round_, rng = run.round, np.random.default_rng(0)
+        assert round_.beta > 0
+        with pytest.raises(ValueError, match="number must be an integer"):
+            run.retire(2.0, "lost")
+        run.retire(np.int64(2), "lost")
+        taken = round_.act(rng.integers(3, size=5), rng)
+        run._refresh()
+        assert (run._rows.served[np.isin(run._rows.ids, taken.ids)] == 0).all()
+    open_run(store_url).close()
+
+
+def test_withdrawals_do_not_end_silence():
+    world, rng = World("marginal"), np.random.default_rng(1)
+    run = Controller(world.safe(), alpha=0.3, store="sqlite://", max_silence=50, missing="exclude")
+    taken = run.begin().act(300, rng)
+    run.observe(taken.ids, world.losses(None, taken.actions))
+    round_ = run.begin(world.optimized(2))
+    for _ in range(6):
+        run.withdraw(round_.act(10, rng).ids, "never carried out")
+    assert run.history().alarm.monitor == "silence"

@@ -15,7 +15,7 @@ import sqlalchemy as sql
 import tether
 from tests.rounds.frozen_processes import frozen, server_pids
 from tests.rounds.worker_process import CONTEXTS, SETTINGS, named, table, two_rounds
-from tether.rounds import Controller, StoreError, TamperedError
+from tether.rounds import Controller, Round, StoreError, TamperedError, backup_run
 from tether.rounds.store.lanes import FIRST_SPOOL_LANE, LANE_BITS
 from tether.rounds.store.verify_run import find_tampering
 
@@ -242,3 +242,103 @@ def test_a_frozen_server_under_load(server, postgres_url, tmp_path):
         assert {served for _, served in stored} == {0, 2}
         time.sleep(2)
         check_whole(run, stored)
+
+
+def unavailable(run, monkeypatch):
+    """Within the block every transaction fails at once."""
+    context = monkeypatch.context()
+    patch = context.__enter__()
+
+    def fail(*_, **__):
+        raise sql.exc.OperationalError("BEGIN", {}, OSError("no answer"))
+
+    patch.setattr(run._store, "_begin", fail)
+    run._recorder.outage._try_again_at = 0.0
+    return context
+
+
+def available(run, context):
+    context.__exit__(None, None, None)
+    run._recorder.outage._try_again_at = 0.0
+
+
+def test_a_key_in_two_outages_does_not_block_delivery(sqlite_url, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    contexts = rng.integers(CONTEXTS, size=3)
+    with open_run(sqlite_url, tmp_path) as run:
+        two_rounds(run)
+        stored = run.round.act(contexts, rng, key="stored")  # carried out
+        spooled = []
+        for _ in range(2):
+            outage = unavailable(run, monkeypatch)
+            current = Round(2, None, "", run, None)
+            spooled += [current.act(contexts, rng, key=key) for key in ("one", "stored")]
+            available(run, outage)
+            run.pending()
+        assert not set(stored.ids) & {each for taken in spooled for each in taken.ids.tolist()}
+        pending = set(run.pending().ids.tolist())
+        for taken in (stored, *spooled):  # none was withdrawn, none is missing
+            assert set(taken.ids.tolist()) <= pending
+        again = run.round.act(contexts, rng, key="one")
+        np.testing.assert_array_equal(again.ids, spooled[0].ids)
+        again = run.round.act(contexts, rng, key="stored")
+        np.testing.assert_array_equal(again.ids, stored.ids)
+
+
+def test_a_spool_belongs_to_one_run(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    first, second = (f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db"))
+    with open_run(first, tmp_path) as run:
+        two_rounds(run)
+        outage = unavailable(run, monkeypatch)
+        Round(2, None, "", run, None).act(rng.integers(3, size=4), rng)
+        available(run, outage)
+        run._recorder.outage.deliver = lambda **_: None  # as if it were killed
+    with pytest.raises(StoreError, match=r"another (store|run)"):
+        open_run(second, tmp_path)
+    with open_run(first, tmp_path) as run:
+        assert len(run.pending()) == 44
+
+
+def test_rows_never_get_other_ids_than_were_returned(sqlite_url, tmp_path, monkeypatch):
+    """A store that was replaced by an older copy is refused."""
+    rng = np.random.default_rng(0)
+    path = sqlite_url.removeprefix("sqlite:///")
+    with open_run(sqlite_url, tmp_path) as run:
+        two_rounds(run)
+        backup_run(sqlite_url, tmp_path / "copy.db")
+        for number in range(2):
+            outage = unavailable(run, monkeypatch)
+            Round(2, None, "", run, None).act(rng.integers(3, size=4), rng)
+            available(run, outage)
+            if number == 0:
+                run.pending()
+        run._recorder.outage.deliver = lambda **_: None
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"run.db{ending}").unlink(missing_ok=True)
+    os.replace(tmp_path / "copy.db", path)
+    with pytest.raises(StoreError, match=r"older copy"):
+        open_run(sqlite_url, tmp_path)
+
+
+def test_several_processes_have_spools_beside_one_store(sqlite_url):
+    options = {"store": sqlite_url, "policies": named, "fallback": "safe", **SETTINGS}
+    with Controller(table(0.0), **options) as one, Controller(table(0.0), **options) as other:
+        lanes = {run._recorder.outage.spool.lane for run in (one, other)}
+        assert len(lanes) == 2
+
+
+def test_spooling_takes_as_long_for_the_last_as_for_the_first(sqlite_url, tmp_path, monkeypatch):
+    """Nothing that waits is read again: counted, not timed."""
+    rng = np.random.default_rng(0)
+    with open_run(sqlite_url, tmp_path) as run:
+        two_rounds(run)
+        outage, spool = unavailable(run, monkeypatch), run._recorder.outage.spool
+        current, reads = Round(2, None, "", run, None), []
+        read = spool.read
+        monkeypatch.setattr(spool, "read", lambda: reads.append(1) or read())
+        for number in range(50):
+            current.act(rng.integers(3, size=1), rng, key=f"key {number}")
+        assert not reads
+        available(run, outage)
+        assert len(run.pending()) == 40 + 50

@@ -14,6 +14,7 @@ from tether._core.signing import generate_keys
 from tether.rounds import (
     Controller,
     StoreError,
+    TamperedError,
     export_run,
     sign_store,
     verify_export,
@@ -149,3 +150,53 @@ def test_there_must_be_a_run(tmp_path, keys):
         Controller(
             tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "a.db", key=tmp_path / "no.key"
         )
+
+
+def test_late_losses_of_several_rounds_verify(tmp_path):
+    rng = np.random.default_rng(0)
+    with Controller(tether.Gaussian(0.0), alpha=0.3, store=tmp_path / "run.db") as run:
+        first, second = (run.begin().act(40, rng).ids for _ in range(2))
+        for ids in (first[:20], second[:20], first[20:], second[20:]):
+            run.observe(ids, rng.integers(0, 2, 20).astype(float))
+        mixed = rng.permutation(np.concatenate([run.begin().act(9, rng).ids for _ in range(2)]))
+        run.observe(mixed, rng.random(18))
+    assert problems(tmp_path / "run.db") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seen", '{"0": 1000000}'),
+        ("seen", "{}"),
+        ("seen", "nonsense"),
+        ("silence", "[1000000, 0]"),
+        ("safe", "[[[]]]"),
+    ],
+)
+def test_a_forged_state_of_the_monitors_is_found(tmp_path, name, value):
+    path = some_rounds(tmp_path / "run.db")
+    forge(path, "UPDATE tether_kept SET value = ? WHERE name = ?", value, name)
+    assert problems(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tether_lanes SET head = 5",
+        "UPDATE tether_lanes SET head = 4611686018427387904",
+        "UPDATE tether_lanes SET last_entry = 'x'",
+        "UPDATE tether_entries SET head = 'text' WHERE number = 2",
+        "UPDATE tether_entries SET digest = 7 WHERE number = 2",
+        "UPDATE tether_entries SET kind = 'zzz' WHERE lane = -1 AND number = 3",
+        "UPDATE tether_entries SET heads = NULL WHERE lane = -1",
+        "UPDATE tether_entries SET note = x'ff' WHERE lane = -1",
+        "UPDATE tether_actions SET action = 5 WHERE id = 3",
+        "UPDATE tether_rounds SET calibration = '[[' WHERE number = 3",
+    ],
+)
+def test_what_tether_cannot_have_written_is_named(tmp_path, statement):
+    path = some_rounds(tmp_path / "run.db")
+    forge(path, statement)
+    assert problems(path)
+    with pytest.raises(TamperedError):
+        Controller(World("marginal").safe(), alpha=0.3, alarm_risk=0.5, store=path)

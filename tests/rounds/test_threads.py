@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -147,3 +147,33 @@ def test_an_idempotency_key_in_many_threads_acts_once(url):
         assert len(run.pending()) == 3
         with pytest.raises(ValueError, match="key 'one' was used for other contexts"):
             round_.act(4, np.random.default_rng(0), key="one")
+
+
+def test_a_thread_that_is_interrupted_while_it_waits_blocks_nobody(sqlite_url):
+    """Neither in the queue, nor when it would have led."""
+    with start(World("marginal"), sqlite_url) as run:
+        commits, entered, leave = run._recorder._commits, Event(), Event()
+
+        def slow(_):
+            entered.set()
+            leave.wait(60)
+
+        for promoted in (False, True):
+            entered.clear(), leave.clear()
+
+            def interrupted(job, promoted=promoted):
+                if promoted:
+                    leave.set()
+                    job.done.wait(60)
+                raise KeyboardInterrupt
+
+            with ThreadPoolExecutor(1) as pool:
+                leading = pool.submit(commits.submit, slow)
+                entered.wait(60)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(commits, "_wait", interrupted)
+                    with pytest.raises(KeyboardInterrupt):
+                        commits.submit(lambda _: None)
+                leave.set()
+                leading.result(60)
+            assert commits.submit(lambda _: 7) == 7

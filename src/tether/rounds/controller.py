@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from tether._core import validate
 from tether._core.types import Contexts
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
@@ -173,6 +174,8 @@ class Controller(RunRecords):
         space = ActionSpace(safe)
         self.safe = space.safe
         self._family = find_family(family)
+        if draws is not None:
+            draws = validate.integer_at_least("draws", draws)
         given = settings_from_arguments(
             self._family,
             context_score,

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class StoreError(OSError):
     """The store could not be read or written; nothing of the failed call was stored."""
 
 
+class SpoolInUseError(StoreError):
+    """Another process has the spool."""
+
+
 class TamperedError(StoreError):
     """The store holds something that tether did not write, or lacks something that it did."""
+
+
+@contextmanager
+def as_tampering(what: str) -> Iterator[None]:
+    """Errors of reading something that tether cannot have written, as a `TamperedError`."""
+    try:
+        yield
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise TamperedError(
+            f"{what} has something that tether cannot have written: {error!r:.200}"
+        ) from error
 
 
 class RoundTakenError(RuntimeError):

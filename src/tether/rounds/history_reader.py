@@ -12,14 +12,19 @@ import sqlalchemy as sql
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import StoreError
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
-from tether.rounds.interventions import RETIRE
 from tether.rounds.kept_sums import RewardSums
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
-from tether.rounds.store.queries import RESUME, calibration_from_json, read_all, read_settings
+from tether.rounds.store.queries import (
+    RESUME,
+    RETIRE,
+    calibration_from_json,
+    read_all,
+    read_settings,
+)
 from tether.rounds.store.writer import ACTIONS
 
 NORMAL_QUANTILE = 1.96

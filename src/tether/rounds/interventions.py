@@ -20,8 +20,8 @@ from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.writer import Writer
 
-HALT, RETIRE = "halt", "retire"
-"""Acts in the audit trail, beside `queries.RESUME`."""
+HALT = "halt"
+"""The act in the audit trail that raises an alarm."""
 MAX_ACTOR_LENGTH = 200
 
 
@@ -109,13 +109,15 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
     number = validate.integer_at_least("number", number)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
         _check_retirable(writer, number)
-        queries.write_audit(writer, RETIRE, actor, reason, number)
+        queries.write_audit(writer, queries.RETIRE, actor, reason, number)
 
 
 def retired_rounds(connection: sql.Connection) -> frozenset[int]:
     """The rounds whose rows are left out of calibrations."""
     table = schema.audit
-    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))
+    return frozenset(
+        connection.scalars(sql.select(table.c.subject).where(table.c.act == queries.RETIRE))
+    )
 
 
 def checked_actor(actor: str | None) -> str:

@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether.monitor import RiskMonitor
-from tether.rounds.errors import TamperedError
+from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.kept_sums import Sums, read_kept, write_kept
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
@@ -46,7 +46,10 @@ class LossesSeen:
     ) -> None:
         self._connection, self._settings, self._anew = connection, settings, anew
         kept = None if anew else read_kept(connection, SEEN)
-        self.seen: dict[str, int] = json.loads(kept or "{}")
+        with as_tampering("the state of the monitors"):
+            self.seen = {
+                str(int(lane)): int(last) for lane, last in json.loads(kept or "{}").items()
+            }
         self.new_losses = 0
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
@@ -56,7 +59,8 @@ class LossesSeen:
         name = SAFE_SUMS if number is None else f"round {number}"
         if name not in self._sums:
             text = None if self._anew else read_kept(self._connection, name)
-            self._sums[name] = Sums() if text is None else Sums.from_json(text)
+            with as_tampering(f"the state of the monitors of {name}"):
+                self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
 
     def update(self, *, watch: bool, to: Mapping[int, int] | None = None) -> Raised | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -18,30 +19,41 @@ import sqlalchemy as sql
 
 from tether._core import validate
 from tether._core.types import Integers
-from tether.rounds.errors import StoreError, TamperedError
+from tether.rounds.errors import SpoolInUseError, StoreError, TamperedError
+from tether.rounds.policy_registry import SAFE
 from tether.rounds.spool import Spool, SpoolRecord
 from tether.rounds.store import queries, schema
-from tether.rounds.store.database import Store
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.deadline import within
 from tether.rounds.store.lanes import FIRST_SPOOL_LANE, Lane, first_id, read_lane, write_lane
 from tether.rounds.store.writer import Writer
 
 FALLBACKS = ("safe",)
 """What may act when the store does not answer."""
-SPOOLED_KEY = " (spooled)"
-"""Appended to the idempotency keys of rows that were spooled."""
+SPOOLED_KEY = " ␟spooled"
+"""Appended to an idempotency key that rows have which were given up: those of the spool count."""
+RECORDS_PER_DELIVERY, RECORDS_PER_ACT = 256, 16
+"""How many calls' rows are delivered in one transaction, also beside other actions."""
+MAX_SPOOLS = 64
+"""How many processes may have a spool beside the same store."""
 NEVER_TAKEN = "the store did not answer in time, and the safe policy acted instead"
 """Why rows are withdrawn whose write was given up but succeeded."""
 _NUMBERS = ("log_safe", "log_optimized", "log_prob", "context_score")
 
 
 class Outage:
-    """The spool of a controller, and whether the store is believed to be unavailable."""
+    """The spool of a controller, and whether the store is believed to be unavailable.
 
-    def __init__(self, store: Store, path: str | Path) -> None:
-        self._store, self._guard = store, RLock()
-        self._try_again_at = 0.0
-        self.spool = _open_spool(store, Path(path))
+    `run` is the identity of the run: rows of one run are not delivered to another.
+    """
+
+    def __init__(self, store: Store, run: str, spool: Spool) -> None:
+        self._store, self._run, self.spool = store, run, spool
+        self._guard, self._try_again_at = RLock(), 0.0
+        waiting = list(spool.read())
+        if any(each.columns["run"] != run for each in waiting):
+            raise StoreError(f"the spool holds rows of another run than {store.name}")
+        self._by_key = {each.columns["key"]: each for each in waiting if each.columns["key"]}
         self.deliver()
 
     @property
@@ -67,25 +79,35 @@ class Outage:
     def append(self, columns: dict[str, Any], count: int) -> Integers:
         """Keep rows in the spool; their ids."""
         with self._guard:
-            record = self.spool.append(columns, count)
+            record = self.spool.append({**columns, "run": self._run}, count)
+            if columns["key"]:
+                self._by_key[columns["key"]] = record
         start = first_id(self.spool.lane) + record.first
         return np.arange(start, start + count)
 
     def find(self, key: str) -> SpoolRecord | None:
         """The rows that wait under an idempotency key; None if there are none."""
         with self._guard:
-            waiting = self.spool.read() if self.spool.waiting else iter(())
-            return next((each for each in waiting if each.columns["key"] == key), None)
+            return self._by_key.get(key)
 
-    def deliver(self) -> None:
-        """Put the rows that wait into the store; those that are there already stay as they are."""
-        with self._guard:
-            if not self.spool.waiting:
+    def deliver(self, *, some: bool = False) -> None:
+        """Put the rows that wait into the store, or only some of them, to come back soon."""
+        count, patience = (
+            (RECORDS_PER_ACT, 1) if some else (RECORDS_PER_DELIVERY, PATIENCE_FOR_ROWS)
+        )
+        while self.spool.waiting:
+            with self._guard:
+                batch = list(islice(self.spool.read(), count))
+                if not batch:
+                    return
+                with self._store.writing(exclusive=True, patience=patience) as writer:
+                    for record in batch:
+                        _deliver(writer, self.spool.lane, record)
+                self.spool.mark_delivered(batch[-1].number)
+                for record in batch:
+                    self._by_key.pop(record.columns["key"], None)
+            if some:
                 return
-            for record in self.spool.read():
-                with self._store.writing(exclusive=True) as writer:
-                    _deliver(writer, self.spool.lane, record)
-                self.spool.mark_delivered(record.number)
 
     def close(self) -> None:
         """Release the spool."""
@@ -147,26 +169,40 @@ def _split(content: bytes, sizes: Any) -> list[bytes | None]:
 
 
 def _deliver(writer: Writer, lane: int, record: SpoolRecord) -> None:
-    if read_lane(writer.connection, lane).last_action >= record.first:
+    reached = read_lane(writer.connection, lane)
+    if reached.last_action >= record.first + record.count - 1:
         return  # it was delivered before, and not marked
-    key = record.columns["key"]
-    _withdraw_orphans(writer, key)
+    if reached.last_action != record.first - 1:
+        raise StoreError(
+            f"the spool begins at row {record.first} of lane {lane}, but the store has "
+            f"{reached.last_action}: it is not the store that these rows were meant for, or was "
+            f"replaced by an older copy"
+        )
+    orphan = _find(writer, schema.entries.c.attempt, record.columns["attempt"])
+    if orphan is not None:
+        _withdraw(writer, orphan)
+    key = record.columns["key"] or None
+    if key is not None and _find(writer, schema.entries.c.key, key) is not None:
+        # what was given up has the key; or somebody else has used it meanwhile
+        key = f"{key}{SPOOLED_KEY}" if orphan is not None else None
     writer.actions(
         unspooled_columns(record),
         number=record.columns["round"],
-        served=0,
-        key=f"{key}{SPOOLED_KEY}",
+        served=SAFE,
+        key=key,
         failure=record.columns["failure"],
         lane=lane,
     )
 
 
-def _withdraw_orphans(writer: Writer, key: str) -> None:
-    """Withdraw what was stored under the same key although its write was given up."""
-    table = schema.entries
-    entry = writer.connection.execute(sql.select(table).where(table.c.key == key)).one_or_none()
-    if entry is None:
-        return
+def _find(writer: Writer, column: sql.Column[Any], value: str) -> Any:
+    """The entry with this key, or of this attempt; None if there is none."""
+    query = sql.select(schema.entries).where(column == value)
+    return writer.connection.execute(query).one_or_none()
+
+
+def _withdraw(writer: Writer, entry: Any) -> None:
+    """Withdraw rows that were stored although their write was given up: nobody has seen them."""
     start = first_id(entry.lane)
     ids = list(range(start + entry.first, start + entry.last + 1))
     known = set(queries.find_known(writer.connection, schema.observations.c.action, ids))
@@ -180,13 +216,32 @@ def _withdraw_orphans(writer: Writer, key: str) -> None:
 def _open_spool(store: Store, path: Path) -> Spool:
     """The spool at this path; a new one has a lane of its own."""
     if path.exists() and path.stat().st_size:
-        return Spool(path)
+        spool = Spool(path)
+        try:
+            with store.reading() as connection:
+                if not read_lane(connection, spool.lane).is_stored:
+                    raise StoreError(f"the spool {path} belongs to another store: use another file")
+        except BaseException:
+            spool.close()
+            raise
+        return spool
     with store.writing(exclusive=True) as writer:
         lanes = schema.lanes.c.lane
         last = writer.connection.scalar(sql.select(sql.func.max(lanes)))
         lane = max(FIRST_SPOOL_LANE, 1 + int(last if last is not None else 0))
         write_lane(writer.connection, Lane(lane))
     return Spool(path, lane=lane)
+
+
+def _open_free_spool(store: Store) -> Spool:
+    """A spool beside the store that no other process uses."""
+    for number in range(1, MAX_SPOOLS + 1):
+        path = Path(f"{store.file}.spool" + (f".{number}" if number > 1 else ""))
+        try:
+            return _open_spool(store, path)
+        except SpoolInUseError:
+            continue
+    raise StoreError(f"{MAX_SPOOLS} processes have a spool beside {store.name}: pass spool=")
 
 
 def find_outage(store: Store, fallback: str | None, path: str | Path | None) -> Outage | None:
@@ -196,8 +251,13 @@ def find_outage(store: Store, fallback: str | None, path: str | Path | None) -> 
             raise ValueError(f"spool is for fallback='safe', got {str(path)!r} without it")
         return None
     validate.choice("fallback", fallback, FALLBACKS)
-    if path is None:
-        if store.file is None:
-            raise ValueError("spool must name a local file for fallback='safe', got None")
-        path = f"{store.file}.spool"
-    return Outage(store, path)
+    if path is None and store.file is None:
+        raise ValueError("spool must name a local file for fallback='safe', got None")
+    with store.reading() as connection:
+        run = queries.read_settings(connection)[queries.RUN_SETTING]
+    spool = _open_free_spool(store) if path is None else _open_spool(store, Path(path))
+    try:
+        return Outage(store, run, spool)
+    except BaseException:
+        spool.close()
+        raise

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
+from tether.rounds.checked_observations import check_known, check_repeated, checked_ids
 from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
@@ -22,13 +23,11 @@ from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
 from tether.rounds.store.group_commit import GroupCommit
-from tether.rounds.store.lanes import first_id, read_lanes, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY, Serving, storable_text
+from tether.rounds.store.lanes import first_id
+from tether.rounds.store.queries import Serving, storable_text
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.writer import Writer
 
-MAX_IDS_SHOWN = 5
-"""How many ids an error message lists."""
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
 LARGEST_REWARD = 1e150
@@ -38,8 +37,8 @@ LARGEST_REWARD = 1e150
 class NewActions(NamedTuple):
     """Actions to store: of one round, by one policy, in these contexts, with their scores.
 
-    `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key, and
-    `failure` says why the safe policy took them.
+    `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key,
+    `attempt` marks this call, and `failure` says why the safe policy took them.
     """
 
     number: int
@@ -51,6 +50,7 @@ class NewActions(NamedTuple):
     scores: Mapping[str, Floats | None]
     failure: str = ""
     key: str | None = None
+    attempt: str | None = None
 
 
 class Recorder:
@@ -73,11 +73,22 @@ class Recorder:
         if self.outage is not None:
             self.outage.deliver()
 
+    def deliver_some(self, budget: Budget | None) -> None:
+        """Put some of the rows that wait into the store, in what is left of a call's time."""
+        if self.outage is not None and budget is not None and self.outage.spool.waiting:
+            with suppress(StoreError), budget.spent():
+                self.outage.deliver(some=True)
+
     def attempt(self, budget: Budget | None) -> AbstractContextManager[None]:
         """Within the time that a call has for the store, where something else can be done."""
         if self.outage is None or budget is None:
             return nullcontext()
         return self.outage.noticed(budget)
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the present round was retired, as it was last seen."""
+        return self._serving is not None and self._serving.retired
 
     def standing_alarm(self, number: int, *, serves: bool, known: bool = False) -> int | None:
         """The alarm that stands; if a round's policy `serves`, silence raises one.
@@ -102,7 +113,6 @@ class Recorder:
 
     def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
         """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
-        self.deliver()
         table, action = schema.entries, schema.actions
         with self._store.reading() as connection:
             query = sql.select(table).where(table.c.key.in_([key, f"{key}{SPOOLED_KEY}"]))
@@ -142,7 +152,12 @@ class Recorder:
                 f"{self._store.name} is unavailable, and nothing was stored in it before: the "
                 f"first actions of a run cannot be spooled"
             )
-        entry = {"round": new.number, "key": new.key, "failure": storable_text(new.failure)}
+        entry = {
+            "round": new.number,
+            "key": new.key,
+            "attempt": new.attempt,
+            "failure": storable_text(new.failure),
+        }
         columns = spool_columns(self._columns(self._codecs, new), **entry)
         return self.outage.append(columns, len(new.actions))
 
@@ -159,13 +174,16 @@ class Recorder:
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
-            if new.served != SAFE and self._monitors.silence(writer.connection):
+            if new.served != SAFE and (
+                serving.retired or self._monitors.silence(writer.connection)
+            ):
                 return None
             ids = writer.actions(
                 columns,
                 number=new.number,
                 served=new.served,
                 key=new.key,
+                attempt=new.attempt,
                 failure=storable_text(new.failure),
             )
             return np.array(ids)
@@ -228,8 +246,8 @@ class Recorder:
         self.deliver()
 
         def write(writer: Writer) -> None:
-            _check_known(writer.connection, numbers)
-            is_new = _check_repeated(writer.connection, numbers, loss, reward)
+            check_known(writer.connection, numbers)
+            is_new = check_repeated(writer.connection, numbers, loss, reward)
             if not is_new.any():
                 return
             columns: dict[str, list[Any]] = {
@@ -290,62 +308,10 @@ def checked_key(key: str | None) -> str | None:
     """An idempotency key: text of a sensible length."""
     if key is None:
         return None
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or storable_text(key) != key:
+    is_text = isinstance(key, str) and 0 < len(key) <= MAX_KEY_LENGTH
+    if not is_text or storable_text(key) != key or key.endswith(SPOOLED_KEY):
         raise ValueError(f"key must be text of 1 to {MAX_KEY_LENGTH} characters, got {key!r}")
     return key
-
-
-def checked_ids(ids: ArrayLike) -> Integers:
-    """Ids as an array, each once."""
-    validate.reject_masked("ids", ids)
-    array = np.atleast_1d(np.asarray(ids))
-    if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
-        raise TypeError(f"ids must be integers returned by `act`, got {ids!r}")
-    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"ids must be integers returned by `act`, got {array.max()}")
-    unique, counts = np.unique(array, return_counts=True)
-    if len(unique) < len(array):
-        repeated = unique[counts > 1].tolist()
-        raise ValueError(f"ids {_listed(repeated)} occur more than once: pass each id once")
-    return array.astype(np.int64)
-
-
-def _check_known(connection: sql.Connection, numbers: Integers) -> None:
-    lanes, in_lane = split_ids(numbers)
-    last = {lane: reached.last_action for lane, reached in read_lanes(connection).items()}
-    largest = np.array([last.get(lane, 0) if lane >= 0 else 0 for lane in lanes.tolist()])
-    unknown = numbers[(in_lane < 1) | (in_lane > largest)]
-    if len(unknown):
-        raise ValueError(
-            f"ids {_listed(unknown.tolist())} are unknown ({len(unknown)} of {len(numbers)}): the "
-            f"store has not assigned them, and nothing of this call was stored"
-        )
-
-
-def _check_repeated(
-    connection: sql.Connection, numbers: Integers, loss: Floats, reward: Floats
-) -> Booleans:
-    """Which observations are new; one that differs from what is stored is refused."""
-    table, known = schema.observations, {}
-    for start in range(0, len(numbers), IDS_PER_QUERY):
-        batch = numbers[start : start + IDS_PER_QUERY].tolist()
-        query = sql.select(table.c.action, table.c.loss, table.c.reward)
-        for action, *stored in connection.execute(query.where(table.c.action.in_(batch))):
-            known[action] = np.array(stored, dtype=np.float64)
-    is_new = np.array([number not in known for number in numbers.tolist()], dtype=np.bool_)
-    given = np.stack([loss, reward], axis=1)
-    different = [
-        number
-        for number, values in zip(numbers.tolist(), given, strict=True)
-        if number in known and not np.array_equal(known[number], values, equal_nan=True)
-    ]
-    if different:
-        raise ValueError(
-            f"ids {_listed(different)} were already observed or withdrawn with another result "
-            f"({len(different)} of {len(numbers)}): a loss is final, and nothing of this call was "
-            f"stored"
-        )
-    return is_new
 
 
 def _is_used(connection: sql.Connection, key: str | None) -> bool:
@@ -380,11 +346,6 @@ def _stored_codecs(store: Store, contexts: Any, actions: NDArray[Any]) -> RowCod
                 queries.write_settings(writer, first.to_dict())
                 return first
     return RowCodecs.from_dict(settings)
-
-
-def _listed(numbers: list[int]) -> str:
-    more = ", …" if len(numbers) > MAX_IDS_SHOWN else ""
-    return f"{', '.join(map(str, numbers[:MAX_IDS_SHOWN]))}{more}"
 
 
 def _null_for_nan(values: Floats | None, count: int) -> list[float | None]:

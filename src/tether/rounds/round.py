@@ -115,20 +115,27 @@ class Round:
         validate.generator("rng", rng)
         recorder, given, key = self._run._recorder, as_contexts(contexts), checked_key(key)
         if recorder.outage is None:
-            return self._act(given, rng, key, None)
-        key = uuid4().hex if key is None else key
-        spooled = recorder.find_spooled(key, given)
+            return self._act(given, rng, key)
+        spooled = None if key is None else recorder.find_spooled(key, given)
         if spooled is not None:
             return self._run._space.taken(*spooled)
+        budget, attempt = Budget(self._run._store.deadline), uuid4().hex
         try:
-            return self._act(given, rng, key, Budget(self._run._store.deadline))
+            taken = self._act(given, rng, key, budget, attempt)
         except TamperedError:
             raise
         except StoreError as error:
-            return self._act_in_outage(given, rng, key, error)
+            return self._act_in_outage(given, rng, key, attempt, error)
+        recorder.deliver_some(budget)
+        return taken
 
     def _act(
-        self, given: Any, rng: np.random.Generator, key: str | None, budget: Budget | None
+        self,
+        given: Any,
+        rng: np.random.Generator,
+        key: str | None,
+        budget: Budget | None = None,
+        attempt: str | None = None,
     ) -> TakenActions:
         """Take actions and store them; the store may take as long as the budget."""
         run, recorder, to_store = self._run, self._run._recorder, None
@@ -141,21 +148,28 @@ class Round:
                 alarm = recorder.standing_alarm(self.number, serves=serves, known=known)
             if to_store is None:
                 to_store = run._space.stored_contexts(given, rng)
-            drawn = self._draw(to_store, None if alarm is not None else self._deployed, rng)
+            is_safe = alarm is not None or recorder.is_retired
+            drawn = self._draw(to_store, None if is_safe else self._deployed, rng)
             with recorder.attempt(budget):
-                taken = self._store(to_store, drawn, alarm, rng, key)
+                taken = self._store(to_store, drawn, alarm, rng, key, attempt)
             if taken is not None:
                 return taken
             known = False
 
     def _act_in_outage(
-        self, given: Any, rng: np.random.Generator, key: str, error: StoreError
+        self,
+        given: Any,
+        rng: np.random.Generator,
+        key: str | None,
+        attempt: str,
+        error: StoreError,
     ) -> TakenActions:
         """Let the safe policy act, and keep its actions in the spool."""
         to_store = self._run._space.stored_contexts(given, rng)
         drawn = self._draw(to_store, None, rng)
         failure = f"the store was unavailable: {error}"
-        new = self._new_actions(to_store, drawn, None, rng, key)._replace(failure=failure)
+        new = self._new_actions(to_store, drawn, None, rng, key)
+        new = new._replace(failure=failure, attempt=attempt)
         ids = self._run._recorder.spool_actions(new)
         return self._run._space.taken(ids, drawn.actions, to_store, failure)
 
@@ -265,9 +279,10 @@ class Round:
         alarm: int | None,
         rng: np.random.Generator,
         key: str | None = None,
+        attempt: str | None = None,
     ) -> TakenActions | None:
         """Store the actions; None, and nothing is stored, if the alarm changed in between."""
-        new = self._new_actions(contexts, drawn, alarm, rng, key)
+        new = self._new_actions(contexts, drawn, alarm, rng, key)._replace(attempt=attempt)
         ids = self._run._recorder.write_actions(new)
         if ids is None:
             return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
-from tether.rounds.store.queries import now, read_settings, write_settings
+from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings
 from tether.rounds.stored_policies import save_policy_content
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Settings:
                 f"monitor would raise alarms on policies that keep their promise"
             )
         validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
+        if self.normalizer_draws is not None:
+            validate.integer_at_least("normalizer_draws", self.normalizer_draws)
         if self.max_silent_actions is not None:
             validate.integer_at_least("max_silence", self.max_silent_actions)
         if self.max_silent_seconds is not None:
@@ -191,6 +194,7 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
             if not stored:
                 saved.write(writer)
                 kept = {"safe_policy": saved.digest, "safe_policy_problem": saved.problem}
+                kept[RUN_SETTING] = uuid4().hex
                 entries = {**given.to_dict(), "fingerprint": own_fingerprint, **kept}
                 write_settings(writer, entries)
                 return given

@@ -13,7 +13,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from tether.rounds import spool_records as records
-from tether.rounds.errors import StoreError
+from tether.rounds.errors import SpoolInUseError, StoreError
 
 try:
     import fcntl
@@ -139,7 +139,7 @@ class SpoolFile:
                 return
         except (BlockingIOError, FileNotFoundError):
             pass
-        raise StoreError(f"the spool {self._path} is in use by another process")
+        raise SpoolInUseError(f"the spool {self._path} is in use by another process")
 
     def _refuse_other_damage(self, place: int, size: int) -> None:
         """What a crash tears is the last record: nothing of another one follows it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
@@ -13,7 +13,7 @@ from tether._core import records
 from tether._core.signing import key_id, read_private_key, read_public_key
 from tether._core.verification import Finding, Verification
 from tether.control.calibration_checks import find_problems
-from tether.rounds.errors import StoreError
+from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
@@ -119,22 +119,30 @@ def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> 
 
 def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
     """The findings about the store of a connection, in order."""
-    lanes = read_lanes(connection)
     wrong = list(find_tampering(connection))
     yield from (Finding("hash chain", False, text) for text in wrong)
     if wrong:
         return  # nothing else can be relied on
+    lanes = read_lanes(connection)
     entries = sum(lane.last_entry for lane in lanes.values())
     rows = sum(lane.last_action for lane in lanes.values())
     yield Finding("hash chain", True, f"{entries:,} entries and {rows:,} actions are as written")
     yield from _check_calibrations(connection)
     settings = queries.read_settings(connection)
     if settings:
-        sums = list(find_wrong_sums(connection, Settings.from_dict(settings)))
+        sums = _wrong_sums(connection, settings)
         yield from (Finding("monitors", False, text) for text in sums)
         if not sums:
             yield Finding("monitors", True, "their state follows from the losses")
     yield from _check_signatures(connection, key)
+
+
+def _wrong_sums(connection: sql.Connection, settings: dict[str, Any]) -> list[str]:
+    try:
+        with as_tampering("the state of the monitors"):
+            return list(find_wrong_sums(connection, Settings.from_dict(settings)))
+    except TamperedError as error:
+        return [str(error)]
 
 
 def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ LINKED_FIELDS = (
     "served",
     "calibration",
     "key",
+    "attempt",
     "note",
     "heads",
 )

@@ -77,6 +77,7 @@ ENTRY_TYPE = pa.struct(
         "served": pa.int32(),
         "calibration": pa.int32(),
         "key": pa.string(),
+        "attempt": pa.string(),
         "note": pa.string(),
         "digest": pa.binary(),
         "heads": pa.string(),

@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
 from tether.rounds.store.fetched_columns import COLUMNS, Columns, fetch_columns, fetch_rows
-from tether.rounds.store.lanes import NO_HEAD, first_id
+from tether.rounds.store.lanes import NO_HEAD, content_bytes, first_id
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 
 ENTRIES_PER_QUERY = 10_000
@@ -32,6 +32,7 @@ class Entry(NamedTuple):
     served: int | None
     calibration: int | None
     key: str | None
+    attempt: str | None
     note: str | None
     heads: str | None
     digest: bytes
@@ -111,7 +112,7 @@ def read_entries(connection: sql.Connection, lane: int, after: int, limit: int) 
     query = sql.select(table).where(table.c.lane == lane, table.c.number > after)
     rows = connection.execute(query.order_by(table.c.number).limit(limit)).mappings()
     binary = ("digest", "head")
-    return [dict(row) | {name: bytes(row[name]) for name in binary} for row in rows]
+    return [dict(row) | {name: content_bytes(row[name]) for name in binary} for row in rows]
 
 
 def _check_links(lane: int, place: Place, entries: Sequence[Entry]) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
@@ -33,6 +35,10 @@ class _Job:
     done: Event = field(default_factory=Event)
 
 
+_commits: WeakSet[GroupCommit] = WeakSet()
+"""In a child process the threads that its parent waited for do not exist."""
+
+
 class GroupCommit:
     """Commits what threads write, together where they write at the same time.
 
@@ -41,6 +47,11 @@ class GroupCommit:
 
     def __init__(self, store: Store, finish: Callable[[Writer], None]) -> None:
         self._store, self._finish = store, finish
+        self.begin_anew()
+        _commits.add(self)
+
+    def begin_anew(self) -> None:
+        """Forget the threads of a parent process."""
         self._lock = Lock()
         self._waiting: list[_Job] = []
         self._is_led = False
@@ -52,7 +63,11 @@ class GroupCommit:
             self._waiting.append(job)
             job.leads, self._is_led = not self._is_led, True
         if not job.leads:
-            self._wait(job)
+            try:
+                self._wait(job)
+            except BaseException:  # interrupted
+                self._abandon(job)
+                raise
         if job.leads:
             self._lead()
         if job.error is not None:
@@ -75,6 +90,22 @@ class GroupCommit:
                 )
         job.done.wait()  # it is being written, by a thread that has a deadline of its own
 
+    def _abandon(self, job: _Job) -> None:
+        """Let others go on without this thread."""
+        with self._lock:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            if job.leads:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next one in line lead, if anybody waits."""
+        following = self._waiting[0] if self._waiting else None
+        self._is_led = following is not None
+        if following is not None:
+            following.leads = True
+            following.done.set()
+
     def _lead(self) -> None:
         """Write for everyone who waits, then let the next one in line lead."""
         with self._lock:
@@ -84,11 +115,7 @@ class GroupCommit:
             self._write(batch)
         finally:
             with self._lock:
-                following = self._waiting[0] if self._waiting else None
-                self._is_led = following is not None
-                if following is not None:
-                    following.leads = True
-                    following.done.set()
+                self._pass_on()
             for job in batch:
                 job.done.set()
 
@@ -116,6 +143,15 @@ class GroupCommit:
             if isinstance(error, SQLAlchemyError) and not isinstance(error, IntegrityError):
                 raise  # the store failed, and not this job alone
             job.error = error
+
+
+def _forget_threads_of_the_parent() -> None:
+    for commit in list(_commits):
+        commit.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads_of_the_parent)
 
 
 def _same_for_another(error: BaseException) -> BaseException:

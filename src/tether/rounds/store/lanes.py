@@ -44,6 +44,13 @@ class Lane:
     is_stored: bool = False
 
 
+def content_bytes(value: Any) -> bytes:
+    """Bytes from the database; anything else is not what tether writes."""
+    if not isinstance(value, (bytes, memoryview)):
+        raise TypeError(f"{value!r} is not bytes")
+    return bytes(value)
+
+
 def first_id(lane: int) -> int:
     """The id before the first one of a lane."""
     return lane << LANE_BITS
@@ -69,7 +76,7 @@ def read_lane(connection: sql.Connection, lane: int) -> Lane:
 
 def _lane(row: Any) -> Lane:
     reached = (row.last_action, row.last_observation, row.last_entry)
-    return Lane(row.lane, *reached, head=bytes(row.head), is_stored=True)
+    return Lane(row.lane, *reached, head=content_bytes(row.head), is_stored=True)
 
 
 def write_lane(connection: sql.Connection, lane: Lane) -> None:

@@ -17,15 +17,18 @@ from tether.rounds.store.writer import Writer
 
 IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
-RESUME = "resume"
-"""The act in the audit trail that clears alarms."""
+RUN_SETTING = "run"
+"""The setting by which a run is known, also in copies of it."""
+RESUME, RETIRE = "resume", "retire"
+"""The acts in the audit trail that clear alarms, and that leave a round out."""
 
 
 class Serving(NamedTuple):
-    """Who serves: the last round, and the alarm that stands, if any."""
+    """Who serves: the last round, the alarm that stands, if any, and whether it is retired."""
 
     round: int
     alarm: int | None
+    retired: bool = False
 
 
 def now() -> str:
@@ -86,8 +89,12 @@ def read_serving(connection: sql.Connection) -> Serving:
     alarm = schema.alarms.c.number
     standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
     latest = sql.select(sql.func.max(schema.rounds.c.number))
-    row = connection.execute(sql.select(latest.scalar_subquery(), standing.scalar_subquery())).one()
-    return Serving(int(row[0] or 0), None if row[1] is None else int(row[1]))
+    audit = schema.audit
+    retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
+    parts = (each.scalar_subquery() for each in (latest, standing, retired))
+    number, alarm, last_retired = connection.execute(sql.select(*parts)).one()
+    number = int(number or 0)
+    return Serving(number, None if alarm is None else int(alarm), last_retired == number > 0)
 
 
 def _last_cleared() -> sql.ColumnElement[int]:

@@ -149,6 +149,7 @@ entries = sql.Table(
     Column("served", Integer),  # who took them (of scores: the first of their policies),
     Column("calibration", Integer),  # how many are for calibration,
     Column("key", Text, unique=True),  # the caller's idempotency key,
+    Column("attempt", Text, unique=True),  # a mark of the call, where it may be given up,
     Column("note", Text),  # and why the safe policy took them instead; else what is covered
     Column("digest", LargeBinary, nullable=False),  # of the rows' content
     Column("heads", Text),  # JSON: the heads of all lanes, in entries of the control lane

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether.rounds.errors import TamperedError
+from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.store import chain, schema
 from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
@@ -38,13 +38,19 @@ RECORD_TABLES = {
 
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
-    lanes = read_lanes(connection)
+    try:
+        with as_tampering("the list of lanes"):
+            lanes = read_lanes(connection)
+    except TamperedError as error:
+        yield str(error)
+        return
     written = connection.scalars(sql.select(schema.entries.c.lane).distinct())
     for number in sorted(set(written) - set(lanes)):
         yield f"lane {number} of the hash chain was removed or added"
     for number, lane in lanes.items():
         try:
-            _check_lane(connection, number, lane)
+            with as_tampering(f"lane {number}"):
+                _check_lane(connection, number, lane)
         except TamperedError as error:
             yield str(error)
     yield from _find_uncovered(connection, lanes)
@@ -53,11 +59,11 @@ def find_tampering(connection: sql.Connection) -> Iterator[str]:
 
 def check_opened(connection: sql.Connection) -> None:
     """Check the records, and the last entries of each lane; raises TamperedError."""
-    for number, lane in read_lanes(connection).items():
-        place = _place_before_end(connection, number, lane) if number >= 0 else Place()
-        if number == SCORES_LANE:
-            continue
-        _check_lane(connection, number, lane, place)
+    with as_tampering("the store"):
+        for number, lane in read_lanes(connection).items():
+            place = _place_before_end(connection, number, lane) if number >= 0 else Place()
+            if number != SCORES_LANE:
+                _check_lane(connection, number, lane, place)
     for finding in _find_wrong_rounds(connection):
         raise TamperedError(finding)
 

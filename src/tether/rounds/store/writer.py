@@ -47,6 +47,7 @@ class Writer:
         number: int,
         served: int,
         key: str | None = None,
+        attempt: str | None = None,
         failure: str = "",
         lane: int | None = None,
     ) -> list[int]:
@@ -70,6 +71,7 @@ class Writer:
             "served": served,
             "calibration": sum(columns["calibration"]),
             "key": key,
+            "attempt": attempt,
             "note": failure or None,
             "digest": chain.digest_rows(columns, chain.ACTION_COLUMNS),
         }
