@@ -4,11 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
 from tether.control.risk_betting import (
+    LOG_LIMIT_MARGIN,
     Bets,
     WeightedLosses,
     is_certified,
@@ -55,12 +56,14 @@ ROW = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(1, 50) | st.just(np.
     st.floats(0.01, 1),
     st.floats(1, 9),
 )
+@example([(0.0, 1.0, np.inf), (0.0, 1.0, np.inf), (1.0, 1.0, 2.0)], 0.5, 1.0, 1.0)
 def test_the_capital_is_the_average_of_the_products_of_its_definition(rows, alpha, stake, bound):
     losses, shares, limits = (np.array(column) for column in zip(*rows, strict=True))
     losses, weights = losses * bound, shares * np.minimum(limits, 50)
     alpha, largest = alpha * bound, 1 / (bound - alpha * bound)
     bets = Bets(np.array([stake / 2, stake]) * largest, np.log([0.3, 0.7]))
-    expected = direct_capital(bets, losses, weights, limits, alpha, bound)
+    raised = limits * np.exp(LOG_LIMIT_MARGIN)  # at its limit a weight would leave nothing
+    expected = direct_capital(bets, losses, weights, raised, alpha, bound)
     found = np.exp(log_total_capital(bets, weighted(losses, weights, limits, bound), alpha))
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-7)
 

@@ -125,7 +125,7 @@ def test_what_was_written_after_the_signature_is_counted(tmp_path, keys):
         run.halt("a drill")
     found = verify_store(path, key=keys["ours.pub"])
     assert found.ok
-    assert "2 records and 7 actions were written after it" in str(found)
+    assert "2 records, 7 actions and 0 losses were written after it" in str(found)
 
 
 def test_exports_are_signed_and_verified(tmp_path, keys):

@@ -42,6 +42,8 @@ MAX_LOG_BET_WEIGHT = 60.0
 """Weights above this, in logs, count as this much."""
 LIMIT_ROUNDING = 1e-8
 """A limit that exceeds 1 by no more than this is 1, up to rounding."""
+LOG_LIMIT_TOLERANCE, LOG_LIMIT_MARGIN = 1e-9, 2e-9
+"""By how much a weight may exceed its limit by rounding, in logs, and what limits are raised by."""
 FACTORS_PER_LOG = 8
 """How many factors are multiplied before a logarithm is taken."""
 RISK_BOUND_STEPS = 24
@@ -76,12 +78,12 @@ class WeightedLosses:
         cls, loss: Floats, log_weight: Floats, log_limit: Floats | float, bound: float
     ) -> WeightedLosses:
         """Leave log space: weights past the largest are reduced to it, which lowers the capital."""
-        refuted = bool(np.any(log_weight > log_limit + 1e-9))
+        refuted = bool(np.any(log_weight > log_limit + LOG_LIMIT_TOLERANCE))
         # Above the largest weight every limit is infinite: then each Z falls with the weight.
         limit = np.where(np.greater(log_limit, MAX_LOG_BET_WEIGHT), np.inf, log_limit)
         with np.errstate(over="ignore"):
             weight = np.exp(np.minimum(log_weight, MAX_LOG_BET_WEIGHT))
-            return cls(loss, weight, np.exp(limit + 2e-9), bound, refuted)
+            return cls(loss, weight, np.exp(limit + LOG_LIMIT_MARGIN), bound, refuted)
 
     def log_capital(self, stake: float, alpha: float) -> float:
         """Log of the capital of one bettor who began with 1."""

@@ -30,7 +30,7 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     number = 1 + serving.round
     name = f"round {number}" if name is None else _checked_name(name)
     if policy is not None:
-        run._registry.check_name(name, policy)
+        run._registry.check_name(name, policy, number)
     try:
         start = _start(run, policy, number, serving.alarm, retired)
         if start.deployed is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sql
 
+from tether._core import validate
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
 from tether.rounds.settings import Settings
@@ -105,6 +106,7 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
         If there is no store, or it cannot be written.
     """
     reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
+    number = validate.integer_at_least("number", number)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
         _check_retirable(writer, number)
         queries.write_audit(writer, RETIRE, actor, reason, number)
@@ -140,7 +142,7 @@ def checked_reason(what: str, reason: str) -> str:
 def _check_retirable(writer: Writer, number: int) -> None:
     rows = {row["number"]: row for row in queries.read_all(writer.connection, schema.rounds)}
     retired = retired_rounds(writer.connection)
-    if isinstance(number, bool) or number not in rows or rows[number]["log_beta"] == -float("inf"):
+    if number not in rows or rows[number]["log_beta"] == -float("inf"):
         raise ValueError(f"number must be a round with a policy of its own, got {number!r}")
     if number in retired:
         raise ValueError(f"round {number} is retired already")

@@ -12,6 +12,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether.monitor import RiskMonitor
+from tether.rounds.errors import TamperedError
 from tether.rounds.kept_sums import Sums, read_kept, write_kept
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
@@ -46,6 +47,7 @@ class LossesSeen:
         self._connection, self._settings, self._anew = connection, settings, anew
         kept = None if anew else read_kept(connection, SEEN)
         self.seen: dict[str, int] = json.loads(kept or "{}")
+        self.new_losses = 0
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
@@ -68,6 +70,7 @@ class LossesSeen:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
                 raised = self._add(number, part, watch=watch and raised is None) or raised
+            self._add_safe(columns)
             last = int(columns["number"][-1]) - first_id(lane)
             self.seen[str(lane)] = last
         return raised
@@ -96,6 +99,11 @@ class LossesSeen:
         names = ("number", "round", "served", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
+            if seen > reached.last_observation:
+                raise TamperedError(
+                    f"the monitors have seen {seen} observations of lane {lane}, but there are "
+                    f"{reached.last_observation}"
+                )
             last = reached.last_observation if to is None else to.get(lane, 0)
             if lane < 0 or last <= seen:
                 continue
@@ -113,15 +121,15 @@ class LossesSeen:
             yield lane, dict(zip(names, typed, strict=True))
 
     def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
-        sums, safe = self.sums(number), self.sums(None)
+        sums = self.sums(number)
         by_safe = columns["served"] == SAFE
         own = ~by_safe | self._is_safe_round(number)
         loss, arrived = columns["loss"], ~np.isnan(columns["loss"])
         sums.observed += int(arrived.sum())
         sums.withdrawn += int((~arrived).sum())
         self._add_estimates(sums, loss[own & arrived], columns["reward"][own])
-        self._add_estimates(safe, loss[by_safe & arrived], columns["reward"][by_safe])
-        self._changed |= {f"round {number}", SAFE_SUMS}
+        self.new_losses += int(arrived.sum())
+        self._changed.add(f"round {number}")
         monitored = loss[~by_safe & arrived]
         if not watch or not len(monitored):
             return None
@@ -132,6 +140,15 @@ class LossesSeen:
             )
         status = sums.risk.update(monitored)
         return Raised(number, "risk", str(status)) if status.alarm else None
+
+    def _add_safe(self, columns: dict[str, NDArray[Any]]) -> None:
+        """The safe policy's losses in the order of their arrival, whatever their rounds."""
+        by_safe = columns["served"] == SAFE
+        if by_safe.any():
+            arrived = by_safe & ~np.isnan(columns["loss"])
+            losses, rewards = columns["loss"][arrived], columns["reward"][by_safe]
+            self._add_estimates(self.sums(None), losses, rewards)
+            self._changed.add(SAFE_SUMS)
 
     def _add_estimates(self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]) -> None:
         sums.reward.add(rewards)

@@ -91,10 +91,10 @@ class Monitors:
     def silence(self, connection: sql.Connection, now: datetime | None = None) -> str:
         """Why the run has been without losses for too long; empty if it has not."""
         actions, seconds = self._settings.max_silent_actions, self._settings.max_silent_seconds
-        text = None if actions is seconds is None else read_kept(connection, SILENCE)
-        if text is None:
+        if actions is seconds is None:
             return ""
-        count, since = json.loads(text)
+        text = read_kept(connection, SILENCE)
+        count, since = (0, self._settings.created) if text is None else json.loads(text)
         if seconds is not None:
             passed = (now or datetime.now(UTC)) - datetime.fromisoformat(since)
             if passed.total_seconds() > seconds:
@@ -111,6 +111,7 @@ class Monitors:
         raised = losses.update(watch=watch)
         if losses.seen != before:
             losses.save()
+        if losses.new_losses:
             end_silence(connection)
         if watch and raised is None and self.monitors_contexts:
             raised = self._contexts.update(connection)

@@ -85,17 +85,22 @@ class PolicyRegistry:
         """Remove a round that was not begun after all."""
         self._deployed.pop(number, None)
 
-    def check_name(self, name: str, optimized: Policy) -> None:
-        """Refuse the name of another policy: after a restart only one of them could be found."""
+    def check_name(self, name: str, optimized: Policy, number: int) -> None:
+        """Refuse the name of another policy: after a restart only one of them could be found.
+
+        `number` is that of the new round; if somebody else begins it, that is said later.
+        """
         table = schema.rounds
         with self._store.reading() as connection:
-            query = sql.select(table.c.number, table.c.fingerprint).where(table.c.policy == name)
+            query = sql.select(table.c.number, table.c.fingerprint).where(
+                table.c.policy == name, table.c.number < number
+            )
             same_name = connection.execute(query).fetchall()
         own_fingerprint = fingerprint(optimized)
-        for number, stored_fingerprint in same_name:
+        for begun, stored_fingerprint in same_name:
             if own_fingerprint is None or own_fingerprint != stored_fingerprint:
                 raise ValueError(
-                    f"name {name!r} belongs to the policy of round {number}, and this policy "
+                    f"name {name!r} belongs to the policy of round {begun}, and this policy "
                     f"is not known to be the same: choose another name"
                 )
 

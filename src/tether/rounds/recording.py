@@ -170,7 +170,12 @@ class Recorder:
             )
             return np.array(ids)
 
-        ids = self._commits.submit(write)
+        try:
+            ids = self._commits.submit(write)
+        except IntegrityError:  # another process was faster with the same key
+            if new.key is None:
+                raise
+            return None
         if self._monitors.monitors_contexts:
             self.catch_up()
         return ids

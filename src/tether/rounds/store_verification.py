@@ -22,6 +22,7 @@ from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
+from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 from tether.rounds.verify_kept import find_wrong_sums
 
 if TYPE_CHECKING:
@@ -171,15 +172,16 @@ def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iter
     later = read_lanes(connection)[CONTROL_LANE].last_entry - signed[-1][0]
     who = f"by {key_id(read_public_key(key))}"
     yield Finding("signature", True, f"{len(signed):,} {who}, the last at entry {signed[-1][0]}")
-    after = _rows_after(connection, signed[-1][0])
-    if later or after:
-        yield Finding(
-            "signature", None, f"{later:,} records and {after:,} actions were written after it"
-        )
+    actions, losses = (
+        _rows_after(connection, signed[-1][0], each) for each in (ACTIONS, OBSERVATIONS)
+    )
+    if later or actions or losses:
+        text = f"{later:,} records, {actions:,} actions and {losses:,} losses were written after it"
+        yield Finding("signature", None, text)
 
 
-def _rows_after(connection: sql.Connection, number: int) -> int:
-    """How many actions were written after an entry of the control lane."""
+def _rows_after(connection: sql.Connection, number: int, kind: str) -> int:
+    """How many actions or losses were written after an entry of the control lane."""
     entry = schema.entries
     query = sql.select(entry.c.heads).where(entry.c.lane == CONTROL_LANE, entry.c.number == number)
     heads = json.loads(connection.scalar(query) or "{}")
@@ -189,7 +191,7 @@ def _rows_after(connection: sql.Connection, number: int) -> int:
         if lane >= 0:
             last = heads.get(str(lane), [0])[0]
             later = sql.select(sql.func.sum(rows)).where(
-                entry.c.lane == lane, entry.c.kind == "actions", entry.c.number > last
+                entry.c.lane == lane, entry.c.kind == kind, entry.c.number > last
             )
             total += int(connection.scalar(later) or 0)
     return total

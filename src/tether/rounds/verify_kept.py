@@ -11,8 +11,10 @@ import sqlalchemy as sql
 from tether.monitor import RiskMonitor
 from tether.rounds.kept_sums import Sums, read_kept
 from tether.rounds.losses_seen import SEEN, LossesSeen
+from tether.rounds.monitors import SILENCE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
+from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.queries import RESUME, read_serving
 from tether.rounds.store.writer import OBSERVATIONS, record_kind
 
@@ -23,13 +25,22 @@ RELATIVE_TOLERANCE = 1e-9
 def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[str]:
     """What is kept of losses and rewards but does not follow from the rows.
 
-    While observations wait to be added to the sums there is nothing to compare.
+    Observations that wait to be added to the sums are left out.
     """
+    seen = json.loads(read_kept(connection, SEEN) or "{}")
+    lanes = read_lanes(connection)
+    for name, number in seen.items():
+        lane = lanes.get(int(name))
+        if lane is None or number > lane.last_observation:
+            yield f"the monitors have seen {number} observations of lane {name}: there are fewer"
+            return
+    to = {int(name): number for name, number in seen.items()}
     fresh = LossesSeen(connection, settings, anew=True)
-    fresh.update(watch=False)
-    if fresh.seen != json.loads(read_kept(connection, SEEN) or "{}"):
-        return
+    fresh.update(watch=False, to=to)
     kept = LossesSeen(connection, settings)
+    silence = json.loads(read_kept(connection, SILENCE) or "[0]")[0]
+    if silence > sum(lane.last_action for lane in lanes.values()):
+        yield "silence is counted from an action that has not been taken"
     in_order = len(fresh.seen) <= 1
     numbers = connection.scalars(sql.select(schema.rounds.c.number)).all()
     for number in (None, *numbers):
@@ -37,7 +48,7 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
         if not _agree(kept.sums(number), fresh.sums(number), in_order):
             yield f"the sums of losses and rewards of {name} do not follow from its rows"
     if in_order:
-        yield from _find_wrong_monitors(connection, settings, kept, list(numbers))
+        yield from _find_wrong_monitors(connection, settings, kept, list(numbers), to)
 
 
 def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
@@ -58,13 +69,17 @@ def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
 
 
 def _find_wrong_monitors(
-    connection: sql.Connection, settings: Settings, kept: LossesSeen, numbers: list[int]
+    connection: sql.Connection,
+    settings: Settings,
+    kept: LossesSeen,
+    numbers: list[int],
+    to: dict[int, int],
 ) -> Iterator[str]:
     """Risk monitors that are not where the losses since the last restart bring them."""
     fresh = LossesSeen(connection, settings, anew=True)
     fresh.seen = {lane: _observed_before_restart(connection) for lane in kept.seen}
     monitors: dict[int, RiskMonitor] = {}
-    for _, columns in fresh.new_observations():
+    for _, columns in fresh.new_observations(to):
         for number in numbers:
             mine = (columns["served"] == number) & (columns["loss"] == columns["loss"])
             if mine.any():

@@ -95,6 +95,7 @@ class Writer:
     def record(self, table: sql.Table, row: dict[str, Any]) -> None:
         """Add a row to a small table, known by its first column: a number, or text."""
         assert self.exclusive, "a record needs a transaction without any other writer"
+        _check_types(table, row)
         self.connection.execute(table.insert().values(**row))
         digest = chain.digest_record({column.name: row.get(column.name) for column in table.c})
         key = row[next(iter(table.primary_key)).name]
@@ -172,3 +173,11 @@ def record_kind(table: sql.Table) -> str:
 
 def _as_rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _check_types(table: sql.Table, row: dict[str, Any]) -> None:
+    """Refuse what a database would read back as something else: the digest would not be its."""
+    for column in table.c:
+        value, kind = row.get(column.name), column.type.python_type
+        if value is not None and type(value) is not kind:
+            raise TypeError(f"{table.name}.{column.name} must be {kind.__name__}, got {value!r}")
