@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
-from benchmarks import rounds, sampling, thresholds
+from benchmarks import rounds, rounds_growth, sampling, thresholds
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -142,6 +142,7 @@ def main() -> None:
     sampling.main()
     thresholds.main()
     rounds.main()
+    rounds_growth.main()
     from benchmarks import llm  # heavy
 
     llm.main()

@@ -1,5 +1,6 @@
 """A round is calibrated as by hand with the core, and on the rows that it should be."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -345,3 +346,12 @@ def test_the_mixture_counts_the_rows_in_use_only():
     expected = tether.calibrate(log, draws, alpha=0.3, ratio_error=found.ratio_error)
     assert found.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
     assert found.rows == 250
+
+
+def test_a_run_does_not_keep_the_log_of_every_round():
+    world, rng = World("marginal"), np.random.default_rng(8)
+    run = controller(world, alpha=0.5)
+    rounds = [one_round(run, world, number, 100, rng)[0] for number in range(1, 4)]
+    kept, given = rounds[-1]._deployed.policy.calibration, rounds[-1].calibration
+    assert kept.to_dict() == given.to_dict()
+    assert len(pickle.dumps(kept)) < 0.2 * len(pickle.dumps(given))

@@ -237,7 +237,8 @@ def calibrate_round(
         _check_support(proposals.log_safe, proposals.log_optimized)
     else:
         _check_support(round_log.log_reference, calibration_rows.candidate_scores)
-    policy = registry.tethered(optimized, reference, calibration)
+    without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
+    policy = registry.tethered(optimized, reference, without_log)
     normalizer = None
     if not calibration_rows.contextual:
         at_rows = (log.log_safe, blend_scores(log.log_optimized, log.log_safe, policy.blend))

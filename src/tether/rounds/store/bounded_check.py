@@ -117,7 +117,10 @@ def digest_in_parts(read: Callable[..., Iterator[Columns]], kinds: Mapping[str, 
     """The same as `chain.digest_rows`, of columns that are read in parts, twice where needed."""
     state = chain.start_digest(kinds)
     for part in read(*kinds):
-        state.update(chain.fixed_part(part, kinds))
+        lengths: dict[str, Any] = {
+            name: chain.join_content(part[name])[0] for name in chain.content_columns(kinds)
+        }
+        state.update(chain.fixed_part({**part, **lengths}, kinds))
     for name in chain.content_columns(kinds):
         for part in read(name):
             state.update(chain.join_content(part[name])[1])

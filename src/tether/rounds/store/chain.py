@@ -72,16 +72,18 @@ def digest_groups(
     A digest covers the names of the columns, then the numbers and the lengths of the content (−1
     for NULL) row after row, and then the content column after column.
     """
-    contents = [join_content(columns[name]) for name in content_columns(kinds)]
-    ends = [np.cumsum(lengths.clip(0)).tolist() for lengths, _ in contents]
-    views = [memoryview(content) for _, content in contents]
-    rows, width = memoryview(fixed_part(columns, kinds)), 8 * len(kinds)
+    contents = {name: join_content(columns[name]) for name in content_columns(kinds)}
+    filled = [each for each in contents.values() if each[1]]
+    ends = [np.cumsum(lengths.clip(0)).tolist() for lengths, _ in filled]
+    views = [memoryview(content) for _, content in filled]
+    lengths: dict[str, Any] = {name: each[0] for name, each in contents.items()}
+    rows, width = memoryview(fixed_part({**columns, **lengths}, kinds)), 8 * len(kinds)
     start, digests, first = start_digest(kinds), [], 0
     for size in sizes:
         state, last = start.copy(), first + size
         state.update(rows[first * width : last * width])
         for view, end in zip(views, ends, strict=True):
-            if len(view) and size:
+            if size:
                 state.update(view[end[first - 1] if first else 0 : end[last - 1]])
         digests.append(state.digest())
         first = last
@@ -99,13 +101,10 @@ def content_columns(kinds: Mapping[str, str]) -> list[str]:
 
 
 def fixed_part(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> bytes:
-    """The numbers of rows, and the lengths of their content, row after row."""
+    """The numbers of rows row after row; of their content, the lengths, which are given."""
     fixed = []
     for name, kind in kinds.items():
-        if kind == CONTENT:
-            fixed.append(join_content(columns[name])[0])
-            continue
-        array = np.asarray(columns[name], dtype="<i8" if kind == INTEGERS else "<f8")
+        array = np.asarray(columns[name], dtype="<f8" if kind == NUMBERS else "<i8")
         fixed.append((array + 0).view("<i8"))  # None is NaN; databases do not keep a sign of 0.0
     return np.stack(fixed, axis=1).tobytes()
 
