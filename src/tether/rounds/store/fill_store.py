@@ -37,7 +37,7 @@ from tether.rounds.store.queries import read_settings
 
 ROWS_PER_INSERT = 2_048
 MAX_IMPORTED_LANES = 2**17
-MAX_POLICY_BYTES = 2**30
+MAX_IMPORTED_POLICY_BYTES = 2**30
 """How many lanes a run may have, and how large a policy may be."""
 
 Rows = list[dict[str, Any]]
@@ -103,7 +103,7 @@ class StoreFiller:
                 self._add_policy()
                 self._policy = (row, [])
             self._policy[1].append(part)
-            if sum(map(len, self._policy[1])) > MAX_POLICY_BYTES:
+            if sum(map(len, self._policy[1])) > MAX_IMPORTED_POLICY_BYTES:
                 raise ValueError(f"the policy of round {row['round']} is too large")
 
     def _add_policy(self) -> None:
