@@ -306,11 +306,11 @@ def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
 @pytest.mark.slow
 def test_fallback_rows_that_are_counted_as_tethered_show(monkeypatch):
     """The same runs with the outage recorded as if nothing had happened: alpha breaks."""
-    write = recording.write_actions
+    write = recording.Recorder.write_actions
 
-    def denied(*store, served, failure, **what):
-        return write(*store, served=2 if failure else served, failure="", **what)
+    def denied(self, new):
+        return write(self, new._replace(served=2 if new.failure else new.served, failure=""))
 
-    monkeypatch.setattr(recording, "write_actions", denied)
+    monkeypatch.setattr(recording.Recorder, "write_actions", denied)
     held = np.array([risk(lived(seed)[0]) for seed in range(RUNS)])
     assert held.mean() > ALPHA + 3 * held.std(ddof=1) / np.sqrt(RUNS)
