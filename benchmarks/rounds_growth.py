@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -79,13 +78,19 @@ def line(what: str, begin: float, hand: float, store: Path, memory: str = "") ->
     )
 
 
+def peak_memory() -> float:
+    """The most memory of this process so far, in MiB; unlike `getrusage`, without its parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**10
+
+
 def cold(store: Path) -> None:
     """In a process of its own: open the store and begin a round."""
     run = opened(store)
     number = run.round.number + 1
     optimized = policy_of(f"round {number}")
     begin, _ = timed(lambda: run.begin(optimized))
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    most = peak_memory()
     hand = min(timed(by_hand(run, optimized))[0] for _ in range(2))
     memory = f", {most:.0f} MiB of memory"
     line(f"begin of round {number}, restarted", begin, hand, store, memory)

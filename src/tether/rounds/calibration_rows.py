@@ -94,14 +94,17 @@ class CalibrationRows:
         scores = self.scores.read(self.name, numbers, start, stop, self._width)
         estimated = [number for number in numbers if self.estimates(number)]
         normalizers = self.scores.read(NORMALIZERS, estimated, start, stop, 2)
+        references = {self.deployed[number].reference for number in numbers}
         for number in sorted(numbers):
-            reference = at_rows[self.deployed[number].reference]
+            own_scores, reference = scores.pop(number), at_rows[self.deployed[number].reference]
             normalizer = None
             if number in normalizers:
-                self._normalize(number, normalizers[number], scores[number], reference, start)
+                self._normalize(number, normalizers[number], own_scores, reference, start)
                 normalizer = Normalizer(*normalizers[number].T)
-            at_rows[number] = self._density(number, scores[number], reference, normalizer)
-            yield number, at_rows[number]
+            density = self._density(number, own_scores, reference, normalizer)
+            if number in references:
+                at_rows[number] = density
+            yield number, density
 
     def _density(
         self, number: int, scores: Floats, reference: Density, normalizer: Normalizer | None

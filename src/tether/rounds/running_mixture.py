@@ -10,7 +10,7 @@ from tether.rounds.policy_registry import SAFE
 
 MAX_UNFOLDED = 32
 """How many of the last rounds stay out of the kept sums at most, because their counts change."""
-SCORES_PER_CHUNK = 1 << 22
+SCORES_PER_CHUNK = 1 << 24
 """How many scores are in memory at once when sums are made anew."""
 
 
