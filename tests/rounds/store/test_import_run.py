@@ -18,6 +18,7 @@ from tether.rounds import (
     read_history,
 )
 from tether.rounds.store import schema
+from tether.rounds.store.chain import digest_bytes
 from tether.rounds.store.database import Store
 from tether.rounds.store.import_run import check_export
 
@@ -177,9 +178,7 @@ def test_several_lanes_and_a_policy_come_back(tmp_path):
             )
             columns = {"action": ids[:1], "loss": [1.0], "reward": [None], "reason": [None]}
             writer.observations(columns)
-        from tether.rounds.store.chain import digest_bytes
-
-        row = {"round": 2, "content": content, "digest": digest_bytes(content)}
+        row = {"content": content, "digest": digest_bytes(content).hex()}
         writer.record(schema.policies, row)
     store.close()
     again = moved(tmp_path)
