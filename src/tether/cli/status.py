@@ -69,8 +69,8 @@ def _rendered(history: History) -> RenderableType:
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
     title = (
-        f"{redact_url(history.store)}: {history.target} {history.alpha:g} of at most "
-        f"{history.bound:g}{sure}, family {history.family}, safe policy {history.safe!r}{shortlist}"
+        f"{redact_url(history.store)}: {history.target} {_limits(history)}{sure}, family "
+        f"{history.family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [_text(title)]
     if history.rounds:
@@ -92,11 +92,26 @@ def _rendered(history: History) -> RenderableType:
     return Group(*lines)
 
 
+def _limits(history: History) -> str:
+    """What is tolerated of each loss, out of what it can be at most."""
+    several = len(history.limits) > 1
+    return ", ".join(
+        f"{name + ' ' if several else ''}{limit.alpha:g} of at most {limit.bound:g}"
+        for name, limit in history.limits.items()
+    )
+
+
 def _round_table(history: History) -> Table:
-    headings = ("round", "policy", "beta", "actions", "losses", "mean loss", "between", "reward")
-    table = Table(*headings, box=None, pad_edge=False)
+    several = len(history.limits) > 1
+    means = [f"mean {name}" if several else "mean loss" for name in history.limits]
+    headings = ["round", "policy", "beta", "actions", "losses"]
+    for mean in means:
+        headings += [mean, "between"]
+    table = Table(*map(visible, [*headings, "reward"]), box=None, pad_edge=False)
     for record in history.rounds:
-        above_alpha = record.loss is not None and record.loss.lower > history.alpha
+        above_alpha = any(
+            loss.lower > history.limits[name].alpha for name, loss in record.losses.items()
+        )
         table.add_row(
             *map(
                 _text,
@@ -106,7 +121,11 @@ def _round_table(history: History) -> Table:
                     _number(record.beta),
                     f"{record.rows:,}",
                     f"{record.observed:,}",
-                    *_estimate(record.loss),
+                    *(
+                        text
+                        for name in history.limits
+                        for text in _estimate(record.losses.get(name))
+                    ),
                     "" if record.reward is None else _number(record.reward.mean),
                 ),
             ),

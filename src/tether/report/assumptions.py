@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.report.number_format import format_count, format_interval, format_number
+from tether.report.sentences import loss_suffix
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
@@ -39,7 +40,7 @@ def assumptions(history: History) -> list[Assumption]:
         *_about_rows(history),
         *_about_calibrations(calibrations, history.shortlist),
         _test_weight(calibrations),
-        _safe_risk(history),
+        *(_safe_risk(history, name) for name in history.limits),
         *_not_checked(history),
     ]
     order = list(STATUS_SYMBOLS)
@@ -52,7 +53,10 @@ def _about_rows(history: History) -> list[Assumption]:
     observed = sum(record.observed for record in history.rounds)
     pending = sum(record.pending for record in history.rounds)
     withdrawn = sum(record.withdrawn for record in history.rounds)
-    bounds = f"Losses lie between 0 and {format_number(history.bound)}"
+    bounds = " and ".join(
+        f"Losses{loss_suffix(history, name)} lie between 0 and {format_number(limit.bound)}"
+        for name, limit in history.limits.items()
+    )
     numbers = "Log-probabilities are valid numbers"
     arrive = "Every loss arrives"
     if not rows:
@@ -141,13 +145,14 @@ def _about_calibrations(
     return found
 
 
-def _safe_risk(history: History) -> Assumption:
-    safe = history.safe_loss
-    title = f"The safe policy's risk is at most {format_number(history.alpha)}"
+def _safe_risk(history: History, name: str) -> Assumption:
+    safe, alpha = history.safe_losses.get(name), history.limits[name].alpha
+    of = loss_suffix(history, name)
+    title = f"The safe policy's risk{of} is at most {format_number(alpha)}"
     if safe is None:
         return Assumption(ASSUMED, title, "The safe policy has no observed losses yet.")
     return Assumption(
-        DOUBTFUL if safe.lower > history.alpha else PARTLY_CHECKED,
+        DOUBTFUL if safe.lower > alpha else PARTLY_CHECKED,
         title,
         f"Its mean loss is {format_number(safe.mean)} ({format_interval(safe)}) over "
         f"{format_count(safe.count, 'loss', 'losses')}.",

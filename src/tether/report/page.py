@@ -13,7 +13,7 @@ from tether.report import text_sections
 from tether.report.acceptance_over_rounds import acceptance_chart
 from tether.report.beta_over_rounds import beta_chart
 from tether.report.chart_canvas import matplotlib_defaults
-from tether.report.html_elements import Markup, element
+from tether.report.html_elements import Markup, element, join
 from tether.report.html_tables import description_list
 from tether.report.number_format import format_number, format_time
 from tether.report.page_opening import banner, opening
@@ -140,7 +140,8 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
     """The id, the title and the content of every section."""
     sections = []
     if history.rounds:
-        risk = realized_risk_chart(history)
+        risks = [realized_risk_chart(history, name) for name in history.limits]
+        shown = [chart.figure() for chart in risks if chart.tips]
         no_losses = element("p", "No losses have arrived yet.")
         charts = [
             beta_chart(history),
@@ -150,7 +151,7 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
         ]
         figures = [chart.figure() for chart in charts if chart.tips]
         sections = [
-            ("risk", "Is the risk within alpha?", risk.figure() if risk.tips else no_losses),
+            ("risk", "Is the risk within alpha?", join(*shown) if shown else no_losses),
             (
                 "distance",
                 "How far from the safe policy, and what was gained?",

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from tether.report.html_elements import Content, Markup, element
 from tether.report.html_tables import description_list
 from tether.report.number_format import format_interval, format_number
-from tether.report.sentences import RunState, policy_name, promise_sentences, round_beta
+from tether.report.sentences import (
+    RunState,
+    loss_suffix,
+    policy_name,
+    promise_sentences,
+    round_beta,
+)
 
 if TYPE_CHECKING:
     from tether.rounds.history import History
@@ -67,20 +73,21 @@ def _key_figures(history: History) -> list[tuple[str, str, str]]:
     """The figures that come first: a term, a number, and what to compare it with."""
     figures = [
         (
-            f"Tolerated risk, {history.target}",
-            format_number(history.alpha),
-            f"losses lie between 0 and {format_number(history.bound)}",
+            f"Tolerated risk{loss_suffix(history, name)}, {history.target}",
+            format_number(limit.alpha),
+            f"losses lie between 0 and {format_number(limit.bound)}",
         )
+        for name, limit in history.limits.items()
     ]
     if not history.rounds:
         return figures
     last = history.rounds[-1]
-    with_loss = [(record.number, record.loss) for record in history.rounds if record.loss]
-    if with_loss:
-        number, loss = with_loss[-1]
-        figures.append(
-            (f"Realized risk, round {number}", format_number(loss.mean), format_interval(loss))
-        )
+    for name in history.limits:
+        with_loss = [record for record in history.rounds if name in record.losses]
+        if with_loss:
+            number, loss = with_loss[-1].number, with_loss[-1].losses[name]
+            term = f"Realized risk{loss_suffix(history, name)}, round {number}"
+            figures.append((term, format_number(loss.mean), format_interval(loss)))
     calibrated = last.calibration is not None and last.calibration.exists
     if not calibrated:
         meaning = "safe policy only"

@@ -25,11 +25,11 @@ from tether.report.chart_marks import (
 from tether.report.html_elements import Markup
 from tether.report.html_tables import data_table
 from tether.report.number_format import format_interval, format_number
-from tether.report.sentences import list_rounds
+from tether.report.sentences import list_rounds, loss_suffix
 from tether.report.svg_export import figure_to_svg
 
 if TYPE_CHECKING:
-    from tether.rounds.history import Estimate, History
+    from tether.rounds.history import Estimate, History, RoundRecord
 
 MAX_LABELED_ALARMS = 6
 """With more alarms than this, their labels in the chart would overlap and are left out."""
@@ -39,20 +39,21 @@ LABEL_HEIGHT = 14.0
 """The height in pixels that a label next to a line takes."""
 
 
-def realized_risk_chart(history: History) -> Chart:
-    """The mean loss of every round with its interval, compared with alpha."""
-    losses = [(record, record.loss) for record in history.rounds if record.loss is not None]
-    tolerated = history.alpha
-    unit, unit_label = chart_unit([history.bound])
-    alpha, alarm_level = history.alpha / unit, history.alarm_risk / unit
+def realized_risk_chart(history: History, name: str) -> Chart:
+    """The mean of one loss in every round with its interval, compared with alpha."""
+    limit, of = history.limits[name], loss_suffix(history, name)
+    losses = [(record, record.losses[name]) for record in history.rounds if name in record.losses]
+    tolerated = limit.alpha
+    unit, unit_label = chart_unit([limit.bound])
+    alpha, alarm_level = tolerated / unit, limit.alarm_risk / unit
     drawn = [(record, in_unit(loss, unit)) for record, loss in losses]
     round_numbers = [record.number for record in history.rounds]
 
-    def draw(name: str, width: float, height: float, label: str) -> Markup:
+    def draw(drawing: str, width: float, height: float, label: str) -> Markup:
         figure, axes = blank_axes(width, height, right=RIGHT_MARGIN)
         set_round_axis(axes, round_numbers, width)
         top = max([3 * alpha, 1.1 * alarm_level] + [1.15 * loss.mean for _, loss in drawn])
-        top = min(history.bound / unit * 1.02, max(top, 1.3 * alpha))
+        top = min(limit.bound / unit * 1.02, max(top, 1.3 * alpha))
         axes.set_ylim(0, top)
         axes.axhspan(alpha, top, facecolor=ABOVE_ALPHA_COLOR, alpha=0.06, linewidth=0)
         rounds_with_alarm = {alarm.round for alarm in history.alarms}
@@ -67,7 +68,7 @@ def realized_risk_chart(history: History) -> Chart:
         if alarm_level != alpha:
             axes.axhline(alarm_level, color=MUTED_COLOR, linewidth=1, dashes=(4, 3))
             alpha_label, level_label = move_apart(alpha, alarm_level, LABEL_HEIGHT * top / height)
-            text = f"alarm at {format_number(history.alarm_risk)}"
+            text = f"alarm at {format_number(limit.alarm_risk)}"
             label_level(axes, level_label, text, MUTED_COLOR, outside=True)
         alpha_text = f"alpha {format_number(tolerated)}"
         label_level(axes, alpha_label, alpha_text, TEXT_COLOR, outside=True)
@@ -75,18 +76,19 @@ def realized_risk_chart(history: History) -> Chart:
         points = pixel_positions(
             axes, [record.number for record, _ in drawn], [loss.mean for _, loss in drawn]
         )
-        return figure_to_svg(figure, name=name, label=label, points=points)
+        return figure_to_svg(figure, name=drawing, label=label, points=points)
 
+    place = list(history.limits).index(name)
     return Chart(
-        "risk",
-        "Realized risk per round",
+        f"risk-{place + 1}" if place else "risk",
+        f"Realized risk per round{of}",
         "The mean loss of each round's policy, with a 95 % interval that is valid at all times. A "
         "dot is at most alpha; an open triangle is above alpha, but its interval includes alpha; a "
         "filled triangle is clearly above. A ring is a round in which only the safe policy acted.",
-        _risk_in_words(history),
+        _risk_in_words(losses, tolerated, of),
         draw,
         data_table(
-            "Realized risk per round",
+            f"Realized risk per round{of}",
             ["Round", "Losses", "Mean loss", "95 % interval", "Compared with alpha"],
             [
                 [
@@ -115,13 +117,12 @@ def _compare(loss: Estimate, alpha: float) -> str:
     return "above alpha, interval includes alpha" if loss.mean > alpha else "at most alpha"
 
 
-def _risk_in_words(history: History) -> str:
+def _risk_in_words(losses: list[tuple[RoundRecord, Estimate]], alpha: float, of: str) -> str:
     """The text alternative of the chart of realized risk."""
-    alpha = history.alpha
-    losses = [(record.number, record.loss) for record in history.rounds if record.loss is not None]
-    above = [number for number, loss in losses if loss.mean > alpha]
-    clearly_above = [number for number, loss in losses if loss.lower > alpha]
-    text = f"Realized risk of {len(losses)} rounds compared with alpha = {format_number(alpha)}. "
+    above = [record.number for record, loss in losses if loss.mean > alpha]
+    clearly_above = [record.number for record, loss in losses if loss.lower > alpha]
+    compared = f"compared with alpha = {format_number(alpha)}"
+    text = f"Realized risk{of} of {len(losses)} rounds {compared}. "
     if not above:
         return text + "No mean is above alpha."
     text += f"The mean is above alpha in {list_rounds(above)}"

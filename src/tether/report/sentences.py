@@ -122,6 +122,11 @@ def missing_losses_sentences(history: History) -> str:
     )
 
 
+def loss_suffix(history: History, name: str) -> str:
+    """What follows "risk" in a heading: nothing, or which of several losses it is of."""
+    return f" of {name}" if len(history.limits) > 1 else ""
+
+
 def list_rounds(numbers: Sequence[int]) -> str:
     """List rounds by number, at most a dozen of them.
 

@@ -18,6 +18,7 @@ from tether.report.number_format import (
 )
 from tether.report.sentences import as_sentence, promise_sentences, round_beta, round_label
 from tether.report.single_round_charts import CalibratedRound
+from tether.rounds.limits import ONLY_LOSS
 
 if TYPE_CHECKING:
     from tether.rounds.history import History, RoundRecord
@@ -81,7 +82,7 @@ def _card(record: RoundRecord, *, selected: bool) -> Markup:
 
 
 def _facts(record: RoundRecord) -> list[tuple[str, str]]:
-    calibration, loss = record.calibration, record.loss
+    calibration = record.calibration
     facts = [("Started", format_time(record.begun)), ("Beta", round_beta(record))]
     if calibration is not None:
         for constraint in calibration.constraints:
@@ -96,14 +97,17 @@ def _facts(record: RoundRecord) -> list[tuple[str, str]]:
             ("Largest weight", format_percent(calibration.max_weight)),
             ("Acceptance rate", format_percent(calibration.acceptance)),
         ]
-    realized = NO_VALUE
-    if loss is not None:
-        realized = f"{format_number(loss.mean)} ({format_interval(loss)})"
     by_safe = f"{record.safe_rows:,} by the safe policy"
     if record.fallback_rows:
         by_safe += f", {record.fallback_rows:,} of them after a failure"
+    for name, loss in record.losses.items():
+        which = "" if name == ONLY_LOSS else f" of {name}"
+        facts.append(
+            (f"Realized risk{which}", f"{format_number(loss.mean)} ({format_interval(loss)})")
+        )
+    if not record.losses:
+        facts.append(("Realized risk", NO_VALUE))
     facts += [
-        ("Realized risk", realized),
         ("Actions", f"{record.rows:,} ({by_safe})"),
         ("Losses", f"{record.observed:,} arrived, {record.pending:,} pending"),
     ]

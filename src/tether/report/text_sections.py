@@ -9,19 +9,13 @@ from tether.report.assumptions import STATUS_SYMBOLS, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
 from tether.report.number_format import NO_VALUE, format_interval, format_number, format_time
-from tether.report.sentences import missing_losses_sentences, round_beta
+from tether.report.sentences import loss_suffix, missing_losses_sentences, round_beta
 
 if TYPE_CHECKING:
-    from tether.rounds.history import Estimate, History
+    from tether.rounds.history import Estimate, History, RoundRecord
 
-ROUND_COLUMNS = (
-    "Round",
-    "Policy",
-    "Started",
-    "Beta",
-    "Promise",
-    "Realized risk",
-    "95 % interval",
+COLUMNS_BEFORE_RISKS = ("Round", "Policy", "Started", "Beta", "Promise")
+COLUMNS_AFTER_RISKS = (
     "Mean reward",
     "Actions",
     "By the safe policy",
@@ -57,10 +51,11 @@ def assumptions_section(history: History) -> Markup:
 def alarms_section(history: History) -> Markup:
     """Every alarm: when it was raised, by what, and when and why it was cleared."""
     if not history.alarms:
-        level = format_number(history.alarm_risk)
-        return element(
-            "p", f"None so far. The risk monitor raises an alarm if the risk is above {level}."
+        levels = " or ".join(
+            f"the risk{loss_suffix(history, name)} is above {format_number(limit.alarm_risk)}"
+            for name, limit in history.limits.items()
         )
+        return element("p", f"None so far. A risk monitor raises an alarm if {levels}.")
     return data_table(
         "Alarms, latest first",
         ["Alarm", "Round", "Monitor", "Message", "Raised", "Cleared", "Why it was cleared"],
@@ -83,7 +78,6 @@ def all_rounds_section(history: History) -> Markup:
     """Everything that is recorded about every round, and which losses are missing."""
     rows: list[list[Content]] = []
     for record in reversed(history.rounds):
-        calibration, loss = record.calibration, record.loss
         counts = [
             record.rows,
             record.safe_rows,
@@ -99,9 +93,8 @@ def all_rounds_section(history: History) -> Markup:
                 record.policy or "safe policy",
                 format_time(record.begun),
                 round_beta(record),
-                _promised(calibration),
-                NO_VALUE if loss is None else _realized_risk(loss, history.alpha),
-                NO_VALUE if loss is None else format_interval(loss),
+                _promised(record.calibration),
+                *(cell for name in history.limits for cell in _realized(history, record, name)),
                 NO_VALUE if record.reward is None else format_number(record.reward.mean),
                 *(f"{count:,}" for count in counts),
                 record.note or NO_VALUE,
@@ -109,14 +102,34 @@ def all_rounds_section(history: History) -> Markup:
         )
     return join(
         element("p", missing_losses_sentences(history)),
-        data_table("All rounds, latest first", ROUND_COLUMNS, rows),
+        data_table("All rounds, latest first", _columns(history), rows),
     )
+
+
+def _columns(history: History) -> list[str]:
+    """The headings, with two columns for each loss."""
+    realized = []
+    for name in history.limits:
+        of = loss_suffix(history, name)
+        realized += [f"Realized risk{of}", f"95 % interval{of}"]
+    return [*COLUMNS_BEFORE_RISKS, *realized, *COLUMNS_AFTER_RISKS]
+
+
+def _realized(history: History, record: RoundRecord, name: str) -> tuple[Content, Content]:
+    loss = record.losses.get(name)
+    if loss is None:
+        return NO_VALUE, NO_VALUE
+    return _realized_risk(loss, history.limits[name].alpha), format_interval(loss)
 
 
 def _promised(calibration: Calibration | None) -> str:
     if calibration is None or not calibration.exists:
         return "none"
+    promises = calibration.promises
     promise = f"≤ {format_number(calibration.promise)}"
+    if len(promises) > 1:
+        each = (f"{name} ≤ {format_number(value)}" for name, value in promises.items())
+        promise = ", ".join(each)
     return promise if calibration.useful else f"{promise}, of no use"
 
 

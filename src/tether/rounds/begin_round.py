@@ -36,7 +36,8 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         if start.deployed is not None:
             run._registry.add(number, start.deployed)
         saved = SavedPolicy() if start.deployed is None else save_policy_content(policy)
-        start.save(run._store, number, name, policy, run._rows, run._scores, saved)
+        losses = run.settings.limits
+        start.save(run._store, number, name, policy, run._rows, run._scores, saved, losses)
         run._scores.mark_saved()
     except BaseException as error:
         run._scores.forget()

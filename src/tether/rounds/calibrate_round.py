@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from tether.policies.policy import Policy
 from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
+from tether.rounds.limits import listed_limits
 from tether.rounds.monitors import end_silence
 from tether.rounds.policy_registry import (
     MAX_PROBES,
@@ -90,8 +92,12 @@ class RoundStart:
         rows: Rows,
         scores: ScoreColumns,
         saved: SavedPolicy,
+        losses: Iterable[str],
     ) -> None:
-        """Store the round, with the scores and draws from which it can be recomputed."""
+        """Store the round, with the scores and draws from which it can be recomputed.
+
+        Silence of the `losses` counts from now on.
+        """
         deployed = self.deployed
         normalizer = None if deployed is None else deployed.normalizer
         row = {
@@ -122,7 +128,7 @@ class RoundStart:
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
                     write_settings(writer, {"listed_actions": listed.tolist()})
                 write_checkpoints(writer, checkpoints)
-                end_silence(writer.connection)
+                end_silence(writer.connection, losses)
         except IntegrityError as error:
             raise RoundTakenError(
                 f"round {number} was begun by another process while this one calibrated: use "
@@ -162,7 +168,7 @@ def calibrate_round(
     Rows that were served by `retired` rounds are left out.
     """
     where = np.flatnonzero(rows.calibration)
-    loss, used, note = losses_in_use(settings, rows, where, retired)
+    losses, used, note = losses_in_use(settings, rows, where, retired)
     if not used.any():
         return RoundStart(note="no losses to calibrate on yet: the safe policy serves")
     reference = SAFE if settings.against == "safe" else registry.last()
@@ -201,7 +207,7 @@ def calibrate_round(
             f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
             f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
         )
-    log = round_log.make(loss)
+    log = round_log.make(losses)
     _check_precision(log, number)
     proposals = _draw_proposals(
         registry,
@@ -218,10 +224,9 @@ def calibrate_round(
     calibration = calibrate(
         log,
         proposals,
-        alpha=settings.alpha if settings.target == "alpha" else None,
-        promise=settings.alpha if settings.target == "promise" else None,
+        **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
         confidence=settings.confidence,
-        bound=settings.bound,
+        bound={name: limit.bound for name, limit in settings.limits.items()},
         family=family,
         test_weight=settings.test_weight,
         ratio_error=log.ratio_error * settings.ratio_error,
@@ -256,7 +261,8 @@ def _why_none(settings: Settings) -> str:
     if settings.confidence is not None:
         return "no beta is certified: the safe policy serves"
     if settings.target == "promise":
-        return f"no beta has a promise of at most {settings.alpha:g}: the safe policy serves"
+        asked = listed_limits(settings.limits)
+        return f"no beta has a promise of at most {asked}: the safe policy serves"
     return "no beta passes: the safe policy serves"
 
 
@@ -304,24 +310,25 @@ def count_served(served: NDArray[Any]) -> dict[int, int]:
 
 def losses_in_use(
     settings: Settings, rows: Rows, where: Integers, retired: frozenset[int] = frozenset()
-) -> tuple[Floats, Booleans, str]:
+) -> tuple[dict[str, Floats], Booleans, str]:
     """Losses of calibration rows, which of these are used, and a note on those without a loss."""
-    loss = rows.loss[where].copy()
+    losses = dict(zip(settings.limits, rows.losses[where].T, strict=True))
     used = ~rows.withdrawn[where] & ~np.isin(rows.served[where], list(retired))
     pending = rows.pending[where] & used
     if not pending.any():
-        return loss, used, ""
+        return losses, used, ""
     if settings.missing == "wait":
         _check_enough_observed(settings, rows.round[where], pending, used)
     if settings.missing == "exclude":
         note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss are excluded"
-        return loss, used & ~pending, note
-    loss[pending] = settings.bound
+        return losses, used & ~pending, note
+    for name, limit in settings.limits.items():
+        losses[name] = np.where(np.isnan(losses[name]) & pending, limit.bound, losses[name])
     note = (
         f"{pending.sum():,} of {used.sum():,} calibration rows without a loss count as the worst "
         f"loss"
     )
-    return loss, used, note
+    return losses, used, note
 
 
 def _check_enough_observed(

@@ -2,18 +2,96 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
+from tether.rounds.limits import Limits
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes, split_ids
 from tether.rounds.store.queries import IDS_PER_QUERY
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
+LARGEST_REWARD = 1e150
+"""Larger rewards are refused: their squares would not fit in a float."""
+
+Losses = ArrayLike | Mapping[str, ArrayLike]
+"""Losses as they are observed: those of the only loss of a run, or some of its losses by name."""
+
+
+@dataclass(frozen=True)
+class NewObservations:
+    """Losses of actions: `which` of the run's losses, and its value; or why they have none.
+
+    An action occurs once for each loss. The reward of an action is at one of them, and NaN at the
+    others. Actions with a `reason` are withdrawn.
+    """
+
+    action: Integers
+    which: Integers
+    loss: Floats
+    reward: Floats
+    reason: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """As the database takes them."""
+        return {
+            "action": self.action.tolist(),
+            "which": self.which.tolist(),
+            "loss": _null_for_nan(self.loss),
+            "reward": _null_for_nan(self.reward),
+            "reason": [self.reason] * len(self),
+        }
+
+
+def observations(
+    ids: ArrayLike, losses: Losses, rewards: ArrayLike | None, limits: Limits
+) -> NewObservations:
+    """Losses, and maybe rewards, of actions, checked as far as they can be without the store."""
+    numbers = checked_ids(ids)
+    named = _by_name(losses, limits)
+    names, arrays = list(limits), []
+    for name, values in named.items():
+        argument = "losses" if values is losses else f"losses[{name!r}]"
+        loss, bound = validate.losses(argument, values), limits[name].bound
+        validate.same_length(argument, loss, "ids", len(numbers))
+        if loss.max() > bound:
+            validate.reject(argument, loss, loss > bound, f"a loss of at most bound = {bound:g}")
+        arrays.append(loss)
+    reward = np.full(len(numbers), np.nan)
+    if rewards is not None:
+        reward = validate.floats("rewards", rewards)
+        validate.same_length("rewards", reward, "ids", len(numbers))
+        bad = ~(np.abs(reward) <= LARGEST_REWARD)
+        if bad.any():
+            accepted = f"a finite reward of at most {LARGEST_REWARD:g} either way"
+            validate.reject("rewards", reward, bad, accepted)
+    which = np.array([names.index(name) for name in named])
+    count = len(arrays)
+    return NewObservations(
+        np.tile(numbers, count),
+        np.repeat(which, len(numbers)),
+        np.concatenate(arrays),
+        np.tile(reward, count),
+    )
+
+
+def withdrawals(ids: ArrayLike, reason: str) -> NewObservations:
+    """Actions that were never carried out, and why."""
+    numbers = checked_ids(ids)
+    nothing = np.full(len(numbers), np.nan)
+    return NewObservations(numbers, np.zeros(len(numbers), np.int64), nothing, nothing, reason)
 
 
 def checked_ids(ids: ArrayLike) -> Integers:
@@ -44,37 +122,99 @@ def check_known(connection: sql.Connection, numbers: Integers) -> None:
         )
 
 
-def check_repeated(
-    connection: sql.Connection, numbers: Integers, loss: Floats, reward: Floats
-) -> Booleans:
-    """Which observations are new; one that differs from what is stored is refused."""
-    table, known = schema.observations, {}
-    for start in range(0, len(numbers), IDS_PER_QUERY):
-        batch = numbers[start : start + IDS_PER_QUERY].tolist()
-        query = sql.select(table.c.action, table.c.loss, table.c.reward)
-        for action, *stored in connection.execute(query.where(table.c.action.in_(batch))):
-            known[action] = np.array(stored, dtype=np.float64)
-    is_new = np.array([number not in known for number in numbers.tolist()], dtype=np.bool_)
-    given = np.stack([loss, reward], axis=1)
-    different = [
-        number
-        for number, values in zip(numbers.tolist(), given, strict=True)
-        if number in known and not _is_same(known[number], values)
-    ]
+def without_repeated(connection: sql.Connection, given: NewObservations) -> NewObservations:
+    """The observations that are not stored yet; one that differs from what is stored is refused."""
+    stored = _read_stored(connection, np.unique(given.action))
+    if not stored:
+        return _with_one_reward(given)
+    rows = list(zip(given.action.tolist(), given.which.tolist(), strict=True))
+    is_new = np.array([not stored[action].has(which) for action, which in rows])
+    in_part_new = set(given.action[is_new].tolist())
+    different = set()
+    for (action, which), loss, reward in zip(rows, given.loss, given.reward, strict=True):
+        known = stored[action]
+        reward_differs = not np.isnan(reward) and not (
+            (np.isnan(known.reward) and action in in_part_new) or known.reward == reward
+        )
+        if reward_differs or not known.agrees(which, loss):
+            different.add(action)
     if different:
         raise ValueError(
-            f"ids {_listed(different)} were already observed or withdrawn with another result "
-            f"({len(different)} of {len(numbers)}): a loss is final, and nothing of this call was "
-            f"stored"
+            f"ids {_listed(sorted(different))} were already observed or withdrawn with another "
+            f"result ({len(different)} of {len(set(given.action.tolist()))}): a loss is final, and "
+            f"nothing of this call was stored"
         )
-    return is_new
+    rewarded = np.array([not np.isnan(stored[action].reward) for action, _ in rows])
+    reward = np.where(rewarded, np.nan, given.reward)
+    return _with_one_reward(replace(given, reward=reward), is_new)
 
 
-def _is_same(stored: Floats, given: Floats) -> bool:
-    """Whether an observation repeats a stored one; a reward need not be repeated."""
-    if np.isnan(given[1]):
-        return bool(np.array_equal(stored[:1], given[:1], equal_nan=True))
-    return bool(np.array_equal(stored, given, equal_nan=True))
+@dataclass
+class _Stored:
+    """What is stored of an action."""
+
+    losses: dict[int, float] = field(default_factory=dict)
+    reward: float = np.nan
+    withdrawn: bool = False
+
+    def has(self, which: int) -> bool:
+        """Whether there is nothing to add for one of the losses."""
+        return self.withdrawn or which in self.losses
+
+    def agrees(self, which: int, loss: float) -> bool:
+        """Whether an observation, or a withdrawal, contradicts nothing that is stored."""
+        if np.isnan(loss) or self.withdrawn:
+            return bool(np.isnan(loss)) and (self.withdrawn or not self.losses)
+        return self.losses.get(which, loss) == loss
+
+
+def _read_stored(connection: sql.Connection, numbers: Integers) -> defaultdict[int, _Stored]:
+    """What is stored of actions; of those of which nothing is, there is no entry."""
+    table = schema.observations
+    stored: defaultdict[int, _Stored] = defaultdict(_Stored)
+    for start in range(0, len(numbers), IDS_PER_QUERY):
+        batch = numbers[start : start + IDS_PER_QUERY].tolist()
+        query = sql.select(table.c.action, table.c.which, table.c.loss, table.c.reward)
+        for action, which, loss, reward in connection.execute(
+            query.where(table.c.action.in_(batch))
+        ):
+            of_action = stored[action]
+            if loss is None:
+                of_action.withdrawn = True
+            else:
+                of_action.losses[which] = loss
+            if reward is not None:
+                of_action.reward = reward
+    return stored
+
+
+def _with_one_reward(given: NewObservations, where: Booleans | None = None) -> NewObservations:
+    """Some of the observations, with the reward of an action at the first of its losses alone."""
+    kept = np.arange(len(given)) if where is None else np.flatnonzero(where)
+    _, first = np.unique(given.action[kept], return_index=True)
+    reward = np.full(len(kept), np.nan)
+    reward[first] = given.reward[kept[first]]
+    return NewObservations(
+        given.action[kept], given.which[kept], given.loss[kept], reward, given.reason
+    )
+
+
+def _by_name(losses: Losses, limits: Limits) -> Mapping[str, ArrayLike]:
+    """Losses by name; without names they are those of the only loss."""
+    if not isinstance(losses, Mapping):
+        if len(limits) > 1:
+            raise TypeError(
+                f"losses must be a mapping with some of the names {list(limits)}, since the run "
+                f"has several losses; got {type(losses).__name__}"
+            )
+        return {next(iter(limits)): losses}
+    if not losses or not set(losses) <= set(limits):
+        raise ValueError(f"losses must have names among {list(limits)}, got {list(losses)}")
+    return losses
+
+
+def _null_for_nan(values: Floats) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
 
 
 def _listed(numbers: list[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,8 +47,8 @@ class Controller(RunRecords):
     Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone.
 
     If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
-    policy's. An alarm, raised when the mean loss of a round is shown to exceed `alarm_risk` or the
-    scores of contexts shift, sends all traffic to the safe policy until `resume`.
+    policy's. An alarm sends all traffic to the safe policy until `resume`; it is raised when a mean
+    loss of a round is shown to exceed its `alarm_risk`, or the scores of contexts shift.
 
     Parameters
     ----------
@@ -57,14 +57,15 @@ class Controller(RunRecords):
     store : str or pathlib.Path
         Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
         new run is created if there is none; an existing one continues.
-    alpha : float, optional
-        The tolerated expected loss, between 0 and `bound`. Give this or `promise`.
-    promise : float, optional
+    alpha : float or mapping of str to float, optional
+        The tolerated expected loss, between 0 and `bound`; with several losses, one for each by
+        name. Give this or `promise`.
+    promise : float or mapping of str to float, optional
         The largest promise that a round may state, all its terms included.
     confidence : float, optional
         The probability over logs with which each round's promise holds, see `calibrate`.
-    bound : float, default 1.0
-        The largest possible loss.
+    bound : float or mapping of str to float, default 1.0
+        The largest possible loss; one for all losses, or one for each.
     family : str or Family, default "clip"
         The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object.
     test_weight : {"empirical", "analytic"} or float, default "empirical"
@@ -72,7 +73,7 @@ class Controller(RunRecords):
     calibration_share : float, default 0.5
         The share of rows that are set apart for calibration, at random and permanently.
     missing : {"wait", "worst_case", "exclude"}, default "wait"
-        How rows without a loss are treated. "wait" refuses to calibrate until a share
+        How rows of which a loss is missing are treated. "wait" refuses to calibrate until a share
         `min_observed_share` of each round's losses has arrived, and counts the rest as the worst
         loss. "worst_case" counts them so at once. "exclude" leaves them out, which is valid only if
         losses are missing at random.
@@ -81,7 +82,7 @@ class Controller(RunRecords):
     against : {"safe", "last"}, default "safe"
         The policy that beta is measured against. With "last", the last deployed policy, the policy
         can go further over the rounds, and each promise rests on those of all rounds before.
-    alarm_risk : float, optional
+    alarm_risk : float or mapping of str to float, optional
         The risk above which the risk monitor raises an alarm, between `alpha` and `bound`; by
         default the smaller of 1.5 times alpha and the midpoint of alpha and the bound.
     false_alarm_probability : float, default 0.05
@@ -109,7 +110,8 @@ class Controller(RunRecords):
         The share of the safe policy that is blended into optimized policies that never take some
         actions; 0 turns it off.
     max_silence : int, datetime.timedelta or None, default 10,000
-        How many actions, or how much time, without a single loss raise an alarm.
+        How many actions, or how much time, without a single loss raise an alarm; with several
+        losses, without any one of them.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
     fallback : {"safe"}, optional
@@ -144,17 +146,17 @@ class Controller(RunRecords):
         safe: PolicyLike | Shortlist,
         *,
         store: str | Path,
-        alpha: float | None = None,
-        promise: float | None = None,
+        alpha: float | Mapping[str, float] | None = None,
+        promise: float | Mapping[str, float] | None = None,
         confidence: float | None = None,
-        bound: float = 1.0,
+        bound: float | Mapping[str, float] = 1.0,
         family: str | Family = "clip",
         test_weight: str | float = "empirical",
         calibration_share: float = 0.5,
         missing: str = "wait",
         min_observed_share: float = 1.0,
         against: str = "safe",
-        alarm_risk: float | None = None,
+        alarm_risk: float | Mapping[str, float] | None = None,
         false_alarm_probability: float = 0.05,
         context_score: Callable[[Contexts], ArrayLike] | None = None,
         policies: PolicyLookup = None,

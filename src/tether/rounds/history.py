@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tether.control.calibration import Calibration
+from tether.rounds.limits import Limit
 
 
 @dataclass(frozen=True)
@@ -117,12 +119,12 @@ class RoundRecord:
     calibration_rows : int
         Those assigned to calibration.
     observed : int
-        Rows whose loss has arrived.
+        Rows whose loss has arrived; with several losses, of the one that has the fewest.
     withdrawn : int
         Rows that were never carried out, and were withdrawn with a reason.
-    loss : Estimate or None
+    losses : mapping of str to Estimate
         The realized risk of the policy that the round began with, over training and calibration
-        rows; None before the first loss.
+        rows, by loss; those of which nothing has arrived are left out.
     reward : Estimate or None
         Its mean reward; None before the first reward.
     fallback_rows : int, optional
@@ -145,7 +147,7 @@ class RoundRecord:
     calibration_rows: int
     observed: int
     withdrawn: int
-    loss: Estimate | None
+    losses: Mapping[str, Estimate]
     reward: Estimate | None
     fallback_rows: int = 0
     failure: str = ""
@@ -154,7 +156,7 @@ class RoundRecord:
 
     @property
     def pending(self) -> int:
-        """Rows whose loss is still missing."""
+        """Rows whose loss is still missing; with several losses, at least so many."""
         return self.rows - self.observed - self.withdrawn
 
     @property
@@ -175,10 +177,9 @@ class History:
         When the store was created, in UTC, as ISO 8601.
     safe : str
         The name of the safe policy.
-    alpha : float
-        The tolerated expected loss.
-    bound : float
-        The largest possible loss.
+    limits : mapping of str to Limit
+        The losses by name, each with the tolerated expectation, the largest possible value and the
+        risk above which its monitor raises an alarm. The name of a single loss is "loss".
     family : str
         The family of tethered policies.
     test_weight : str or float
@@ -189,20 +190,18 @@ class History:
         How rows without a loss are treated: "wait", "worst_case" or "exclude".
     calibration_share : float
         The share of rows that are set apart for calibration.
-    alarm_risk : float
-        The risk above which the risk monitor raises an alarm.
     rounds : tuple of RoundRecord
         The rounds in order.
     alarms : tuple of Alarm
         The alarms in order.
-    safe_loss : Estimate or None
-        The safe policy's mean loss, over all rows that it took in any round.
+    safe_losses : mapping of str to Estimate
+        The safe policy's mean losses, over all rows that it took in any round.
     safe_reward : Estimate or None
         The safe policy's mean reward, likewise.
     shortlist : int, optional
         How many candidates the safe policy draws for each action; None without shortlists.
     target : str, default "alpha"
-        What `alpha` is: the alpha of every calibration, or the promise that each is to state.
+        What the alphas are: those of every calibration, or the promises that each is to state.
     confidence : float, optional
         The probability over logs of each promise, where it is not in expectation.
     audit : tuple of AuditRecord, optional
@@ -212,17 +211,15 @@ class History:
     store: str
     created: str
     safe: str
-    alpha: float
-    bound: float
+    limits: Mapping[str, Limit]
     family: str
     test_weight: str | float
     against: str
     missing: str
     calibration_share: float
-    alarm_risk: float
     rounds: tuple[RoundRecord, ...]
     alarms: tuple[Alarm, ...]
-    safe_loss: Estimate | None
+    safe_losses: Mapping[str, Estimate]
     safe_reward: Estimate | None
     shortlist: int | None = None
     target: str = "alpha"

@@ -9,10 +9,9 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from tether.monitor import RiskMonitor
 from tether.rounds.errors import StoreError
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
-from tether.rounds.kept_sums import RewardSums
+from tether.rounds.kept_sums import RewardSums, Sums
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
@@ -75,17 +74,15 @@ def read_history(store: str | Path | Store) -> History:
         store=store.name,
         created=settings.created,
         safe=settings.safe,
-        alpha=settings.alpha,
-        bound=settings.bound,
+        limits=settings.limits,
         family=settings.family,
         test_weight=settings.test_weight,
         against=settings.against,
         missing=settings.missing,
         calibration_share=settings.calibration_share,
-        alarm_risk=settings.alarm_risk,
         rounds=rounds,
         alarms=alarms,
-        safe_loss=_mean_loss(safe.loss),
+        safe_losses=_mean_losses(safe),
         safe_reward=_mean_reward(safe.reward),
         shortlist=settings.shortlist,
         target=settings.target,
@@ -141,9 +138,9 @@ def _round_record(
         rows=counts.rows,
         safe_rows=counts.safe,
         calibration_rows=counts.calibration,
-        observed=sums.observed,
+        observed=min(sums.losses[name].observed for name in losses.names),
         withdrawn=sums.withdrawn,
-        loss=_mean_loss(sums.loss),
+        losses=_mean_losses(sums),
         reward=_mean_reward(sums.reward),
         fallback_rows=counts.fallback,
         failure=counts.failure,
@@ -162,11 +159,12 @@ def _alarm(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
     return Alarm(**row, cleared=by.done, reason=by.reason, actor=by.actor)
 
 
-def _mean_loss(monitor: RiskMonitor | None) -> Estimate | None:
-    if monitor is None:
-        return None
-    status = monitor.status
-    return Estimate(status.seen, status.mean, status.lower, status.upper)
+def _mean_losses(sums: Sums) -> dict[str, Estimate]:
+    means = {name: each.mean.status for name, each in sums.losses.items() if each.mean is not None}
+    return {
+        name: Estimate(status.seen, status.mean, status.lower, status.upper)
+        for name, status in means.items()
+    }
 
 
 def _mean_reward(sums: RewardSums) -> Estimate | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,39 +51,46 @@ class RewardSums:
 
 
 @dataclass
-class Sums:
-    """Losses and rewards of one policy: `loss` keeps the interval of its mean loss.
+class LossSums:
+    """How often one loss of a policy was observed; `mean` keeps the interval of its mean.
 
     `risk` is the monitor that may raise an alarm; None where there is nothing to monitor.
     """
 
     observed: int = 0
-    withdrawn: int = 0
-    loss: RiskMonitor | None = None
-    reward: RewardSums = field(default_factory=RewardSums)
+    mean: RiskMonitor | None = None
     risk: RiskMonitor | None = None
+
+
+@dataclass
+class Sums:
+    """Losses, by name, and rewards of one policy, and how many of its actions were withdrawn."""
+
+    withdrawn: int = 0
+    losses: defaultdict[str, LossSums] = field(default_factory=lambda: defaultdict(LossSums))
+    reward: RewardSums = field(default_factory=RewardSums)
 
     def to_json(self) -> str:
         """As the store keeps them."""
-        content = {
-            "observed": self.observed,
-            "withdrawn": self.withdrawn,
-            "loss": None if self.loss is None else self.loss.to_dict(),
-            "reward": vars(self.reward),
-            "risk": None if self.risk is None else self.risk.to_dict(),
-        }
+        losses = [
+            [name, each.observed, _content(each.mean), _content(each.risk)]
+            for name, each in self.losses.items()
+        ]
+        content = {"withdrawn": self.withdrawn, "losses": losses, "reward": vars(self.reward)}
         return json.dumps(records.encode(content))
 
     @classmethod
     def from_json(cls, text: str) -> Sums:
         """The inverse of `to_json`."""
         content = records.decode(json.loads(text))
-        return cls(
-            content["observed"],
-            content["withdrawn"],
-            *(_monitor(content["loss"]), RewardSums(**content["reward"])),
-            _monitor(content["risk"]),
-        )
+        sums = cls(content["withdrawn"], reward=RewardSums(**content["reward"]))
+        for name, observed, mean, risk in content["losses"]:
+            sums.losses[name] = LossSums(observed, _monitor(mean), _monitor(risk))
+        return sums
+
+
+def _content(monitor: RiskMonitor | None) -> dict[str, Any] | None:
+    return None if monitor is None else monitor.to_dict()
 
 
 def _monitor(content: dict[str, Any] | None) -> RiskMonitor | None:

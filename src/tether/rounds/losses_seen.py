@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import TamperedError, as_tampering
-from tether.rounds.kept_sums import Sums, read_kept, write_kept
+from tether.rounds.kept_sums import LossSums, Sums, read_kept, write_kept
+from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
@@ -50,7 +51,8 @@ class LossesSeen:
             self.seen = {
                 str(int(lane)): int(last) for lane, last in json.loads(kept or "{}").items()
             }
-        self.new_losses = 0
+        self.names = list(settings.limits)
+        self.new_losses: set[str] = set()
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
@@ -85,10 +87,10 @@ class LossesSeen:
             sql.select(schema.kept.c.name).where(schema.kept.c.name.like("round %"))
         )
         for name in names.all():
-            number = int(name.removeprefix("round "))
-            if self.sums(number).risk is not None:
-                self.sums(number).risk = None
-                self._changed.add(name)
+            for sums in self.sums(int(name.removeprefix("round "))).losses.values():
+                if sums.risk is not None:
+                    sums.risk = None
+                    self._changed.add(name)
 
     def save(self) -> None:
         """Keep everything that changed."""
@@ -100,7 +102,7 @@ class LossesSeen:
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""
         action, observation = schema.actions, schema.observations
-        names = ("number", "round", "served", "loss", "reward")
+        names = ("number", "round", "served", "which", "loss", "reward")
         for lane, reached in read_lanes(self._connection).items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
             if seen > reached.last_observation:
@@ -120,47 +122,72 @@ class LossesSeen:
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
-            types = (np.int64, np.int32, np.int32, np.float64, np.float64)
+            types = (np.int64, np.int32, np.int32, np.int32, np.float64, np.float64)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
-            yield lane, dict(zip(names, typed, strict=True))
+            columns = dict(zip(names, typed, strict=True))
+            if not np.isin(columns["which"], np.arange(len(self.names))).all():
+                raise TamperedError(f"observations of lane {lane} are of losses that do not exist")
+            yield lane, columns
+
+    def by_loss(
+        self, columns: dict[str, NDArray[Any]]
+    ) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+        """Observations that are no withdrawals, by the name of the loss."""
+        arrived = ~np.isnan(columns["loss"])
+        for k, name in enumerate(self.names):
+            mine = arrived & (columns["which"] == k)
+            if mine.any():
+                yield name, {key: values[mine] for key, values in columns.items()}
 
     def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
-        sums = self.sums(number)
+        sums, is_safe_round = self.sums(number), self._is_safe_round(number)
         by_safe = columns["served"] == SAFE
-        own = ~by_safe | self._is_safe_round(number)
-        loss, arrived = columns["loss"], ~np.isnan(columns["loss"])
-        sums.observed += int(arrived.sum())
-        sums.withdrawn += int((~arrived).sum())
-        self._add_estimates(sums, loss[own & arrived], columns["reward"][own])
-        self.new_losses += int(arrived.sum())
+        sums.withdrawn += int(np.isnan(columns["loss"]).sum())
+        sums.reward.add(columns["reward"][~by_safe | is_safe_round])
         self._changed.add(f"round {number}")
-        monitored = loss[~by_safe & arrived]
-        if not watch or not len(monitored):
+        raised = None
+        for name, part in self.by_loss(columns):
+            self.new_losses.add(name)
+            loss, by_safe = part["loss"], part["served"] == SAFE
+            sums.losses[name].observed += len(loss)
+            self._add_mean(sums, name, loss[~by_safe | is_safe_round])
+            if watch and raised is None:
+                raised = self._monitor(number, name, sums.losses[name], loss[~by_safe])
+        return raised
+
+    def _monitor(
+        self, number: int, name: str, sums: LossSums, losses: NDArray[Any]
+    ) -> Raised | None:
+        """Let the risk monitor of a loss see the losses of a round's own policy."""
+        if not len(losses):
             return None
         if sums.risk is None:
-            settings = self._settings
-            sums.risk = RiskMonitor(
-                settings.alarm_risk, settings.bound, settings.false_alarm_probability
-            )
-        status = sums.risk.update(monitored)
-        return Raised(number, "risk", str(status)) if status.alarm else None
+            sums.risk = self.risk_monitor(name)
+        status = sums.risk.update(losses)
+        of = "" if name == ONLY_LOSS else f"{name}: "
+        return Raised(number, "risk", f"{of}{status}") if status.alarm else None
+
+    def risk_monitor(self, name: str) -> RiskMonitor:
+        """A monitor of a loss that has not seen anything."""
+        limit, settings = self._settings.limits[name], self._settings
+        return RiskMonitor(limit.alarm_risk, limit.bound, settings.false_alarm_probability)
 
     def _add_safe(self, columns: dict[str, NDArray[Any]]) -> None:
         """The safe policy's losses in the order of their arrival, whatever their rounds."""
         by_safe = columns["served"] == SAFE
         if by_safe.any():
-            arrived = by_safe & ~np.isnan(columns["loss"])
-            losses, rewards = columns["loss"][arrived], columns["reward"][by_safe]
-            self._add_estimates(self.sums(None), losses, rewards)
+            sums, own = self.sums(None), {key: each[by_safe] for key, each in columns.items()}
+            sums.reward.add(own["reward"])
+            for name, part in self.by_loss(own):
+                self._add_mean(sums, name, part["loss"])
             self._changed.add(SAFE_SUMS)
 
-    def _add_estimates(self, sums: Sums, losses: NDArray[Any], rewards: NDArray[Any]) -> None:
-        sums.reward.add(rewards)
+    def _add_mean(self, sums: Sums, name: str, losses: NDArray[Any]) -> None:
         if len(losses):
-            if sums.loss is None:
-                settings = self._settings
-                sums.loss = RiskMonitor(settings.alpha, settings.bound, INTERVAL_ERROR_PROBABILITY)
-            sums.loss.update(losses)
+            limit, of_loss = self._settings.limits[name], sums.losses[name]
+            if of_loss.mean is None:
+                of_loss.mean = RiskMonitor(limit.alpha, limit.bound, INTERVAL_ERROR_PROBABILITY)
+            of_loss.mean.update(losses)
 
     def _is_safe_round(self, number: int) -> bool:
         table = schema.rounds

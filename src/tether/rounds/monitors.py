@@ -7,7 +7,7 @@ or alongside another, continues where the last one stopped.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 import numpy as np
@@ -20,6 +20,7 @@ from tether._core.types import Contexts, Floats
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept_sums import read_kept, write_kept
+from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.losses_seen import LossesSeen, Raised
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries
@@ -36,7 +37,7 @@ class _AlarmFoundError(Exception):
 
 
 class Monitors:
-    """One risk monitor per round on its policy's losses, a shift monitor on all contexts.
+    """A risk monitor per round and loss on its policy's losses, a shift monitor on all contexts.
 
     Where losses stop arriving, there is nothing to monitor: that is an alarm too, of silence.
     """
@@ -86,22 +87,24 @@ class Monitors:
         seen.restart()
         seen.save()
         self._contexts.restart(writer.connection)
-        end_silence(writer.connection)
+        end_silence(writer.connection, self._settings.limits)
 
     def silence(self, connection: sql.Connection, now: datetime | None = None) -> str:
-        """Why the run has been without losses for too long; empty if it has not."""
+        """Why the run has been without one of its losses for too long; empty if it has not."""
         actions, seconds = self._settings.max_silent_actions, self._settings.max_silent_seconds
         if actions is seconds is None:
             return ""
-        text = read_kept(connection, SILENCE)
-        count, since = (0, self._settings.created) if text is None else json.loads(text)
-        if seconds is not None:
-            passed = (now or datetime.now(UTC)) - datetime.fromisoformat(since)
-            if passed.total_seconds() > seconds:
-                return f"no loss has arrived since {since}, the limit is {seconds:g} s"
-        acted = _actions(connection) - count
-        if actions is not None and acted >= actions:
-            return f"{acted:,} actions without a loss, the limit is {actions:,}"
+        last = read_silence(connection)
+        taken = _actions(connection)
+        for name in self._settings.limits:
+            loss = "loss" if name == ONLY_LOSS else f"loss {name!r}"
+            count, since = last.get(name, (0, self._settings.created))
+            if seconds is not None:
+                passed = (now or datetime.now(UTC)) - datetime.fromisoformat(since)
+                if passed.total_seconds() > seconds:
+                    return f"no {loss} has arrived since {since}, the limit is {seconds:g} s"
+            if actions is not None and taken - count >= actions:
+                return f"{taken - count:,} actions without a {loss}, the limit is {actions:,}"
         return ""
 
     def _advance(self, connection: sql.Connection) -> Raised | None:
@@ -112,16 +115,29 @@ class Monitors:
         if losses.seen != before:
             losses.save()
         if losses.new_losses:
-            end_silence(connection)
+            end_silence(connection, losses.new_losses)
         if watch and raised is None and self.monitors_contexts:
             raised = self._contexts.update(connection)
         return raised
 
 
-def end_silence(connection: sql.Connection) -> None:
-    """Count actions and time without losses from now on."""
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    write_kept(connection, {SILENCE: json.dumps([_actions(connection), moment])})
+def read_silence(connection: sql.Connection) -> dict[str, tuple[int, str]]:
+    """For each loss, how many actions there were when it last arrived, and when that was."""
+    kept = json.loads(read_kept(connection, SILENCE) or "[]")
+    return {name: (count, since) for name, count, since in kept}
+
+
+def end_silence(connection: sql.Connection, names: Iterable[str]) -> None:
+    """Count actions and time without some of the losses from now on."""
+    moment, taken = datetime.now(UTC).isoformat(timespec="seconds"), _actions(connection)
+    last = read_silence(connection) | dict.fromkeys(names, (taken, moment))
+    write_silence(connection, last)
+
+
+def write_silence(connection: sql.Connection, last: Mapping[str, tuple[int, str]]) -> None:
+    """Keep what `read_silence` reads."""
+    kept = [[name, count, since] for name, (count, since) in sorted(last.items())]
+    write_kept(connection, {SILENCE: json.dumps(kept)})
 
 
 def _actions(connection: sql.Connection) -> int:

@@ -210,7 +210,8 @@ def _withdraw(writer: Writer, entry: Any) -> None:
     if new:
         nothing: list[Any] = [None] * len(new)
         reasons: list[Any] = [NEVER_TAKEN] * len(new)
-        writer.observations({"action": new, "loss": nothing, "reward": nothing, "reason": reasons})
+        columns = {"action": new, "which": [0] * len(new), "loss": nothing, "reward": nothing}
+        writer.observations({**columns, "reason": reasons})
 
 
 def _open_spool(store: Store, path: Path) -> Spool:

@@ -12,10 +12,17 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
-from tether.rounds.checked_observations import check_known, check_repeated, checked_ids
+from tether.rounds.checked_observations import (
+    Losses,
+    NewObservations,
+    check_known,
+    observations,
+    withdrawals,
+    without_repeated,
+)
 from tether.rounds.errors import RoundOverError, StoreError
+from tether.rounds.limits import Limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
 from tether.rounds.policy_registry import SAFE
@@ -30,8 +37,6 @@ from tether.rounds.store.writer import Writer
 
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
-LARGEST_REWARD = 1e150
-"""Larger rewards are refused: their squares would not fit in a float."""
 
 
 class NewActions(NamedTuple):
@@ -209,56 +214,26 @@ class Recorder:
         return columns | codecs.encode(new.contexts, new.actions)
 
     def observe(
-        self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None, bound: float
+        self, ids: ArrayLike, losses: Losses, rewards: ArrayLike | None, limits: Limits
     ) -> None:
         """Store losses and rewards; those that are stored already change nothing."""
-        numbers = checked_ids(ids)
-        loss = validate.losses("losses", losses)
-        validate.same_length("losses", loss, "ids", len(numbers))
-        if loss.max() > bound:
-            validate.reject("losses", loss, loss > bound, f"a loss of at most bound = {bound:g}")
-        reward = np.full(len(loss), np.nan)
-        if rewards is not None:
-            reward = validate.floats("rewards", rewards)
-            validate.same_length("rewards", reward, "ids", len(numbers))
-            bad = ~(np.abs(reward) <= LARGEST_REWARD)
-            if bad.any():
-                accepted = f"a finite reward of at most {LARGEST_REWARD:g} either way"
-                validate.reject("rewards", reward, bad, accepted)
-        reasons: list[str | None] = [None] * len(loss)
-        self._write_observations(numbers, loss, reward, reasons)
+        self._write_observations(observations(ids, losses, rewards, limits))
 
     def withdraw(self, ids: ArrayLike, reason: str, actor: str) -> None:
         """Store that actions were never carried out, why, and who says so."""
-        numbers = checked_ids(ids)
-        nothing = np.full(len(numbers), np.nan)
-        reasons: list[str | None] = [storable_text(reason)] * len(numbers)
-        self._write_observations(numbers, nothing, nothing, reasons, actor)
+        self._write_observations(withdrawals(ids, storable_text(reason)), actor)
 
-    def _write_observations(
-        self,
-        numbers: Integers,
-        loss: Floats,
-        reward: Floats,
-        reasons: list[str | None],
-        actor: str = "",
-    ) -> None:
+    def _write_observations(self, given: NewObservations, actor: str = "") -> None:
         self.deliver()
 
         def write(writer: Writer) -> None:
-            check_known(writer.connection, numbers)
-            is_new = check_repeated(writer.connection, numbers, loss, reward)
-            if not is_new.any():
+            check_known(writer.connection, given.action)
+            new = without_repeated(writer.connection, given)
+            if not len(new):
                 return
-            columns: dict[str, list[Any]] = {
-                "action": numbers[is_new].tolist(),
-                "loss": _null_for_nan(loss[is_new], 0),
-                "reward": _null_for_nan(reward[is_new], 0),
-                "reason": [each for each, new in zip(reasons, is_new, strict=True) if new],
-            }
-            writer.observations(columns)
+            writer.observations(new.columns())
             if actor:
-                count = f"{int(is_new.sum()):,} actions: {reasons[0]}"
+                count = f"{len(new):,} actions: {given.reason}"
                 queries.write_audit(writer, "withdraw", actor, count)
 
         try:

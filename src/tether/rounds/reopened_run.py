@@ -62,7 +62,7 @@ def reopen(
     >>> import tempfile, numpy as np, tether
     >>> path = tempfile.mkdtemp() + "/run.db"
     >>> tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=path).close()
-    >>> reopen(path).settings.alpha
+    >>> reopen(path).settings.limits["loss"].alpha
     0.1
     """
     opened = Store(store, create=False, deadline=deadline)
@@ -95,14 +95,12 @@ def reopen(
 def _arguments(settings: Settings) -> dict[str, Any]:
     """The arguments of a controller that has these settings."""
     same = (
-        "bound",
         "family",
         "test_weight",
         "calibration_share",
         "missing",
         "min_observed_share",
         "against",
-        "alarm_risk",
         "false_alarm_probability",
         "normalizer_draws",
         "ratio_error",
@@ -112,7 +110,9 @@ def _arguments(settings: Settings) -> dict[str, Any]:
     )
     return {
         **{name: getattr(settings, name) for name in same},
-        settings.target: settings.alpha,
+        settings.target: {name: limit.alpha for name, limit in settings.limits.items()},
+        "bound": {name: limit.bound for name, limit in settings.limits.items()},
+        "alarm_risk": {name: limit.alarm_risk for name, limit in settings.limits.items()},
         "name": settings.safe,
         "max_silence": settings.max_silence,
     }

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from tether.rounds.contexts_seen import SHIFT, ContextsSeen
-from tether.rounds.kept_sums import read_kept, write_kept
+from tether.rounds.kept_sums import read_kept
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.monitors import SILENCE
+from tether.rounds.monitors import write_silence
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
-from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
+from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS, record_kind
 
 MAX_REPLAYED_CALLS = 20_000
@@ -65,7 +65,7 @@ def recompute_kept(connection: sql.Connection, settings: Settings) -> None:
             last_sign = event
         watch = event.watch
     if last_sign is not None:
-        _restore_silence(connection, last_sign)
+        _restore_silence(connection, settings, last_sign)
 
 
 def _events(connection: sql.Connection) -> Iterator[_Event]:
@@ -135,23 +135,38 @@ def _last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Numbe
     return found
 
 
-def _restore_silence(connection: sql.Connection, sign: _Event) -> None:
+def _restore_silence(connection: sql.Connection, settings: Settings, sign: _Event) -> None:
     """Continue to count actions without a loss; the time without one begins anew.
 
-    They count from the last loss, or the beginning of the round. Actions of other lanes count as
-    taken before that loss.
+    They count from the last of these losses, or the beginning of the round. Actions of other lanes
+    count as taken before that loss.
     """
-    lanes, table = read_lanes(connection), schema.entries
-    counted = sum(_last_rows(connection, ACTIONS, sign.entries).values())
+    lanes = {n: lane for n, lane in read_lanes(connection).items() if n >= 0}
+    at_sign = sum(_last_rows(connection, ACTIONS, sign.entries).values())
     total = sum(lane.last_action for lane in lanes.values())
-    for number, lane in lanes.items():
-        if number < 0:
-            continue
-        latest = sql.select(sql.func.max(table.c.number)).where(
-            table.c.lane == number, table.c.kind == OBSERVATIONS
-        )
-        entry = int(connection.scalar(latest) or 0)
-        if entry > sign.entries.get(number, 0):
-            before = _last_rows(connection, ACTIONS, {number: entry})[number]
-            counted = max(counted, total - lane.last_action + before)
-    write_kept(connection, {SILENCE: json.dumps([counted, queries.now()])})
+    last, moment = {}, queries.now()
+    for which, name in enumerate(settings.limits):
+        counted = at_sign
+        for number, lane in lanes.items():
+            entry = _last_entry_with(connection, number, which)
+            if entry > sign.entries.get(number, 0):
+                before = _last_rows(connection, ACTIONS, {number: entry})[number]
+                counted = max(counted, total - lane.last_action + before)
+        last[name] = (counted, moment)
+    write_silence(connection, last)
+
+
+def _last_entry_with(connection: sql.Connection, lane: int, which: int) -> int:
+    """The last entry of a lane that has one of the losses; 0 if none has."""
+    table, entry, start = schema.observations, schema.entries, first_id(lane)
+    latest = sql.select(table.c.number).where(
+        table.c.which == which,
+        table.c.loss.is_not(None),
+        table.c.number.between(start, first_id(lane + 1) - 1),
+    )
+    number = connection.scalar(latest.order_by(table.c.number.desc()).limit(1))
+    if number is None:
+        return 0
+    place = number - start
+    within = (entry.c.lane == lane, entry.c.kind == OBSERVATIONS, entry.c.last >= place)
+    return int(connection.scalar(sql.select(sql.func.min(entry.c.number)).where(*within)) or 0)

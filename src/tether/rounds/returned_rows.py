@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +66,8 @@ class TrainingRows:
         The contexts as they were passed to `act`, or their number where there are none.
     actions : numpy.ndarray
         One action per row.
-    loss : numpy.ndarray of float
-        The loss of each action.
+    losses : mapping of str to numpy.ndarray of float
+        The losses of each action, by name.
     reward : numpy.ndarray of float
         The reward of each action; NaN where none was passed to `observe`.
     log_prob : numpy.ndarray of float
@@ -81,13 +81,15 @@ class TrainingRows:
     round: NDArray[np.int32]
     contexts: Any
     actions: NDArray[Any]
-    loss: Floats
+    losses: Mapping[str, Floats]
     reward: Floats
     log_prob: Floats
     candidates: NDArray[Any] | None = None
 
     @classmethod
-    def select(cls, rows: Rows, where: Integers, taken: TakenActions) -> TrainingRows:
+    def select(
+        cls, rows: Rows, where: Integers, taken: TakenActions, names: Sequence[str]
+    ) -> TrainingRows:
         """Select rows of a run, given their actions as they were taken.
 
         Parameters
@@ -98,6 +100,8 @@ class TrainingRows:
             The positions of the rows.
         taken : TakenActions
             Their actions.
+        names : sequence of str
+            The names of the losses.
 
         Returns
         -------
@@ -109,7 +113,7 @@ class TrainingRows:
             round=rows.round[where],
             contexts=taken.contexts,
             actions=taken.actions,
-            loss=rows.loss[where],
+            losses={name: rows.losses[where, k] for k, name in enumerate(names)},
             reward=rows.reward[where],
             log_prob=rows.log_prob[where],
             candidates=taken.candidates,
@@ -117,3 +121,10 @@ class TrainingRows:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def loss(self) -> Floats:
+        """The loss of each action, where the run has one loss; otherwise an error."""
+        if len(self.losses) > 1:
+            raise ValueError(f"the run has the losses {list(self.losses)}: use `losses` by name")
+        return next(iter(self.losses.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class RoundLog:
         """The density of the policy that beta is measured against, at every row."""
         return self._density.log
 
-    def make(self, loss: Floats) -> Log:
-        """The log with the losses of all rows."""
+    def make(self, losses: Mapping[str, Floats]) -> Log:
+        """The log with the losses of all rows, by name."""
         rows, used, counts = self._rows, self._used, self._counts
         tables = {
             "safe": self._density.log[used],
@@ -66,7 +67,7 @@ class RoundLog:
         share = counts.get(self._reference, 0) / sum(counts.values())
         own_error: float = getattr(rows.candidate, "ratio_error", 1.0)
         return Log(
-            loss[used],
+            {name: loss[used] for name, loss in losses.items()},
             **columns,
             safe_share=share or None,
             acting=self._who_acted() if self._acting and mixed else None,

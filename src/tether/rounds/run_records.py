@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 
 from tether.rounds import interventions
 from tether.rounds.action_space import ActionSpace, taken_rows
+from tether.rounds.checked_observations import Losses
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
+from tether.rounds.limits import listed_limits
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.settings import Settings
@@ -39,20 +41,21 @@ class RunRecords:
     ) -> None:
         self._store, self.settings, self._space, self._recorder = store, settings, space, recorder
         self._lock = RLock()  # of what is kept in memory
-        self._rows = Rows()
+        self._rows = Rows(len(settings.limits))
 
-    def observe(self, ids: ArrayLike, losses: ArrayLike, rewards: ArrayLike | None = None) -> None:
+    def observe(self, ids: ArrayLike, losses: Losses, rewards: ArrayLike | None = None) -> None:
         """Store the losses of actions of any round: late, and in any order.
 
         Either all of them are stored or none. A loss that is stored already may be repeated, and
-        changes nothing; another loss for the same action is refused.
+        changes nothing; another value of it is refused. Where a run has several losses, each may
+        arrive on its own.
 
         Parameters
         ----------
         ids : array-like of int
             The ids of the actions.
-        losses : array-like of float
-            One loss per id, in [0, bound].
+        losses : array-like of float, or mapping of str to array-like of float
+            One loss per id, in [0, bound]; by name where the run has several losses.
         rewards : array-like of float, optional
             One finite reward per id.
 
@@ -63,7 +66,7 @@ class RunRecords:
         StoreError
             If the losses could not be stored.
         """
-        self._recorder.observe(ids, losses, rewards, self.settings.bound)
+        self._recorder.observe(ids, losses, rewards, self.settings.limits)
 
     def withdraw(self, ids: ArrayLike, reason: str, *, actor: str | None = None) -> None:
         """Exclude actions that were never carried out, such as those of a process that crashed.
@@ -91,7 +94,7 @@ class RunRecords:
         self._recorder.withdraw(ids, reason, interventions.checked_actor(actor))
 
     def pending(self) -> TakenActions:
-        """The actions whose loss is still missing, oldest first.
+        """The actions of which a loss is still missing, oldest first.
 
         Returns
         -------
@@ -103,7 +106,7 @@ class RunRecords:
             return taken_rows(self._space, self._rows, np.flatnonzero(self._rows.pending))
 
     def training_rows(self) -> TrainingRows:
-        """The rows that an optimizer may learn from: training rows whose loss is known.
+        """The rows that an optimizer may learn from: training rows whose losses are known.
 
         The calibration rows, on which the next calibration rests, cannot be read.
 
@@ -116,7 +119,8 @@ class RunRecords:
             self._refresh()
             rows = self._rows
             where = np.flatnonzero(rows.observed & ~rows.calibration)
-            return TrainingRows.select(rows, where, taken_rows(self._space, rows, where))
+            taken = taken_rows(self._space, rows, where)
+            return TrainingRows.select(rows, where, taken, list(self.settings.limits))
 
     def halt(self, reason: str, *, actor: str | None = None) -> None:
         """Send all traffic to the safe policy, in every process, until `resume`.
@@ -180,7 +184,7 @@ class RunRecords:
         self.close()
 
     def __repr__(self) -> str:
-        named = f"{self.settings.target}={self.settings.alpha:g}"
+        named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
         return f"{type(self).__name__}({named}, store={self._store.name!r})"
 
     def _refresh(self) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from tether._core import validate
 from tether.control.blend import DEFAULT_BLEND
-from tether.control.calibrate import find_target
 from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
+from tether.rounds.limits import Limits, check_names, limits_from_arguments, limits_from_dict
 from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
@@ -34,8 +34,7 @@ class Settings:
     """Everything that the promise rests on; a store is refused to callers with other settings."""
 
     safe: str
-    alpha: float
-    bound: float
+    limits: Limits
     family: str
     family_mark: str | None
     test_weight: str | float
@@ -43,7 +42,6 @@ class Settings:
     missing: str
     min_observed_share: float
     against: str
-    alarm_risk: float
     false_alarm_probability: float
     normalizer_draws: int | None
     seed: int
@@ -51,7 +49,7 @@ class Settings:
     shortlist: int | None = None
     """How many candidates the safe policy draws for each action; None without shortlists."""
     target: str = "alpha"
-    """What `alpha` is: the alpha of every calibration, or the promise that it is to state."""
+    """What the alphas are: those of every calibration, or the promises that it is to state."""
     confidence: float | None = None
     """The probability over logs of each promise, where it is not in expectation."""
     ratio_error: float = 1.0
@@ -64,9 +62,10 @@ class Settings:
     """How many seconds without a loss raise an alarm."""
 
     def __post_init__(self) -> None:
-        validate.number("bound", self.bound, above=0, below=np.inf)
         validate.choice("target", self.target, TARGETS)
-        validate.number(self.target, self.alpha, above=0, below=self.bound)
+        check_names(self.target, self.limits)
+        for name, limit in self.limits.items():
+            limit.check(self.target, name)
         if self.confidence is not None:
             validate.number("confidence", self.confidence, above=0, below=1)
         if self.ratio_error != 1:
@@ -87,13 +86,6 @@ class Settings:
             validate.number("min_observed_share", self.min_observed_share, above=0, below=1)
         validate.choice("missing", self.missing, MISSING_LOSS_RULES)
         validate.choice("against", self.against, AGAINST_CHOICES)
-        validate.number("alarm_risk", self.alarm_risk, above=0, below=self.bound)
-        if self.alarm_risk < self.alpha:
-            raise ValueError(
-                f"alarm_risk must be at least {self.target} = {self.alpha:g}, got "
-                f"{self.alarm_risk:g}: the "
-                f"monitor would raise alarms on policies that keep their promise"
-            )
         validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
         if self.normalizer_draws is not None:
             validate.integer_at_least("normalizer_draws", self.normalizer_draws)
@@ -111,18 +103,19 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """As the store keeps them."""
-        return asdict(self)
+        return asdict(self)  # limits too
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Settings:
         """From the stored entries, which may include others."""
         names = cls.__dataclass_fields__
-        return cls(**{name: stored[name] for name in names if name in stored})
+        given = {name: stored[name] for name in names if name in stored}
+        return cls(**given | {"limits": limits_from_dict(stored["limits"])})
 
     def check_same(self, stored: Settings, store: str) -> None:
         """Refuse a store that was created with other settings."""
         for name, given in self.to_dict().items():
-            kept = getattr(stored, name)
+            kept = stored.to_dict()[name]
             if name not in ("seed", "created") and kept != given:
                 raise ValueError(
                     f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
@@ -134,18 +127,16 @@ def settings_from_arguments(
     family: Family,
     context_score: object,
     *,
-    alpha: float | None,
-    promise: float | None,
-    bound: float,
-    alarm_risk: float | None,
+    alpha: float | Mapping[str, float] | None,
+    promise: float | Mapping[str, float] | None,
+    bound: float | Mapping[str, float],
+    alarm_risk: float | Mapping[str, float] | None,
     test_weight: str | float,
     max_silence: int | timedelta | None,
     **others: Any,
 ) -> Settings:
     """Settings from the arguments of a controller; `others` are settings already."""
-    bound = validate.number("bound", bound, above=0, below=np.inf)
-    target, named = find_target(alpha, promise)
-    tolerated = validate.number(target, named, above=0, below=bound)
+    target, limits = limits_from_arguments(alpha, promise, bound, alarm_risk)
     if context_score is not None and not callable(context_score):
         raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
     if test_weight == "analytic" and not is_bounded(family):
@@ -159,27 +150,16 @@ def settings_from_arguments(
     else:
         actions = max_silence
     return Settings(
-        alpha=tolerated,
+        limits=limits,
         target=target,
-        bound=bound,
         family=family.name,
         family_mark=describe_family(family),
         test_weight=test_weight,
-        alarm_risk=default_alarm_risk(tolerated, bound) if alarm_risk is None else alarm_risk,
         max_silent_actions=actions,
         max_silent_seconds=seconds,
         created=now(),
         **others,
     )
-
-
-def default_alarm_risk(alpha: float, bound: float) -> float:
-    """1.5 times alpha, but at most halfway from alpha to the bound.
-
-    Calibration promises alpha on average over logs, so some calibrated policies are a little above
-    it; a monitor set at alpha itself would raise an alarm on each of them.
-    """
-    return float(min(1.5 * alpha, (alpha + bound) / 2))
 
 
 def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settings:

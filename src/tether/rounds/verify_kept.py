@@ -11,7 +11,7 @@ import sqlalchemy as sql
 from tether.monitor import RiskMonitor
 from tether.rounds.kept_sums import Sums, read_kept
 from tether.rounds.losses_seen import SEEN, LossesSeen
-from tether.rounds.monitors import SILENCE
+from tether.rounds.monitors import read_silence
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
@@ -38,8 +38,8 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
     fresh = LossesSeen(connection, settings, anew=True)
     fresh.update(watch=False, to=to)
     kept = LossesSeen(connection, settings)
-    silence = json.loads(read_kept(connection, SILENCE) or "[0]")[0]
-    if silence > sum(lane.last_action for lane in lanes.values()):
+    taken = sum(lane.last_action for lane in lanes.values())
+    if any(count > taken for count, _ in read_silence(connection).values()):
         yield "silence is counted from an action that has not been taken"
     in_order = len(fresh.seen) <= 1
     numbers = connection.scalars(sql.select(schema.rounds.c.number)).all()
@@ -52,18 +52,20 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
 
 
 def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
-    if (kept.observed, kept.withdrawn) != (fresh.observed, fresh.withdrawn):
-        return False
-    if kept.reward.count != fresh.reward.count or (kept.loss is None) != (fresh.loss is None):
+    if (kept.withdrawn, kept.reward.count) != (fresh.withdrawn, fresh.reward.count):
         return False
     pairs = [(kept.reward.mean, fresh.reward.mean), (kept.reward.squares, fresh.reward.squares)]
-    if kept.loss is not None and fresh.loss is not None:
-        ours, theirs = kept.loss.status, fresh.loss.status
-        if ours.seen != theirs.seen:
+    for name in {*kept.losses, *fresh.losses}:
+        ours, theirs = kept.losses[name], fresh.losses[name]
+        if ours.observed != theirs.observed or (ours.mean is None) != (theirs.mean is None):
             return False
-        pairs.append((ours.mean, theirs.mean))
-        if in_order:
-            pairs += [(ours.lower, theirs.lower), (ours.upper, theirs.upper)]
+        if ours.mean is not None and theirs.mean is not None:
+            own, other = ours.mean.status, theirs.mean.status
+            if own.seen != other.seen:
+                return False
+            pairs.append((own.mean, other.mean))
+            if in_order:
+                pairs += [(own.lower, other.lower), (own.upper, other.upper)]
     scale = 1 + max(abs(value) for pair in pairs for value in pair)
     return all(math.isclose(*pair, abs_tol=RELATIVE_TOLERANCE * scale) for pair in pairs)
 
@@ -78,19 +80,20 @@ def _find_wrong_monitors(
     """Risk monitors that are not where the losses since the last restart bring them."""
     fresh = LossesSeen(connection, settings, anew=True)
     fresh.seen = {lane: _observed_before_restart(connection) for lane in kept.seen}
-    monitors: dict[int, RiskMonitor] = {}
+    monitors: dict[tuple[int, str], RiskMonitor] = {}
     for _, columns in fresh.new_observations(to):
-        for number in numbers:
-            mine = (columns["served"] == number) & (columns["loss"] == columns["loss"])
-            if mine.any():
-                monitors[number] = RiskMonitor(
-                    settings.alarm_risk, settings.bound, settings.false_alarm_probability
-                )
-                monitors[number].update(columns["loss"][mine])
+        for name, part in fresh.by_loss(columns):
+            for number in numbers:
+                mine = part["served"] == number
+                if mine.any():
+                    monitors[number, name] = fresh.risk_monitor(name)
+                    monitors[number, name].update(part["loss"][mine])
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
-        if not _same(kept.sums(number).risk, monitors.get(number), alarm_stands):
-            yield f"the risk monitor of round {number} does not follow from its losses"
+        for name in settings.limits:
+            ours = kept.sums(number).losses[name].risk
+            if not _same(ours, monitors.get((number, name)), alarm_stands):
+                yield f"the risk monitor of round {number} does not follow from its losses"
 
 
 def _same(ours: RiskMonitor | None, theirs: RiskMonitor | None, alarm_stands: bool) -> bool:

@@ -37,6 +37,7 @@ ACTION_COLUMNS = {
 }
 OBSERVATION_COLUMNS = {
     "action": INTEGERS,
+    "which": INTEGERS,
     "number": INTEGERS,
     "loss": NUMBERS,
     "reward": NUMBERS,

@@ -45,7 +45,13 @@ _NUMBERS = {
         "log_optimized": "<f8",
         "log_prob": "<f8",
     },
-    OBSERVATIONS: {"action": "<i8", "number": "<i8", "loss": "<f8", "reward": "<f8"},
+    OBSERVATIONS: {
+        "action": "<i8",
+        "which": "<i4",
+        "number": "<i8",
+        "loss": "<f8",
+        "reward": "<f8",
+    },
 }
 _COPIED_CONTENT = ("context", "candidates", "action")
 

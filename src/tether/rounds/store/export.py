@@ -31,6 +31,7 @@ from tether.rounds.store.export_format import (
     ENTRY,
     ENTRY_TYPE,
     METADATA_KEY,
+    OBSERVATION,
     OBSERVATION_TYPES,
     POLICY,
     RECORDS,
@@ -158,8 +159,11 @@ def _pages(connection: sql.Connection, codecs: RowCodecs | None) -> Iterator[tup
                 yield kind, {"record": pa.array([record_to_json(row) for row in rows])}
     for page in read_table_pages(connection, schema.entries):
         yield ENTRY, {"entry": _struct(ENTRY_TYPE, page)}
-    for page in _action_pages(connection):
+    for page in read_table_pages(connection, schema.actions):
         yield ACTION, _actions(page, codecs)
+    for page in _observation_pages(connection):
+        types = {"id": ACTION_TYPES["id"], **OBSERVATION_TYPES}
+        yield OBSERVATION, _arrays(page, types)
     for page in read_table_pages(connection, schema.columns):
         for row in page:
             row["values"] = np.frombuffer(row["values"], dtype="<f8")
@@ -174,23 +178,22 @@ def _policy(row: dict[str, Any]) -> Iterator[Arrays]:
         yield {"record": pa.array([record_to_json(row)]), "content": pa.array([part], pa.binary())}
 
 
-def _action_pages(connection: sql.Connection) -> Iterator[Page]:
-    action, observation = schema.actions, schema.observations
-    columns = {name: action.c[name] for name in (*ACTION_TYPES, *CONTENT_COLUMNS)}
-    columns |= {"observation": observation.c.number}
-    columns |= {name: observation.c[name] for name in ("loss", "reward", "reason")}
-    joined = action.outerjoin(observation, observation.c.action == action.c.id)
-    return read_pages(connection, columns, joined, [action.c.id])
+def _observation_pages(connection: sql.Connection) -> Iterator[Page]:
+    table = schema.observations
+    columns = {"id": table.c.action, "observation": table.c.number}
+    columns |= {name: table.c[name] for name in ("which", "loss", "reward", "reason")}
+    return read_pages(connection, columns, table, [table.c.number])
 
 
 def _actions(page: Page, codecs: RowCodecs | None) -> Arrays:
-    arrays = {
-        name: pa.array([row[name] for row in page], kind)
-        for name, kind in (ACTION_TYPES | OBSERVATION_TYPES).items()
-    }
+    arrays = _arrays(page, ACTION_TYPES)
     for name in CONTENT_COLUMNS:
         arrays[name] = to_arrow(name, getattr(codecs, name, None), [row[name] for row in page])
     return arrays
+
+
+def _arrays(page: Page, types: dict[str, pa.DataType]) -> Arrays:
+    return {name: pa.array([row[name] for row in page], kind) for name, kind in types.items()}
 
 
 def _struct(kind: pa.StructType, page: Page) -> pa.StructArray:

@@ -1,8 +1,9 @@
 """The layout of an exported run: one Parquet table whose rows are of several kinds.
 
 Each row group has rows of one kind, and the kinds follow each other in the order of `KINDS`. An
-"action" has its loss and reward beside it. "scores" are pieces of the columns of scores and draws.
-An "entry" is a link of the hash chain. All other rows are JSON, in the column "record".
+"observation" has one loss of an action, or the reason why the action was withdrawn. "scores" are
+pieces of the columns of scores and draws. An "entry" is a link of the hash chain. All other rows
+are JSON, in the column "record".
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ METADATA_KEY = b"tether"
 """Under which the file's metadata say what it is."""
 
 LANE, SETTING, POLICY = "lane", "setting", "policy"
-ENTRY, ACTION, SCORES = "entry", "action", "scores"
+ENTRY, ACTION, OBSERVATION, SCORES = "entry", "action", "observation", "scores"
 RECORDS: dict[str, sql.Table] = {
     LANE: schema.lanes,
     SETTING: schema.settings,
@@ -35,7 +36,7 @@ RECORDS: dict[str, sql.Table] = {
     POLICY: schema.policies,
 }
 """The small tables, a row of which is a record."""
-KINDS = (*RECORDS, ENTRY, ACTION, SCORES)
+KINDS = (*RECORDS, ENTRY, ACTION, OBSERVATION, SCORES)
 """What a row can be, in the column "kind", in the order of the file."""
 
 CONTENT_COLUMNS = ("context", "candidates", "action")
@@ -50,9 +51,10 @@ ACTION_TYPES: dict[str, pa.DataType] = {
     "context_score": pa.float64(),
 }
 OBSERVATION_TYPES: dict[str, pa.DataType] = {
+    "observation": pa.int64(),
+    "which": pa.int32(),
     "loss": pa.float64(),
     "reward": pa.float64(),
-    "observation": pa.int64(),
     "reason": pa.string(),
 }
 SCORES_TYPE = pa.struct(
@@ -89,7 +91,8 @@ COLUMNS_BY_KIND: dict[str, frozenset[str]] = {
     **{kind: frozenset({"record"}) for kind in RECORDS},
     POLICY: frozenset({"record", "content"}),
     ENTRY: frozenset({"entry"}),
-    ACTION: frozenset({*ACTION_TYPES, *CONTENT_COLUMNS, *OBSERVATION_TYPES}),
+    ACTION: frozenset({*ACTION_TYPES, *CONTENT_COLUMNS}),
+    OBSERVATION: frozenset({"id", *OBSERVATION_TYPES}),
     SCORES: frozenset({"scores"}),
 }
 """The columns that rows of a kind have; the others are null."""

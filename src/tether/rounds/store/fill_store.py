@@ -25,6 +25,7 @@ from tether.rounds.store.export_format import (
     CONTENT_COLUMNS,
     ENTRY,
     LANE,
+    OBSERVATION,
     POLICY,
     RECORDS,
     SCORES,
@@ -58,7 +59,8 @@ class StoreFiller:
         """Add everything; an error leaves the transaction to be rolled back."""
         add: dict[str, Callable[[pa.Table], None]] = dict.fromkeys(RECORDS, self._add_records)
         add |= {LANE: self._add_lanes, POLICY: self._add_policies}
-        add |= {ENTRY: self._add_entries, ACTION: self._add_actions, SCORES: self._add_scores}
+        add |= {ENTRY: self._add_entries, SCORES: self._add_scores}
+        add |= {ACTION: self._add_actions, OBSERVATION: self._add_observations}
         for kind, group in self._file.groups():
             if kind not in (LANE, SETTING) and not self._are_types_checked:
                 self._check_types()
@@ -134,16 +136,10 @@ class StoreFiller:
             if first_id(lane) + self._count("last_action", lane, 1) != number:
                 raise ValueError(f"action {number} is out of order")
         self._insert(schema.actions, _as_rows(columns))
-        observed = group.filter(pa.compute.is_valid(group["observation"]))
-        for name in ("loss", "reward", "reason"):
-            if group[name].null_count - observed[name].null_count != len(group) - len(observed):
-                raise ValueError(f"an action has a {name} without the number of its observation")
-        if len(observed):
-            self._add_observations(observed)
 
     def _add_observations(self, group: pa.Table) -> None:
         sources = {"action": "id", "number": "observation"}
-        sources |= {name: name for name in ("loss", "reward", "reason")}
+        sources |= {name: name for name in ("which", "loss", "reward", "reason")}
         columns = {name: group[source].to_pylist() for name, source in sources.items()}
         self._check_columns(schema.observations, columns)
         for number in columns["number"]:

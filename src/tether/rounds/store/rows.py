@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.shortlist_rows import ShortlistRows
+from tether.rounds.errors import TamperedError
 from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import follow_from_checkpoints
 from tether.rounds.store.codecs import RowCodecs
@@ -33,8 +34,8 @@ _NUMERIC_COLUMNS = {
     "log_optimized": np.float64,
     "log_prob": np.float64,
 }
-_OBSERVED_COLUMNS = ("loss", "reward", "observation")
-_OBSERVATION_COLUMNS = ("action", "number", "loss", "reward")
+_OBSERVED_COLUMNS = ("losses", "reward", "withdrawn")
+_OBSERVATION_COLUMNS = ("action", "which", "loss", "reward")
 
 
 @dataclass
@@ -42,10 +43,12 @@ class Rows:
     """One row per action. Missing losses and scores are NaN.
 
     `contexts` are as they were passed in, or their number where there are none; in a run on
-    shortlists they are `ShortlistRows`, and `actions` are positions among the candidates.
-    `observation` is the number of the row's observation or withdrawal, 0 while it is pending.
+    shortlists they are `ShortlistRows`, and `actions` are positions among the candidates. `losses`
+    has a column for each of the `loss_count` losses of the run; `withdrawn` rows were never carried
+    out.
     """
 
+    loss_count: int = 1
     contexts: Any = 0
     actions: Any = None
     ids: Integers = field(default_factory=lambda: np.empty(0, np.int64))
@@ -55,31 +58,28 @@ class Rows:
     log_safe: Floats = field(default_factory=lambda: np.empty(0))
     log_optimized: Floats = field(default_factory=lambda: np.empty(0))
     log_prob: Floats = field(default_factory=lambda: np.empty(0))
-    loss: Floats = field(default_factory=lambda: np.empty(0))
     reward: Floats = field(default_factory=lambda: np.empty(0))
-    observation: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    withdrawn: Booleans = field(default_factory=lambda: np.empty(0, np.bool_))
     places: dict[int, Place] = field(default_factory=dict)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)  # made and not yet stored
     settled: int = 0
     settled_round: int = 0
+
+    def __post_init__(self) -> None:
+        self.losses: Floats = np.empty((0, self.loss_count))
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def observed(self) -> Booleans:
-        """Rows whose loss has arrived."""
-        return ~np.isnan(self.loss)
-
-    @property
-    def withdrawn(self) -> Booleans:
-        """Rows that were never carried out."""
-        return np.asarray((self.observation > 0) & np.isnan(self.loss))
+        """Rows whose losses have arrived, all of them."""
+        return np.asarray(~np.isnan(self.losses).any(axis=1))
 
     @property
     def pending(self) -> Booleans:
-        """Rows whose loss is still missing."""
-        return np.asarray(self.observation == 0)
+        """Rows of which a loss is still missing."""
+        return ~self.observed & ~self.withdrawn
 
     @property
     def seen(self) -> str:
@@ -122,10 +122,10 @@ class Rows:
         self.ids = np.concatenate([self.ids, *new.ids])
         for name, columns in new.numeric.items():
             self.__dict__[name] = np.concatenate([getattr(self, name), *columns])
-        unknown = np.full(len(self.ids) - len(self.loss), np.nan)
-        self.loss = np.concatenate([self.loss, unknown])
-        self.reward = np.concatenate([self.reward, unknown])
-        self.observation = np.concatenate([self.observation, np.zeros(len(unknown), np.int64)])
+        unknown = np.full((len(self.ids) - len(self.losses), self.loss_count), np.nan)
+        self.losses = np.concatenate([self.losses, unknown])
+        self.reward = np.concatenate([self.reward, unknown[:, 0]])
+        self.withdrawn = np.concatenate([self.withdrawn, np.zeros(len(unknown), np.bool_)])
 
     def _add_observations(self, observed: list[Columns]) -> None:
         if not observed:
@@ -133,13 +133,16 @@ class Rows:
         columns = {
             name: np.concatenate([each[name] for each in observed]) for name in _OBSERVATION_COLUMNS
         }
+        if not np.isin(columns["which"], np.arange(self.loss_count)).all():
+            raise TamperedError("observations are of losses that the run does not have")
         order = np.argsort(self.ids, kind="stable")
         place = order[np.searchsorted(self.ids, columns["action"], sorter=order)]
-        columns["observation"] = columns.pop("number")
-        for name in _OBSERVED_COLUMNS:
-            values = getattr(self, name).copy()
-            values[place] = columns[name]
-            self.__dict__[name] = values
+        self.losses, self.reward = self.losses.copy(), self.reward.copy()
+        self.losses[place, columns["which"]] = columns["loss"]
+        rewarded = ~np.isnan(columns["reward"])
+        self.reward[place[rewarded]] = columns["reward"][rewarded]
+        self.withdrawn = self.withdrawn.copy()
+        self.withdrawn[place[np.isnan(columns["loss"])]] = True
 
     def _settle(self, connection: sql.Connection) -> None:
         """Put new rows into the order in which calibrations saw them."""

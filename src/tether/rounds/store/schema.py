@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary
 
 from tether.rounds.errors import StoreError
 
-VERSION = 5
+VERSION = 6
 """The version of the tables below. A change of the tables raises it."""
 
 tables = sql.MetaData()
@@ -65,12 +65,13 @@ observations = sql.Table(
     "tether_observations",
     tables,
     Column("action", Identity, ForeignKey(actions.c.id), primary_key=True, autoincrement=False),
+    Column("which", Integer, primary_key=True, autoincrement=False),  # of the run's losses, from 0
     Column("number", Identity, nullable=False, unique=True),
-    Column("loss", Double),  # null: withdrawn, for the stated reason
+    Column("loss", Double),  # null: withdrawn, for the stated reason; then `which` is 0
     Column("reward", Double),
     Column("reason", Text),
 )
-"""The loss of an action, at most one per action, numbered in each lane in the order of arrival."""
+"""Losses of actions, each at most once, numbered in each lane in the order of arrival."""
 
 alarms = sql.Table(
     "tether_alarms",

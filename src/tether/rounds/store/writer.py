@@ -79,7 +79,7 @@ class Writer:
         return ids
 
     def observations(self, columns: dict[str, list[Any]]) -> None:
-        """Add observations, with the columns action, loss, reward and reason."""
+        """Add observations, with the columns action, which, loss, reward and reason."""
         count, reached = len(columns["action"]), read_lane(self.connection, self._own_lane)
         first = reached.last_observation + 1
         reached.last_observation += count
