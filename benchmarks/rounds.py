@@ -63,7 +63,7 @@ class Bare:
 
     def __init__(self, run: tether.Controller) -> None:
         kept = run._rows.calibration
-        self.actions, self.loss = run._rows.actions[kept], run._rows.loss[kept]
+        self.actions, self.loss = run._rows.actions[kept], run._rows.losses[kept, 0]
         served, counts = np.unique(run._rows.served[kept], return_counts=True)
         policies = [run._registry.policy(int(each)) for each in served]
         self.mixture, self.share = tether.Mixture(policies, counts), counts[0] / counts.sum()

@@ -50,7 +50,7 @@ def by_hand(run: tether.Controller, optimized: tether.Gaussian) -> Callable[[], 
     """The calibration of the next round from arrays."""
     rows = run._rows
     kept = rows.calibration
-    actions, loss = rows.actions[kept], rows.loss[kept]
+    actions, loss = rows.actions[kept], rows.losses[kept, 0]
     served, counts = np.unique(rows.served[kept], return_counts=True)
     mixture = tether.Mixture([run._registry.policy(int(each)) for each in served], counts)
     most = calibrate_round.MAX_DRAWN_DENSITIES // len(counts)

@@ -11,8 +11,11 @@ def test_later_rounds_follow_the_model_further_and_are_kept(tmp_path):
     assert rounds[0].beta == 0
     assert all(record.pending == 0 for record in rounds)
     assert rounds[-1].reward.lower > rounds[0].reward.upper  # clearly more biopsies are avoided
-    losses = sum(record.loss.mean * record.loss.count for record in rounds[1:])
-    assert losses / sum(record.loss.count for record in rounds[1:]) < biopsy_rounds.ROUND_PROMISE
+    losses = sum(record.losses["loss"].mean * record.losses["loss"].count for record in rounds[1:])
+    assert (
+        losses / sum(record.losses["loss"].count for record in rounds[1:])
+        < biopsy_rounds.ROUND_PROMISE
+    )
     assert read_history(tmp_path / "demo.db").rounds == rounds
     assert f"Report: {tmp_path / 'report.html'}" in output
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")

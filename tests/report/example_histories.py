@@ -9,6 +9,7 @@ import numpy as np
 import tether
 from tether.report import render, write
 from tether.rounds.history import Alarm, Estimate, History, RoundRecord
+from tether.rounds.limits import Limit
 
 ALPHA = 0.1
 SAFE = tether.Gaussian(0.0, 1.0)
@@ -54,7 +55,7 @@ def safe_round(number: int, rng, rows: int = 200, **changes) -> RoundRecord:
         "calibration_rows": rows // 2,
         "observed": rows,
         "withdrawn": 0,
-        "loss": loss_estimate(actions > 1.5),
+        "losses": {"loss": loss_estimate(actions > 1.5)},
         "reward": reward_estimate(actions),
     }
     return RoundRecord(**(fields | changes))
@@ -71,7 +72,7 @@ def tethered_round(number, rng, rows=400, log_rows=None, alpha=ALPHA, **changes)
         "calibration": tether.Calibration.from_dict(calibration.to_dict()),
         "note": "",
         "safe_rows": 0,
-        "loss": loss_estimate(actions > 1.5),
+        "losses": {"loss": loss_estimate(actions > 1.5)},
         "reward": reward_estimate(actions),
     }
     return safe_round(number, np.random.default_rng(0), rows, **(fields | changes))
@@ -84,17 +85,15 @@ def make_history(rounds, alarms=(), **changes) -> History:
         "store": "sqlite:///biopsies.db",
         "created": start_time(0),
         "safe": "every-suspicion-is-examined",
-        "alpha": ALPHA,
-        "bound": 1.0,
+        "limits": {"loss": Limit(ALPHA, 1.0, 0.12)},
         "family": "clip",
         "test_weight": "empirical",
         "against": "safe",
         "missing": "wait",
         "calibration_share": 0.5,
-        "alarm_risk": 0.12,
         "rounds": tuple(rounds),
         "alarms": tuple(alarms),
-        "safe_loss": loss_estimate(actions > 1.5) if rounds else None,
+        "safe_losses": {"loss": loss_estimate(actions > 1.5)} if rounds else {},
         "safe_reward": reward_estimate(actions) if rounds else None,
     }
     return History(**(fields | changes))
@@ -116,7 +115,9 @@ def ten_rounds() -> History:
     rounds.append(RoundRecord(**(vars(last) | pending)))
     sixth = rounds[5]
     harmful = np.random.default_rng(5).random(sixth.rows) < 0.28
-    rounds[5] = RoundRecord(**(vars(sixth) | {"loss": loss_estimate(harmful), "safe_rows": 120}))
+    rounds[5] = RoundRecord(
+        **(vars(sixth) | {"losses": {"loss": loss_estimate(harmful)}, "safe_rows": 120})
+    )
     cleared = Alarm(
         1,
         6,
@@ -163,11 +164,11 @@ def hostile_texts() -> History:
     rounds = [
         safe_round(1, rng, note=HOSTILE_TEXT),
         tethered_round(2, rng, policy=HOSTILE_TEXT, note=HOSTILE_TEXT),
-        tethered_round(3, rng, loss=None, reward=None, observed=0),
+        tethered_round(3, rng, losses={}, reward=None, observed=0),
     ]
     alarm = Alarm(1, 2, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT)
     return make_history(
-        rounds, [alarm], store=HOSTILE_TEXT, safe=HOSTILE_TEXT, family=HOSTILE_TEXT, safe_loss=None,
+        rounds, [alarm], store=HOSTILE_TEXT, safe=HOSTILE_TEXT, family=HOSTILE_TEXT, safe_losses={},
         safe_reward=None,
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def test_nothing_is_checked_in_an_empty_run():
 def test_without_losses_the_bound_was_not_checked():
     rng = np.random.default_rng(0)
     waiting = example_histories.safe_round(1, rng, observed=0, loss=None)
-    history = example_histories.make_history([waiting], safe_loss=None)
+    history = example_histories.make_history([waiting], safe_losses={})
     assert find(history, "Losses lie between").status == ASSUMED
     assert find(history, "valid numbers").status == CHECKED
     assert find(history, "Every loss").status == PARTLY_CHECKED
@@ -100,7 +100,7 @@ def test_a_safe_policy_with_a_risk_above_alpha_is_doubtful_and_listed_first():
     history = example("ten_rounds")
     assert find(history, title).status == PARTLY_CHECKED
     assert find(example("empty"), title).status == ASSUMED
-    risky = dataclasses.replace(history, safe_loss=Estimate(500, 0.2, 0.15, 0.25))
+    risky = dataclasses.replace(history, safe_losses={"loss": Estimate(500, 0.2, 0.15, 0.25)})
     doubtful = find(risky, title)
     assert doubtful.status == DOUBTFUL
     assert doubtful.explanation == "Its mean loss is 0.2 (0.15 to 0.25) over 500 losses."

@@ -158,7 +158,7 @@ def test_the_arrow_keys_read_the_points_of_a_chart(open_page):
     assert announcement.get_attribute("textContent").startswith("Round 10: ")
     press(driver, "\ue012", "\ue012", "\ue012", "\ue012")
     tip = driver.find_element("css selector", "#chart-risk .tip")
-    assert tip.text.startswith(f"Round 6: {history.rounds[5].loss.mean:.3g}")
+    assert tip.text.startswith(f"Round 6: {history.rounds[5].losses['loss'].mean:.3g}")
     dot = driver.execute_script(
         "const c = document.querySelector('#chart-risk .cursor').getBoundingClientRect().left;"
         "const p = document.querySelector('#chart-risk svg.wide');"

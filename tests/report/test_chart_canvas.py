@@ -16,7 +16,7 @@ def test_points_are_positioned_by_their_values():
     rounds = example("ten_rounds").rounds
     calibrations = [record.calibration for record in rounds[1:]]
     values_by_chart = {
-        "chart-risk": [record.loss.mean for record in rounds],
+        "chart-risk": [record.losses.get("loss").mean for record in rounds],
         "chart-reward": [record.reward.mean for record in rounds],
         "chart-acceptance": [calibration.acceptance for calibration in calibrations],
         "chart-effective": [calibration.effective_sample_size for calibration in calibrations],

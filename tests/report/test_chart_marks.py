@@ -16,7 +16,7 @@ def test_shapes_say_what_colors_say():
         "fill-background stroke-above-alpha",
         "fill-above-alpha stroke-above-alpha",
     }
-    losses = [record.loss for record in example("ten_rounds").rounds]
+    losses = [record.losses.get("loss") for record in example("ten_rounds").rounds]
     clearly_above = sum(loss.lower > 0.1 for loss in losses)
     assert classes.count("fill-above-alpha stroke-above-alpha") == clearly_above == 1
     barely_above = sum(loss.lower <= 0.1 < loss.mean for loss in losses)

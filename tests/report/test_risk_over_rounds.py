@@ -12,7 +12,7 @@ from tether.rounds.history import Estimate
 def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
     history = example(name)
     figures = list(parse(rendered(name)).find_all("figure", id="chart-risk"))
-    records = [record for record in reversed(history.rounds) if record.loss]
+    records = [record for record in reversed(history.rounds) if record.losses]
     if not records:
         assert not figures
         return
@@ -20,17 +20,17 @@ def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
     assert [row[:4] for row in rows] == [
         [
             str(record.number),
-            f"{record.loss.count:,}",
-            format_number(record.loss.mean),
-            format_interval(record.loss),
+            f"{record.losses.get('loss').count:,}",
+            format_number(record.losses["loss"].mean),
+            format_interval(record.losses["loss"]),
         ]
         for record in records
     ]
     for row, record in zip(rows, records, strict=True):
         expected = "at most alpha"
-        if record.loss.mean > history.alpha:
+        if record.losses["loss"].mean > history.limits["loss"].alpha:
             expected = "above alpha, interval includes alpha"
-        if record.loss.lower > history.alpha:
+        if record.losses["loss"].lower > history.limits["loss"].alpha:
             expected = "clearly above alpha"
         assert row[4] == expected
 
@@ -38,7 +38,7 @@ def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
 def test_realized_risk_in_words():
     (figure,) = parse(rendered("ten_rounds")).find_all("figure", id="chart-risk")
     alternatives = {node.attributes["aria-label"] for node in figure.find_all("svg")}
-    losses = [(record.number, record.loss) for record in example("ten_rounds").rounds]
+    losses = [(record.number, record.losses["loss"]) for record in example("ten_rounds").rounds]
     above = ", ".join(str(number) for number, loss in losses if loss.mean > 0.1)
     assert alternatives == {
         f"Realized risk of 10 rounds compared with alpha = 0.1. The mean is above alpha in rounds "

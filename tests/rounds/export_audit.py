@@ -38,7 +38,13 @@ def read_export(path):
         ):
             parts.setdefault((number, piece["name"]), []).append(values)
     scores = {key: np.concatenate(values) for key, values in parts.items()}
-    actions = table.filter(compute.equal(table["kind"], "action")).to_pandas()
+    observed = ["loss", "reward", "observation", "reason"]
+    rows = {
+        kind: table.filter(compute.equal(table["kind"], kind)).to_pandas()
+        for kind in ("action", "observation")
+    }
+    actions = rows["action"].drop(columns=observed)
+    actions = actions.merge(rows["observation"][["id", *observed]], on="id", how="left")
     return settings, rounds, in_order_of_calibrations(actions, rounds), scores
 
 
@@ -55,7 +61,7 @@ def in_order_of_calibrations(actions, rounds):
 def recompute_calibrations(path):
     """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
     settings, rounds, done, scores = read_export(path)
-    listed, alpha = settings.get("listed_actions"), settings["alpha"]
+    listed, alpha = settings.get("listed_actions"), settings["limits"]["loss"]["alpha"]
     kernel = {"clip": clip, "mix": mix}[settings["family"]]
     calibration_rows = done[done["calibration"] == True].reset_index(drop=True)  # noqa: E712
 

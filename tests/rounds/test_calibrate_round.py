@@ -26,7 +26,7 @@ def by_hand(run, world, number, deployed, family):
     if kinds.tolist() != [0]:
         logged_by = tether.Mixture([deployed[k] for k in kinds], counts)
         share = counts[0] / counts.sum()
-    args = (safe, optimized, contexts, rows.actions[where], rows.loss[where])
+    args = (safe, optimized, contexts, rows.actions[where], rows.losses[where, 0])
     log = tether.make_log(*args, logged_by=logged_by, safe_share=share)
     rng = np.random.default_rng([run.settings.seed, number, 7919])
     if isinstance(contexts, int):
@@ -36,7 +36,7 @@ def by_hand(run, world, number, deployed, family):
         asked = contexts[np.sort(first)]
         draws = 16 * min(int(np.ceil(256 / len(first))), rows_of.max())
     proposals = tether.make_proposals(safe, optimized, asked, draws, rng, logged_by=logged_by)
-    how = {"alpha": run.settings.alpha, "family": family}
+    how = {"alpha": run.settings.limits["loss"].alpha, "family": family}
     return lambda ratio_error: tether.calibrate(log, proposals, ratio_error=ratio_error, **how)
 
 
@@ -106,7 +106,7 @@ def test_against_the_last_policy(world):
     mixture = tether.Mixture([policies[k] for k in kinds], counts)
     contexts = len(where) if isinstance(rows.contexts, int) else rows.contexts[where]
     reference = rounds[-1].policy
-    args = (reference, world.optimized(5), contexts, rows.actions[where], rows.loss[where])
+    args = (reference, world.optimized(5), contexts, rows.actions[where], rows.losses[where, 0])
     log = tether.make_log(*args, logged_by=mixture)
     proposals = tether.make_proposals(
         reference, world.optimized(5), 1 if isinstance(contexts, int) else contexts,
@@ -132,7 +132,7 @@ def test_the_mixture_counts_rows_by_the_policy_that_served():
     assert counts[0] > where[:400].sum()  # rows after the alarm are the safe policy's
     mixture = tether.Mixture([run.safe, round_.policy], counts)
     log = tether.make_log(
-        run.safe, tether.Gaussian(0.1), None, rows.actions[where], rows.loss[where],
+        run.safe, tether.Gaussian(0.1), None, rows.actions[where], rows.losses[where, 0],
         logged_by=mixture,
     )  # fmt: skip
     draws = tether.make_proposals(
@@ -339,7 +339,7 @@ def test_the_mixture_counts_the_rows_in_use_only():
     found = run.begin(world.optimized(3)).calibration
     actions = refreshed_rows(run).actions[:250]
     mixture = tether.Mixture([run.safe, round_.policy], [200, 50])
-    args = (run.safe, world.optimized(3), None, actions, run._rows.loss[:250])
+    args = (run.safe, world.optimized(3), None, actions, run._rows.losses[:250, 0])
     log = tether.make_log(*args, logged_by=mixture, safe_share=0.8)
     stream = np.random.default_rng([0, 3, 7919])
     draws = tether.make_proposals(*args[:2], 1, 1000, stream, logged_by=mixture)

@@ -1,18 +1,19 @@
 """The records of a run."""
 
-from tether.rounds import Alarm, History, RoundRecord
+from tether.rounds import Alarm, History, Limit, RoundRecord
 
 ROUND = RoundRecord(
     number=1, policy=None, begun="", calibration=None, note="", rows=10, safe_rows=10,
-    calibration_rows=5, observed=6, withdrawn=1, loss=None, reward=None,
+    calibration_rows=5, observed=6, withdrawn=1, losses={}, reward=None,
 )  # fmt: skip
 
 
 def make_history(alarms):
     return History(
-        store="sqlite://", created="", safe="safe", alpha=0.1, bound=1.0, family="clip",
-        test_weight="empirical", against="safe", missing="wait", calibration_share=0.5,
-        alarm_risk=0.15, rounds=(ROUND,), alarms=alarms, safe_loss=None, safe_reward=None,
+        store="sqlite://", created="", safe="safe",
+        limits={"loss": Limit(0.1, 1.0, 0.15)}, family="clip", test_weight="empirical",
+        against="safe", missing="wait", calibration_share=0.5,
+        rounds=(ROUND,), alarms=alarms, safe_losses={}, safe_reward=None,
     )  # fmt: skip
 
 

@@ -17,11 +17,11 @@ def test_history_reads_without_policies(tmp_path):
     first, second = found.rounds
     assert (first.rows, first.observed, first.pending) == (400, 400, 0)
     assert (second.rows, second.observed, second.pending) == (100, 40, 60)
-    assert second.loss.mean == 0
-    assert second.loss.lower == 0 < second.loss.upper < 1
+    assert second.losses["loss"].mean == 0
+    assert second.losses["loss"].lower == 0 < second.losses["loss"].upper < 1
     assert second.reward.mean == 19.5
     assert first.reward is None
-    assert found.safe_loss.count == 400
+    assert found.safe_losses["loss"].count == 400
     assert second.calibration.beta == pytest.approx(round_.beta)
     assert second.beta == pytest.approx(round_.beta)
     assert str(second.calibration) == str(round_.calibration)

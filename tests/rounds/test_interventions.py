@@ -79,7 +79,7 @@ def test_the_rows_of_a_retired_round_are_in_no_later_log(name, tmp_path, monkeyp
         kept = np.flatnonzero(rows.served != 2)
         contexts, actions = take(rows.contexts, kept), rows.actions[kept]
         assert 0 < len(kept) < len(rows)
-        np.testing.assert_array_equal(logs[0].loss["loss"], rows.loss[kept])
+        np.testing.assert_array_equal(logs[0].loss["loss"], rows.losses[kept, 0])
         counts = {number: (rows.served == number).sum() for number in (0, 3)}
         densities = {0: world.safe(), 3: third.policy}
         mixed = sum(

@@ -84,7 +84,9 @@ def test_the_alarm_falls_on_the_same_loss_whatever_the_batches_and_restarts(tmp_
         run.observe(taken.ids[first : first + batch], losses[first : first + batch])
         if run.history().alarm and alarmed_at is None:
             alarmed_at = first + batch
-    monitor = tether.monitor.RiskMonitor(run.settings.alarm_risk, false_alarm_probability=0.01)
+    monitor = tether.monitor.RiskMonitor(
+        run.settings.limits["loss"].alarm_risk, false_alarm_probability=0.01
+    )
     expected = monitor.update(losses).alarm_at
     assert expected is not None
     assert expected <= alarmed_at < expected + batch
@@ -155,7 +157,9 @@ def test_losses_that_were_not_committed_are_not_counted():
     run, round_, rng = monitored_run()
     taken = round_.act(200, rng)
     settings = run.settings
-    monitor = tether.monitor.RiskMonitor(settings.alarm_risk, settings.bound, 0.01)
+    monitor = tether.monitor.RiskMonitor(
+        settings.limits["loss"].alarm_risk, settings.limits["loss"].bound, 0.01
+    )
     count = monitor.update(np.ones(200)).alarm_at - 1  # one more would be an alarm
 
     def fail(_):

@@ -66,7 +66,7 @@ def test_the_safe_policy_acts_while_the_optimized_one_is_unavailable(store_url):
     assert record.failure == taken.failure
     assert run.history().rounds[0].fallback_rows == 0
     # What the safe policy did says nothing of the tethered policy's risk.
-    assert record.loss is None
+    assert record.losses == {}
     assert run.history().alarm is None
     run.close()
 
@@ -284,7 +284,7 @@ def test_a_calibration_after_an_outage_holds_and_weighs_rightly():
     for seed in range(RUNS):
         last, rows, deployed = lived(seed)
         held.append(risk(last))
-        losses.append(rows.loss[rows.round == 2].mean())
+        losses.append(rows.losses[rows.round == 2, 0].mean())
         where = np.flatnonzero(rows.calibration)
         x, a = np.asarray(rows.contexts)[where], np.asarray(rows.actions)[where]
         begun_with = np.where(rows.round == 2, 2, 0)

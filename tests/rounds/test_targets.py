@@ -96,7 +96,11 @@ def test_exactly_one_target_and_it_is_kept(tmp_path):
         start(world, alpha=0.1, confidence=1.5)
     start(world, tmp_path / "run.db", promise=0.2, confidence=0.9, ratio_error=1.1).close()
     history = read_history(tmp_path / "run.db")
-    assert (history.target, history.alpha, history.confidence) == ("promise", 0.2, 0.9)
+    assert (history.target, history.limits["loss"].alpha, history.confidence) == (
+        "promise",
+        0.2,
+        0.9,
+    )
     for other in ({"alpha": 0.2, "confidence": 0.9, "ratio_error": 1.1}, {"promise": 0.2}):
         with pytest.raises(ValueError, match="was created with"):
             start(world, tmp_path / "run.db", **other)

@@ -98,7 +98,10 @@ def test_threads_that_act_and_observe_and_one_that_begins(url):
             stored |= mine
         stored |= dict(zip(taken.ids.tolist(), losses.tolist(), strict=True))
         run._refresh()
-        assert dict(zip(run._rows.ids.tolist(), run._rows.loss.tolist(), strict=True)) == stored
+        assert (
+            dict(zip(run._rows.ids.tolist(), run._rows.losses[:, 0].tolist(), strict=True))
+            == stored
+        )
         with run._store.reading() as connection:
             assert list(find_tampering(connection)) == []
         last = run.begin(world.optimized(6), name="6").beta

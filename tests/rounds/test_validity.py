@@ -107,7 +107,7 @@ def test_an_optimizer_that_sees_calibration_rows_shows(feedback_loop, monkeypatc
             rows.round,
             rows.contexts,
             rows.actions,
-            rows.loss,
+            {"loss": rows.losses[:, 0]},
             rows.reward,
             rows.log_prob,
         )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
     from tether.rounds.history_reader import read_history
     from tether.rounds.interventions import halt, resume, retire
+    from tether.rounds.limits import Limit
     from tether.rounds.reopened_run import reopen
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
@@ -34,6 +35,7 @@ __all__ = [
     "Controller",
     "Estimate",
     "History",
+    "Limit",
     "LossesMissingError",
     "Round",
     "RoundOverError",
@@ -68,6 +70,7 @@ _NAMES_BY_MODULE = {
     "history": ("Alarm", "AuditRecord", "Estimate", "History", "RoundRecord"),
     "history_reader": ("read_history",),
     "interventions": ("halt", "resume", "retire"),
+    "limits": ("Limit",),
     "reopened_run": ("reopen",),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),

@@ -176,7 +176,13 @@ def test_several_lanes_and_a_policy_come_back(tmp_path):
                 key=f"key {lane}",
                 failure="it was unavailable",
             )
-            columns = {"action": ids[:1], "loss": [1.0], "reward": [None], "reason": [None]}
+            columns = {
+                "action": ids[:1],
+                "which": [0],
+                "loss": [1.0],
+                "reward": [None],
+                "reason": [None],
+            }
             writer.observations(columns)
         row = {"content": content, "digest": digest_bytes(content).hex()}
         writer.record(schema.policies, row)

@@ -25,7 +25,7 @@ def test_rows_read_in_pieces_are_those_read_at_once(world, monkeypatch):
     assert len(whole) == len(late) == 200
     for name in vars(whole):
         np.testing.assert_array_equal(getattr(whole, name), getattr(late, name))
-    assert not np.isnan(whole.loss).any()
+    assert not np.isnan(whole.losses).any()
 
 
 class Cut:
@@ -56,7 +56,7 @@ def test_an_interrupt_leaves_all_columns_of_one_length(monkeypatch):
             cuts += 1
         monkeypatch.setattr(rows, "np", np)
         contexts = 0 if isinstance(late.contexts, int) else len(late.contexts)
-        names = ("round", "served", "loss", "reward", "observation", "log_safe", "log_prob")
+        names = ("round", "served", "losses", "reward", "withdrawn", "log_safe", "log_prob")
         assert {len(getattr(late, name)) for name in names} == {contexts}
         assert not late.withdrawn.any()
         with run._store.reading() as connection:
