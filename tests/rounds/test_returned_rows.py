@@ -36,7 +36,7 @@ def test_the_optimizer_never_sees_a_calibration_row():
         "safe", "settings", "training_rows", "withdraw",
     }  # fmt: skip
     assert set(vars(rows)) == {
-        "ids", "round", "contexts", "actions", "loss", "reward", "log_prob", "candidates"
+        "ids", "round", "contexts", "actions", "losses", "reward", "log_prob", "candidates"
     }  # fmt: skip
     assert len(run.pending()) == 0
     record = run.history().rounds[0]

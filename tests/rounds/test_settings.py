@@ -59,7 +59,16 @@ def test_terms_are_checked_before_they_are_kept(tmp_path):
         ({"seed": "x"}, "seed must be an integer"),
         ({"name": ""}, "name must be a non-empty string"),
         ({"calibration_share": True}, "calibration_share must be a number"),
-        ({"alpha": {"a": 0.1}}, "alpha must be a number"),
+        ({"alpha": {"a": "x"}}, r"alpha\['a'\] must be a number"),
+        ({"alpha": {}}, "alpha must name 1 to 32 losses"),
+        ({"alpha": {"": 0.1}}, "alpha must name losses by printable text"),
+        ({"alpha": {1: 0.1}}, "alpha must name losses by printable text"),
+        ({"alpha": {"a\n": 0.1}}, "alpha must name losses by printable text"),
+        ({"alpha": {"a": 0.1}, "bound": {"b": 1.0}}, r"bound must name the losses \['a'\]"),
+        ({"alpha": {"a": 0.1}, "alarm_risk": {"b": 1.0}}, "alarm_risk must name the losses"),
+        ({"alpha": {"a": 0.1, "b": 3.0}}, r"alpha\['b'\] must be above 0 and below 1, got 3.0"),
+        ({"alpha": {"a": 0.1}, "alarm_risk": 0.05}, r"alarm_risk\['a'\] must be at least"),
+        ({"bound": {"loss": 1.0, "b": 2.0}}, "bound must name the losses"),
         ({"context_score": 3}, "context_score must be a function"),
     ]:
         given = {"alpha": 0.1} | options

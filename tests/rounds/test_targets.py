@@ -66,7 +66,9 @@ def test_a_certificate_allows_for_the_error_of_the_acting_density(monkeypatch):
 
     def both(*arguments, acting=False):
         made = [RoundLog(*arguments, acting=each) for each in (False, True)]
-        pairs.append([each.make(np.zeros(len(arguments[0]))).ratio_error for each in made])
+        pairs.append(
+            [each.make({"loss": np.zeros(len(arguments[0]))}).ratio_error for each in made]
+        )
         return made[acting]
 
     monkeypatch.setattr(calibrate_round, "RoundLog", both)

@@ -106,6 +106,16 @@ def limits_from_dict(stored: Mapping[str, Mapping[str, float]]) -> Limits:
     return {name: Limit(**limit) for name, limit in stored.items()}
 
 
+def as_arguments(target: str, limits: Limits) -> dict[str, float]:
+    """Limits as a flat mapping, by the arguments that set them; to compare and to show."""
+    flat = {}
+    for name, limit in limits.items():
+        of = "" if name == ONLY_LOSS else f"[{name!r}]"
+        flat[f"{target}{of}"] = limit.alpha
+        flat |= {f"bound{of}": limit.bound, f"alarm_risk{of}": limit.alarm_risk}
+    return flat
+
+
 def listed_limits(limits: Limits) -> str:
     """What is tolerated, as text: a number, or one for each name."""
     if list(limits) == [ONLY_LOSS]:

@@ -14,7 +14,13 @@ from tether._core import validate
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
-from tether.rounds.limits import Limits, check_names, limits_from_arguments, limits_from_dict
+from tether.rounds.limits import (
+    Limits,
+    as_arguments,
+    check_names,
+    limits_from_arguments,
+    limits_from_dict,
+)
 from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
@@ -114,9 +120,12 @@ class Settings:
 
     def check_same(self, stored: Settings, store: str) -> None:
         """Refuse a store that was created with other settings."""
-        for name, given in self.to_dict().items():
-            kept = stored.to_dict()[name]
-            if name not in ("seed", "created") and kept != given:
+        own, theirs = (
+            {**each.to_dict(), **as_arguments(each.target, each.limits)} for each in (self, stored)
+        )
+        for name in own | theirs:
+            given, kept = own.get(name), theirs.get(name)
+            if name not in ("seed", "created", "limits") and kept != given:
                 raise ValueError(
                     f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
                     f"settings; use a new store for new ones"
