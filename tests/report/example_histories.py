@@ -140,13 +140,14 @@ def infinite_then_no_beta() -> History:
     rng = np.random.default_rng(4)
     return make_history(
         [safe_round(1, rng), tethered_round(2, rng, alpha=0.9), tethered_round(3, rng, alpha=0.01)],
-        alpha=0.9,
+        limits={"loss": Limit(0.9, 1.0, 0.95)},
     )
 
 
 def infinite_beta() -> History:
     rng = np.random.default_rng(4)
-    return make_history([safe_round(1, rng), tethered_round(2, rng, alpha=0.9)], alpha=0.9)
+    limits = {"loss": Limit(0.9, 1.0, 0.95)}
+    return make_history([safe_round(1, rng), tethered_round(2, rng, alpha=0.9)], limits=limits)
 
 
 def two_hundred_rounds() -> History:
@@ -171,6 +172,30 @@ def hostile_texts() -> History:
         rounds, [alarm], store=HOSTILE_TEXT, safe=HOSTILE_TEXT, family=HOSTILE_TEXT, safe_losses={},
         safe_reward=None,
     )  # fmt: skip
+
+
+def two_losses() -> History:
+    """A run with a loss that has not arrived yet in its last round."""
+    rng, alpha = np.random.default_rng(8), {"missed": ALPHA, "<b>delay</b>": 2.0}
+    bound = {"missed": 1.0, "<b>delay</b>": 10.0}
+    actions, optimized = SAFE.sample(400, rng), tether.Gaussian(0.7, 0.9)
+    losses = {"missed": actions > 1.5, "<b>delay</b>": np.clip(actions + 1, 0, 10)}
+    log = tether.make_log(SAFE, optimized, None, actions, losses)
+    found = tether.calibrate(log, alpha=alpha, bound=bound)
+    delay = tether.monitor.RiskMonitor(2.0, 10.0).update(losses["<b>delay</b>"])
+    estimates = {
+        "missed": loss_estimate(actions > 1.5),
+        "<b>delay</b>": Estimate(delay.seen, delay.mean, delay.lower, delay.upper),
+    }
+    calibration = tether.Calibration.from_dict(found.to_dict())
+    last = {"missed": estimates["missed"]}
+    rounds = [
+        safe_round(1, rng, losses=estimates),
+        tethered_round(2, rng, calibration=calibration, losses=estimates),
+        tethered_round(3, rng, calibration=calibration, losses=last, observed=0),
+    ]
+    limits = {name: Limit(alpha[name], bound[name], 1.5 * alpha[name]) for name in alpha}
+    return make_history(rounds, limits=limits, safe_losses=estimates)
 
 
 EXAMPLES = {

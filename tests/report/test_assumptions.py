@@ -32,7 +32,7 @@ def test_nothing_is_checked_in_an_empty_run():
 
 def test_without_losses_the_bound_was_not_checked():
     rng = np.random.default_rng(0)
-    waiting = example_histories.safe_round(1, rng, observed=0, loss=None)
+    waiting = example_histories.safe_round(1, rng, observed=0, losses={})
     history = example_histories.make_history([waiting], safe_losses={})
     assert find(history, "Losses lie between").status == ASSUMED
     assert find(history, "valid numbers").status == CHECKED

@@ -13,6 +13,7 @@ from tests.report import example_histories
 from tests.report.example_histories import HOSTILE_TEXT, example, rendered
 from tests.report.html_tree import parse
 from tether.report import render, write
+from tether.report.number_format import format_number
 
 
 def test_ids_references_and_headings_are_consistent(name):
@@ -92,7 +93,7 @@ def test_a_chart_without_data_is_left_out():
     saved = example_histories.calibrate_on_simulated_log(optimized, 400, 0.1, rng).to_dict()
     calibration = tether.Calibration.from_dict(saved | {"acceptance": float("nan")})
     rounds = [
-        example_histories.tethered_round(1, rng, calibration=calibration, reward=None, loss=None)
+        example_histories.tethered_round(1, rng, calibration=calibration, reward=None, losses={})
     ]
     alarms = [
         example_histories.Alarm(number, number, "risk", "too high", "then", "now")
@@ -113,3 +114,29 @@ def test_write_writes_the_rendered_page(tmp_path):
 def test_anything_but_a_history_is_rejected():
     with pytest.raises(TypeError, match="history must be a tether History, got dict"):
         render({})
+
+
+def test_every_one_of_several_losses_is_shown():
+    history = example_histories.two_losses()
+    text = render(history)
+    page = parse(text)
+    assert "<b>delay" not in text
+    titles = {next(each.find_all("h3")).text for each in page.find_all("figure")}
+    assert {f"Realized risk per round of {name}" for name in history.limits} <= titles
+    for number, name in (("risk", "missed"), ("risk-2", "<b>delay</b>")):
+        (figure,) = page.find_all("figure", id=f"chart-{number}")
+        rows = next(figure.find_all("table")).rows()
+        assert len(rows) == sum(name in record.losses for record in history.rounds)
+    (table,) = (next(each.find_all("table")) for each in page.find_all("section", id="rounds"))
+    last, second, first = table.rows()
+    assert first[4] == "none"
+    assert second[4] == ", ".join(
+        f"{name} ≤ {format_number(value)}"
+        for name, value in history.rounds[1].calibration.promises.items()
+    )
+    assert last[7] == "–"
+    assert second[7] != "–"
+    figures = next(page.find_all("dl", **{"class": "key-figures"})).text
+    for name, limit in history.limits.items():
+        assert f"Tolerated risk of {name}, alpha{format_number(limit.alpha)}" in figures
+    assert "or the risk of <b>delay</b> is above 3" in page.text

@@ -7,6 +7,7 @@ from tether.report.chart_canvas import matplotlib_defaults
 from tether.report.number_format import format_interval, format_number
 from tether.report.risk_over_rounds import realized_risk_chart
 from tether.rounds.history import Estimate
+from tether.rounds.limits import Limit
 
 
 def test_the_table_of_realized_risk_has_the_values_of_the_run(name):
@@ -44,7 +45,7 @@ def test_realized_risk_in_words():
         f"Realized risk of 10 rounds compared with alpha = 0.1. The mean is above alpha in rounds "
         f"{above}; the whole interval is above alpha in round 6."
     }
-    assert realized_risk_chart(example("one_safe_round")).alternative.endswith(
+    assert realized_risk_chart(example("one_safe_round"), "loss").alternative.endswith(
         "No mean is above alpha."
     )
 
@@ -56,7 +57,7 @@ def test_only_a_few_alarms_are_labeled():
             example_histories.Alarm(number, number, "risk", "too high", "then", "now")
             for number in range(count)
         ]
-        chart = realized_risk_chart(dataclasses.replace(history, alarms=tuple(alarms)))
+        chart = realized_risk_chart(dataclasses.replace(history, alarms=tuple(alarms)), "loss")
         drawing = parse(chart.draw("x-only", 500.0, 300.0, "x"))
         assert ("alarm" in [node.text for node in drawing.find_all("text")]) == labeled
 
@@ -65,14 +66,14 @@ def test_losses_of_the_largest_size_can_be_drawn():
     history = example("ten_rounds")
     size = 1e308
     rounds = [
-        dataclasses.replace(record, loss=Estimate(5, 0.2 * size, 0.1 * size, size))
+        dataclasses.replace(record, losses={"loss": Estimate(5, 0.2 * size, 0.1 * size, size)})
         for record in history.rounds
     ]
     large = dataclasses.replace(
-        history, rounds=tuple(rounds), alpha=0.1 * size, alarm_risk=0.15 * size, bound=size
+        history, rounds=tuple(rounds), limits={"loss": Limit(0.1 * size, size, 0.15 * size)}
     )
     with matplotlib_defaults():
-        figure = realized_risk_chart(large).figure()
+        figure = realized_risk_chart(large, "loss").figure()
     assert "in units of 1e+100" in figure
     assert "alpha 1e307" in figure
     assert "above alpha, interval includes alpha" in figure

@@ -30,7 +30,7 @@ def test_alarms_are_listed_with_what_became_of_them():
     assert latest[5:] == ["▲ still active", "–"]
     assert first[6] == "a faulty scanner"
     (section,) = parse(rendered("one_safe_round")).find_all("section", id="alarms")
-    assert "The risk monitor raises an alarm if the risk is above 0.12." in section.text
+    assert "A risk monitor raises an alarm if the risk is above 0.12." in section.text
 
 
 def test_missing_losses_are_explained():
