@@ -122,7 +122,7 @@ def test_every_one_of_several_losses_is_shown():
     page = parse(text)
     assert "<b>delay" not in text
     titles = {next(each.find_all("h3")).text for each in page.find_all("figure")}
-    assert {f"Realized risk per round of {name}" for name in history.limits} <= titles
+    assert {f"Realized risk of {name} per round" for name in history.limits} <= titles
     for number, name in (("risk", "missed"), ("risk-2", "<b>delay</b>")):
         (figure,) = page.find_all("figure", id=f"chart-{number}")
         rows = next(figure.find_all("table")).rows()

@@ -53,6 +53,9 @@ def write_statement(found: Calibration) -> str:
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
     statement = f"the expected loss of the next action is at most {found.promise:.4g}"
+    if len(found.promises) > 1:
+        each = ", ".join(f"{name} {value:.4g}" for name, value in found.promises.items())
+        statement = f"the expected losses of the next action are at most {each}"
     if found.approximate is not None:
         statement = f"approximately, {statement}"
     if found.confidence is not None:

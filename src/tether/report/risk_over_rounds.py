@@ -81,14 +81,14 @@ def realized_risk_chart(history: History, name: str) -> Chart:
     place = list(history.limits).index(name)
     return Chart(
         f"risk-{place + 1}" if place else "risk",
-        f"Realized risk per round{of}",
+        f"Realized risk{of} per round",
         "The mean loss of each round's policy, with a 95 % interval that is valid at all times. A "
         "dot is at most alpha; an open triangle is above alpha, but its interval includes alpha; a "
         "filled triangle is clearly above. A ring is a round in which only the safe policy acted.",
         _risk_in_words(losses, tolerated, of),
         draw,
         data_table(
-            f"Realized risk per round{of}",
+            f"Realized risk{of} per round",
             ["Round", "Losses", "Mean loss", "95 % interval", "Compared with alpha"],
             [
                 [

@@ -93,10 +93,12 @@ def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
             "of all logs leads to a policy whose expected loss is above alpha. It holds under the "
             "assumptions below.",
         )
-    terms = calibration.promise_terms[calibration.binding.name]
+    binding = calibration.binding.name
+    terms = calibration.promise_terms[binding]
+    this = "This" if len(calibration.promises) == 1 else f"That of {binding}, which limits beta,"
     return (
         statement,
-        f"This is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} for "
+        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} for "
         f"stability, plus {format_number(terms.safe_excess)} for the excess of the safe policy. "
         "The stability term, max(alpha, bound − alpha)·ε̂ with bound = "
         f"{format_number(terms.bound)} and ε̂ = {format_number(calibration.stability)}, covers how "
