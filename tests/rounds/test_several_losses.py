@@ -162,6 +162,25 @@ def test_every_loss_has_its_own_monitor():
     assert alarm.message.startswith("delay: ")
 
 
+def test_a_loss_may_have_any_printable_name(tmp_path):
+    names = ("nan", "inf", "family", "name", "round 1", "loss", "é ∞", "observed", "alpha")
+    alpha = dict.fromkeys(names, 0.3)
+    with Controller(SAFE, store=tmp_path / "run.db", alpha=alpha) as run:
+        taken = run.begin().act(60, np.random.default_rng(0))
+        run.observe(taken.ids, dict.fromkeys(names, np.full(60, 0.25)))
+        begun = run.begin(tether.Gaussian(0.1))
+        assert set(begun.calibration.promises) == set(names)
+        more = begun.act(10, np.random.default_rng(0))
+        run.observe(more.ids, dict.fromkeys(names, np.full(10, 0.5)))
+    with Controller(SAFE, store=tmp_path / "run.db", alpha=alpha) as run:
+        history = run.history()
+        for record, mean in zip(history.rounds, (0.25, 0.5), strict=True):
+            assert {name: each.mean for name, each in record.losses.items()} == dict.fromkeys(
+                names, mean
+            )
+    assert all(each.ok is not False for each in verify_store(tmp_path / "run.db").findings)
+
+
 def test_every_loss_has_its_own_silence():
     run = open_run(max_silence=50)
     filled(run)
@@ -263,7 +282,7 @@ def test_the_sums_of_each_loss_are_verified(tmp_path):
             for name, text in connection.execute(table.select()).fetchall():
                 if name == "round 1":
                     content = json.loads(text)
-                    content["losses"][1][1] += 1
+                    content["losses"]["delay"]["observed"] += 1
                     changed = table.update().where(table.c.name == name)
                     connection.execute(changed.values(value=json.dumps(content)))
     found = " ".join(map(str, verify_store(tmp_path / "run.db").findings))

@@ -98,8 +98,9 @@ def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
     this = "This" if len(calibration.promises) == 1 else f"That of {binding}, which limits beta,"
     return (
         statement,
-        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} for "
-        f"stability, plus {format_number(terms.safe_excess)} for the excess of the safe policy. "
+        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
+        f"for stability, plus {format_number(terms.safe_excess)} for the excess of the safe "
+        "policy. "
         "The stability term, max(alpha, bound − alpha)·ε̂ with bound = "
         f"{format_number(terms.bound)} and ε̂ = {format_number(calibration.stability)}, covers how "
         "much the policy changes when one row of the log is replaced, and is estimated by leaving "

@@ -72,10 +72,14 @@ class Sums:
 
     def to_json(self) -> str:
         """As the store keeps them."""
-        losses = [
-            [name, each.observed, _content(each.mean), _content(each.risk)]
+        losses = {
+            name: {
+                "observed": each.observed,
+                "mean": _content(each.mean),
+                "risk": _content(each.risk),
+            }
             for name, each in self.losses.items()
-        ]
+        }
         content = {"withdrawn": self.withdrawn, "losses": losses, "reward": vars(self.reward)}
         return json.dumps(records.encode(content))
 
@@ -84,8 +88,10 @@ class Sums:
         """The inverse of `to_json`."""
         content = records.decode(json.loads(text))
         sums = cls(content["withdrawn"], reward=RewardSums(**content["reward"]))
-        for name, observed, mean, risk in content["losses"]:
-            sums.losses[name] = LossSums(observed, _monitor(mean), _monitor(risk))
+        for name, each in content["losses"].items():
+            sums.losses[name] = LossSums(
+                each["observed"], _monitor(each["mean"]), _monitor(each["risk"])
+            )
         return sums
 
 
