@@ -99,7 +99,9 @@ def recompute_calibrations(path):
             at = normalized(kernel(safe, optimized, b), 0) - log_mix
             last = np.max(normalized(kernel(test[0], test[1], b), 0) - test[2])
             weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last) * factor
-            return (weight @ loss + settings["bound"] * wrong) / (weight.sum() + wrong)
+            return (weight @ loss + settings["limits"]["loss"]["bound"] * wrong) / (
+                weight.sum() + wrong
+            )
 
         wrong = json.loads(row["calibration"])["constraints"][0]["ratio_error"]
         factor = np.where(loss > alpha, wrong, 1 / wrong)

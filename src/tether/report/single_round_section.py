@@ -16,9 +16,14 @@ from tether.report.number_format import (
     format_percent,
     format_time,
 )
-from tether.report.sentences import as_sentence, promise_sentences, round_beta, round_label
+from tether.report.sentences import (
+    as_sentence,
+    loss_suffix,
+    promise_sentences,
+    round_beta,
+    round_label,
+)
 from tether.report.single_round_charts import CalibratedRound
-from tether.rounds.limits import ONLY_LOSS
 
 if TYPE_CHECKING:
     from tether.rounds.history import History, RoundRecord
@@ -33,7 +38,7 @@ def single_round(history: History) -> Markup:
     """The selected round, controls to select another, and its three charts."""
     records = history.rounds
     rounds = single_round_charts.calibrated_rounds(records)
-    cards = [_card(record, selected=record is records[-1]) for record in records]
+    cards = [_card(history, record, selected=record is records[-1]) for record in records]
     if not rounds:
         return join(_round_picker(records), cards)
     figures = [chart.figure() for chart in _charts(records, rounds)]
@@ -58,7 +63,7 @@ def _round_picker(records: Sequence[RoundRecord]) -> Markup:
     )
 
 
-def _card(record: RoundRecord, *, selected: bool) -> Markup:
+def _card(history: History, record: RoundRecord, *, selected: bool) -> Markup:
     """All facts about one round."""
     calibration = record.calibration
     promise, _ = promise_sentences(calibration)
@@ -71,7 +76,7 @@ def _card(record: RoundRecord, *, selected: bool) -> Markup:
         element("h3", round_label(record)),
         element("p", promise),
         element("p", as_sentence(record.note), class_="note") if record.note else None,
-        description_list(_facts(record), "facts"),
+        description_list(_facts(history, record), "facts"),
         [element("p", element("strong", "Warnings")), element("ul", warnings, class_="warnings")]
         if warnings
         else None,
@@ -81,7 +86,7 @@ def _card(record: RoundRecord, *, selected: bool) -> Markup:
     )
 
 
-def _facts(record: RoundRecord) -> list[tuple[str, str]]:
+def _facts(history: History, record: RoundRecord) -> list[tuple[str, str]]:
     calibration = record.calibration
     facts = [("Started", format_time(record.begun)), ("Beta", round_beta(record))]
     if calibration is not None:
@@ -101,7 +106,7 @@ def _facts(record: RoundRecord) -> list[tuple[str, str]]:
     if record.fallback_rows:
         by_safe += f", {record.fallback_rows:,} of them after a failure"
     for name, loss in record.losses.items():
-        which = "" if name == ONLY_LOSS else f" of {name}"
+        which = loss_suffix(history, name)
         facts.append(
             (f"Realized risk{which}", f"{format_number(loss.mean)} ({format_interval(loss)})")
         )

@@ -65,8 +65,10 @@ def test_people_read_actions_with_their_losses_in_plain_columns(tmp_path):
     assert actions["id"].tolist() == list(range(1, 81))
     assert set(actions["action"]) <= {"a", "b", "c"}
     assert {len(context) for context in actions["context"]} == {2}
-    assert actions["loss"].notna().sum() == 65
-    assert actions["reason"].dropna().tolist() == ["the <power> failed"] * 3
+    observed = frame[frame["kind"] == "observation"]
+    assert set(observed["id"]) <= set(actions["id"])
+    assert observed["loss"].notna().sum() == 65
+    assert observed["reason"].dropna().tolist() == ["the <power> failed"] * 3
     rounds = [json.loads(text) for text in frame_records(tmp_path / "run.parquet", "round")]
     assert [row["number"] for row in rounds] == [1, 2]
 

@@ -50,7 +50,7 @@ def test_an_imported_run_is_the_same_and_continues_the_same(world, family, tmp_p
     before = all_tables(tmp_path / "run.db")
     assert without_the_import(all_tables(tmp_path / "again.db")) == before
     kept = [kept_state(tmp_path / name) for name in ("run.db", "again.db")]
-    assert [each.pop("silence").split(",")[0] for each in kept] == ["[420"] * 2
+    assert [json.loads(each.pop("silence"))[0][:2] for each in kept] == [["loss", 420]] * 2
     assert kept[0] == kept[1]
     histories = [read_history(tmp_path / name) for name in ("run.db", "again.db")]
     assert histories[0].rounds == histories[1].rounds
