@@ -70,10 +70,10 @@ class Monitors:
             queries.write_alarm(writer, raised.round, raised.monitor, raised.message)
 
     def catch_up(self, store: Store) -> None:
-        """Read what is new while others write too."""
+        """Read what is new while others write too; or leave it to another call that is about to."""
         try:
             with store.updating_monitors() as connection:
-                if self._advance(connection) is not None:
+                if connection is not None and self._advance(connection) is not None:
                     raise _AlarmFoundError
         except _AlarmFoundError:  # nothing was kept: it is found again
             with store.writing(exclusive=True) as writer:

@@ -86,21 +86,22 @@ def calibration_from_json(text: str | None) -> Calibration | None:
 
 def read_serving(connection: sql.Connection) -> Serving:
     """The last round, and the first alarm that was not cleared."""
-    alarm = schema.alarms.c.number
-    standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
-    latest = sql.select(sql.func.max(schema.rounds.c.number))
-    audit = schema.audit
-    retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
-    parts = (each.scalar_subquery() for each in (latest, standing, retired))
-    number, alarm, last_retired = connection.execute(sql.select(*parts)).one()
+    number, alarm, last_retired = connection.execute(_SERVING).one()
     number = int(number or 0)
     return Serving(number, None if alarm is None else int(alarm), last_retired == number > 0)
 
 
-def _last_cleared() -> sql.ColumnElement[int]:
-    audit = schema.audit
+def _serving() -> sql.Select[Any]:
+    alarm, audit = schema.alarms.c.number, schema.audit
     cleared = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RESUME)
-    return sql.func.coalesce(cleared.scalar_subquery(), 0)
+    last_cleared = sql.func.coalesce(cleared.scalar_subquery(), 0)
+    standing = sql.select(sql.func.min(alarm)).where(alarm > last_cleared)
+    latest = sql.select(sql.func.max(schema.rounds.c.number))
+    retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
+    return sql.select(*(each.scalar_subquery() for each in (latest, standing, retired)))
+
+
+_SERVING = _serving()
 
 
 def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -> None:
