@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
@@ -9,8 +11,8 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.store import schema
-from tether.rounds.store.lanes import read_lanes, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY
+from tether.rounds.store.lanes import Lane, split_ids
+from tether.rounds.store.queries import IDS_PER_QUERY, is_among
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
@@ -31,10 +33,10 @@ def checked_ids(ids: ArrayLike) -> Integers:
     return array.astype(np.int64)
 
 
-def check_known(connection: sql.Connection, numbers: Integers) -> None:
-    """Refuse ids that the store has not assigned."""
+def check_known(reached: Mapping[int, Lane], numbers: Integers) -> None:
+    """Refuse ids that the store has not assigned in its lanes."""
     lanes, in_lane = split_ids(numbers)
-    last = {lane: reached.last_action for lane, reached in read_lanes(connection).items()}
+    last = {lane: each.last_action for lane, each in reached.items()}
     largest = np.array([last.get(lane, 0) if lane >= 0 else 0 for lane in lanes.tolist()])
     unknown = numbers[(in_lane < 1) | (in_lane > largest)]
     if len(unknown):
@@ -52,7 +54,8 @@ def check_repeated(
     for start in range(0, len(numbers), IDS_PER_QUERY):
         batch = numbers[start : start + IDS_PER_QUERY].tolist()
         query = sql.select(table.c.action, table.c.loss, table.c.reward)
-        for action, *stored in connection.execute(query.where(table.c.action.in_(batch))):
+        among = is_among(connection, table.c.action, batch)
+        for action, *stored in connection.execute(query.where(among)):
             known[action] = np.array(stored, dtype=np.float64)
     is_new = np.array([number not in known for number in numbers.tolist()], dtype=np.bool_)
     given = np.stack([loss, reward], axis=1)

@@ -25,6 +25,7 @@ from tether.rounds.settings import Settings
 from tether.rounds.store import queries
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.serving import read_serving
 from tether.rounds.store.writer import Writer
 
 SILENCE = "silence"
@@ -105,7 +106,7 @@ class Monitors:
         return ""
 
     def _advance(self, connection: sql.Connection) -> Raised | None:
-        watch = queries.read_serving(connection).alarm is None
+        watch = read_serving(connection).alarm is None
         losses = LossesSeen(connection, self._settings)
         before = dict(losses.seen)
         raised = losses.update(watch=watch)

@@ -22,7 +22,8 @@ from tether.rounds.errors import StoreError
 from tether.rounds.store import postgres_locks, schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
 from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine
-from tether.rounds.store.lanes import Lane, lane_from_row
+from tether.rounds.store.lanes import lane_from_row
+from tether.rounds.store.serving import SERVING_COLUMNS, serving_from_row
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue
@@ -33,12 +34,15 @@ PATIENCE_FOR_COPIES = 10_000
 """How many deadlines a call may take that copies a whole run."""
 MAX_DEADLINE = 86_400.0
 """A deadline is shorter than this, one day."""
-_LANE_AND_VERSION = (
-    sql.select(schema.settings.c.value, *schema.lanes.c)
+_STATE = (
+    sql.select(schema.settings.c.value, *SERVING_COLUMNS, *schema.lanes.c)
     .select_from(schema.settings)
-    .outerjoin(schema.lanes, schema.lanes.c.lane == sql.bindparam("number", type_=sql.Integer))
+    .outerjoin(schema.lanes, sql.true())
     .where(schema.settings.c.name == "version")
+    .order_by(schema.lanes.c.lane)
 )
+"""Everything that a writer needs to know: the version, who serves, and all lanes."""
+_LANES_FROM = 1 + len(SERVING_COLUMNS)
 
 
 class Store:
@@ -90,9 +94,7 @@ class Store:
             self._store_errors("write"),
             self._transaction(locks, patience=patience) as (connection, number),
         ):
-            lane = self._take_lane(connection, number)
-            sole = exclusive or self.single_writer
-            yield Writer(connection, lane, exclusive=sole, sign=self.sign)
+            yield self._writer(connection, number, exclusive=exclusive or self.single_writer)
 
     @contextmanager
     def updating_monitors(self) -> Iterator[sql.Connection | None]:
@@ -173,17 +175,26 @@ class Store:
             connection.invalidate()  # the server releases what was taken for the whole session
             raise
 
-    def _take_lane(self, connection: sql.Connection, number: int | None) -> Lane:
-        """How far the lane that was taken has come; check that the version is still the same."""
+    def _writer(self, connection: sql.Connection, number: int | None, *, exclusive: bool) -> Writer:
+        """Read what a writer needs, and check that the version is still the same."""
         if number is None and not self.single_writer:  # more writers than lanes: wait for the first
             connection.execute(postgres_locks.FIRST_LANE)
-        found, *row = connection.execute(_LANE_AND_VERSION, {"number": number or 0}).one()
+        rows = connection.execute(_STATE).all()
+        found = rows[0][0] if rows else None
         if found != str(schema.VERSION):
             raise StoreError(
                 f"{self.name} has version {found} now, and had {schema.VERSION} when this process "
                 f"opened it: restart the process with the tether of that version"
             )
-        return lane_from_row(number or 0, row)
+        lanes = [row[_LANES_FROM:] for row in rows if row[_LANES_FROM] is not None]
+        return Writer(
+            connection,
+            serving=serving_from_row(rows[0][1:_LANES_FROM]),
+            lanes={row[0]: lane_from_row(row) for row in lanes},
+            own_lane=number or 0,
+            exclusive=exclusive,
+            sign=self.sign,
+        )
 
     @contextmanager
     def _store_errors(self, operation: str) -> Iterator[None]:

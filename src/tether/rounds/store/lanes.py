@@ -64,21 +64,19 @@ def split_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def read_lanes(connection: sql.Connection) -> dict[int, Lane]:
     """All lanes of a store, in order."""
-    return {row.lane: lane_from_row(row.lane, row) for row in connection.execute(_LANES)}
+    return {row.lane: lane_from_row(row) for row in connection.execute(_LANES)}
 
 
 def read_lane(connection: sql.Connection, lane: int) -> Lane:
     """One lane, new if the store does not have it."""
     row = connection.execute(_LANE, {"number": lane}).one_or_none()
-    return Lane(lane) if row is None else lane_from_row(row.lane, row)
+    return Lane(lane) if row is None else lane_from_row(row)
 
 
-def lane_from_row(lane: int, row: Sequence[Any]) -> Lane:
-    """A lane from the columns of its table; a new one if all of them are NULL."""
-    if row[0] is None:
-        return Lane(lane)
-    *reached, head = row
-    return Lane(*reached, head=content_bytes(head), is_stored=True)
+def lane_from_row(row: Sequence[Any]) -> Lane:
+    """A lane from the columns of its table."""
+    lane, action, observation, entry, head = row
+    return Lane(lane, action, observation, entry, content_bytes(head), is_stored=True)
 
 
 def lane_values(lane: Lane) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tether.rounds.store.lanes import (
     write_lane,
 )
 from tether.rounds.store.row_inserts import insert_with_entry
+from tether.rounds.store.serving import Serving
 
 ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column", "checkpoint"
 """Kinds of entries; those of the control lane are called as the records that they cover."""
@@ -29,29 +30,35 @@ ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column",
 class Writer:
     """A transaction that writes into one lane, and if `exclusive`, records and scores.
 
+    `serving` and `lanes` are as the transaction found them, apart from its own lane. Who serves
+    does not change while others write, and a lane only grows.
     `sign`, if given, makes the signature of a head; every entry of the control lane is signed.
     """
 
     def __init__(
         self,
         connection: sql.Connection,
-        lane: Lane,
         *,
+        serving: Serving,
+        lanes: dict[int, Lane],
+        own_lane: int,
         exclusive: bool,
         sign: Callable[[bytes], str] | None = None,
     ) -> None:
         self.connection, self.exclusive = connection, exclusive
-        self._own_lane, self._sign = lane, sign
+        self.serving, self.lanes = serving, lanes
+        self._own_lane, self._sign = own_lane, sign
+        lanes.setdefault(own_lane, Lane(own_lane))
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """A part of the transaction: all of it is kept, or nothing."""
-        before = replace(self._own_lane)
+        before = replace(self.lanes[self._own_lane])
         try:
             with self.connection.begin_nested():
                 yield
         except BaseException:
-            self._own_lane = before
+            self.lanes[self._own_lane] = before
             raise
 
     def actions(
@@ -66,7 +73,7 @@ class Writer:
         lane: int | None = None,
     ) -> list[int]:
         """Add actions of one round by one policy; returns their ids."""
-        reached = self._own_lane if lane is None else read_lane(self.connection, lane)
+        reached = self.lanes[self._own_lane] if lane is None else read_lane(self.connection, lane)
         count, first = len(columns["action"]), reached.last_action + 1
         reached.last_action += count
         start = first_id(reached.lane) + first
@@ -93,7 +100,7 @@ class Writer:
 
     def observations(self, columns: dict[str, list[Any]]) -> None:
         """Add observations, with the columns action, loss, reward and reason."""
-        count, reached = len(columns["action"]), self._own_lane
+        count, reached = len(columns["action"]), self.lanes[self._own_lane]
         first = reached.last_observation + 1
         reached.last_observation += count
         start = first_id(reached.lane) + first
