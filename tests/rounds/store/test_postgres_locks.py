@@ -37,10 +37,11 @@ def wait_until(server, url, query, count):
         time.sleep(0.005)
 
 
-WAITING = (
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
+LOCKS = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = "
     "(SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+WAITING = f"{LOCKS} AND NOT granted"
 
 
 def update(store, begun, go_on):
@@ -100,7 +101,7 @@ def test_a_lane_is_taken_only_once_nobody_writes_alone(store, server, postgres_u
     with store.writing(exclusive=True):
         waiting = [threads.submit(write) for _ in range(3)]
         wait_until(server, postgres_url, WAITING, 3)
-        taken = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = {LANE_LOCK}"
-        assert server.tell(taken, name_of(postgres_url)) == 1  # by the one who writes alone
+        taken = server.tell(f"{LOCKS} AND classid = {LANE_LOCK}", name_of(postgres_url))
+        assert taken == 1  # by the one who writes alone
     wait(waiting, PATIENCE_SECONDS)
     assert all(each.result() is None for each in waiting)
