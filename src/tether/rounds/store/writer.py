@@ -48,12 +48,11 @@ class Writer:
         self.connection, self.exclusive = connection, exclusive
         self.serving, self.lanes = serving, lanes
         self._own_lane, self._sign = own_lane, sign
-        lanes.setdefault(own_lane, Lane(own_lane))
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """A part of the transaction: all of it is kept, or nothing."""
-        before = replace(self.lanes[self._own_lane])
+        before = replace(self._reached())
         try:
             with self.connection.begin_nested():
                 yield
@@ -73,7 +72,7 @@ class Writer:
         lane: int | None = None,
     ) -> list[int]:
         """Add actions of one round by one policy; returns their ids."""
-        reached = self.lanes[self._own_lane] if lane is None else read_lane(self.connection, lane)
+        reached = self._reached() if lane is None else read_lane(self.connection, lane)
         count, first = len(columns["action"]), reached.last_action + 1
         reached.last_action += count
         start = first_id(reached.lane) + first
@@ -100,7 +99,7 @@ class Writer:
 
     def observations(self, columns: dict[str, list[Any]]) -> None:
         """Add observations, with the columns action, loss, reward and reason."""
-        count, reached = len(columns["action"]), self.lanes[self._own_lane]
+        count, reached = len(columns["action"]), self._reached()
         first = reached.last_observation + 1
         reached.last_observation += count
         start = first_id(reached.lane) + first
@@ -161,6 +160,10 @@ class Writer:
             "digest": chain.digest_checkpoint(row["place"], row["content"]),
         }
         self._append(read_lane(self.connection, SCORES_LANE), [entry])
+
+    def _reached(self) -> Lane:
+        """How far the own lane has come; a new one has nothing yet."""
+        return self.lanes.setdefault(self._own_lane, Lane(self._own_lane))
 
     def _append_to_control(self, kind: str, digest: bytes, **fields: Any) -> None:
         lanes = read_lanes(self.connection)
