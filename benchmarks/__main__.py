@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
-from benchmarks import rounds, rounds_growth, sampling, thresholds
+from benchmarks import export, rounds, rounds_growth, rounds_writers, sampling, thresholds
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -143,6 +143,8 @@ def main() -> None:
     thresholds.main()
     rounds.main()
     rounds_growth.main()
+    export.main()
+    rounds_writers.main()
     from benchmarks import llm  # heavy
 
     llm.main()

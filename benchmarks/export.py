@@ -22,6 +22,8 @@ import tether
 
 RUNS = ((18_400, 184), (67_500, 136), (1_000_000, 10))
 """Rows and rounds of the runs."""
+MAX_MEMORY = 200
+"""How many MB each of them may take."""
 
 MEASURED = """
 import sys, time
@@ -32,7 +34,8 @@ begun = time.perf_counter()
 spent = time.perf_counter() - begun
 status = open("/proc/self/status").read()  # getrusage would show the parent's memory if larger
 peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-print(f"{{spent:8.2f}} s {{peak:8.0f}} MB")
+verdict = "ok" if peak <= {limit} else "OVER"
+print(f"{{spent:8.2f}} s {{peak:8.0f}} MB (at most {limit})  {{verdict}}")
 """
 WORK = {
     "nothing but imports": "pass",
@@ -66,7 +69,7 @@ def main(runs: tuple[tuple[int, int], ...] = RUNS) -> None:
             spent = filled(Path(folder) / "run.db", rows, rounds)
             print(f"{rows:,} rows of {rounds} rounds, made in {spent:.0f} s")
             for name, work in WORK.items():
-                command = [sys.executable, "-c", MEASURED.format(work=work)]
+                command = [sys.executable, "-c", MEASURED.format(work=work, limit=MAX_MEMORY)]
                 print(f"  {name:<24}", end=" ", flush=True)
                 subprocess.run(command, check=True, cwd=folder)
             for name in ("run.db", "run.parquet"):

@@ -26,6 +26,8 @@ from tether.rounds import calibrate_round
 
 ROUNDS, ROWS = 1_000, 100
 MEASURED = (11, 51, 101, 151, 201, 301, 501, 751, 1_000)
+GROWTH = 10
+"""Rounds are compared with those that had about a tenth of the rounds before them."""
 SAFE, ALPHA = tether.Gaussian(0.0, 1.0), 0.2
 
 
@@ -78,6 +80,20 @@ def line(what: str, begin: float, hand: float, store: Path, memory: str = "") ->
     )
 
 
+def print_growth(spent: dict[int, float]) -> None:
+    """How much longer `begin` takes in the last of the measured rounds than in one before."""
+    late = max(spent, default=0)
+    early = min(spent, key=lambda number: abs(number - late / GROWTH), default=0)
+    if early < late:
+        ratio, rounds = spent[late] / spent[early], late / early
+        verdict = "ok" if ratio <= rounds else "OVER"
+        print(
+            f"begin of round {late} beside round {early:<10} {ratio:7.2f} × for {rounds:.1f} × the "
+            f"rounds (at most {rounds:.1f})  {verdict}",
+            flush=True,
+        )
+
+
 def peak_memory() -> float:
     """The most memory of this process so far, in MiB; unlike `getrusage`, without its parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -100,7 +116,7 @@ def main(rounds: int = ROUNDS, rows: int = ROWS) -> None:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "run.db"
-        run = opened(store)
+        run, spent = opened(store), {}
         for number in range(1, rounds + 1):
             optimized = None if number == 1 else policy_of(f"round {number}")
             hand = np.inf
@@ -110,9 +126,11 @@ def main(rounds: int = ROUNDS, rows: int = ROWS) -> None:
             begin, begun = timed(lambda: run.begin(optimized))  # noqa: B023
             if number in MEASURED:
                 line(f"begin of round {number}, {rows} rows each", begin, hand, store)
+                spent[number] = begin
             taken = begun.act(rows, rng)
             run.observe(taken.ids, np.clip(taken.actions - 0.5, 0, 1))
         run.close()
+        print_growth(spent)
         command = [sys.executable, "-m", "benchmarks.rounds_growth", "--cold", str(store)]
         subprocess.run(command, check=True, env=os.environ)
 

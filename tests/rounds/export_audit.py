@@ -61,7 +61,8 @@ def in_order_of_calibrations(actions, rounds):
 def recompute_calibrations(path):
     """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
     settings, rounds, done, scores = read_export(path)
-    listed, alpha = settings.get("listed_actions"), settings["limits"]["loss"]["alpha"]
+    listed, limit = settings.get("listed_actions"), settings["limits"]["loss"]
+    alpha, bound = limit["alpha"], limit["bound"]
     kernel = {"clip": clip, "mix": mix}[settings["family"]]
     calibration_rows = done[done["calibration"] == True].reset_index(drop=True)  # noqa: E712
 
@@ -99,9 +100,7 @@ def recompute_calibrations(path):
             at = normalized(kernel(safe, optimized, b), 0) - log_mix
             last = np.max(normalized(kernel(test[0], test[1], b), 0) - test[2])
             weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last) * factor
-            return (weight @ loss + settings["limits"]["loss"]["bound"] * wrong) / (
-                weight.sum() + wrong
-            )
+            return (weight @ loss + bound * wrong) / (weight.sum() + wrong)
 
         wrong = json.loads(row["calibration"])["constraints"][0]["ratio_error"]
         factor = np.where(loss > alpha, wrong, 1 / wrong)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import sqlalchemy as sql
@@ -12,6 +15,9 @@ from tests.rounds.store_invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run
 from tether.rounds import Controller
 from tether.rounds.contexts_seen import REFERENCE_CONTEXTS
+from tether.rounds.kept_sums import read_kept
+from tether.rounds.losses_seen import SEEN
+from tether.rounds.store.lanes import read_lanes
 
 
 def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
@@ -151,6 +157,24 @@ def test_an_alarm_and_resuming_across_restarts(store_url):
         assert [row["served"] for row in tables["tether_actions"][-5:]] == [0] * 5
         reasons = [alarm.reason for alarm in run.history().alarms]
         assert reasons == ["the sensor was replaced", None]
+
+
+def test_every_loss_is_seen_by_some_call_that_has_observed_at_the_same_time(postgres_url):
+    with open_run(postgres_url) as run, ThreadPoolExecutor(6) as threads:
+        _, taken = begin_and_act(run, rows=90)
+
+        def observe(first):
+            with open_run(postgres_url) as alongside:
+                for k in range(first, len(taken), 6):
+                    alongside.observe(taken.ids[k : k + 1], [0.0])
+
+        assert list(threads.map(observe, range(6))) == [None] * 6
+        with run._store.reading() as connection:
+            lanes = read_lanes(connection)
+            stored = {str(lane): each.last_observation for lane, each in lanes.items() if lane >= 0}
+            seen = json.loads(read_kept(connection, SEEN))
+            assert seen == {lane: last for lane, last in stored.items() if last}
+            assert sum(seen.values()) == 90
 
 
 def test_losses_that_were_not_committed_are_not_counted():

@@ -12,6 +12,7 @@ from tether.rounds.calibrate_round import RoundStart, calibrate_round
 from tether.rounds.interventions import retired_rounds
 from tether.rounds.round import Round
 from tether.rounds.store import queries, schema
+from tether.rounds.store.serving import read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     policy = None if optimized is None else run._space.optimized("optimized", optimized)
     run._refresh()
     with run._store.reading() as connection:
-        serving, retired = queries.read_serving(connection), retired_rounds(connection)
+        serving, retired = read_serving(connection), retired_rounds(connection)
     number = 1 + serving.round
     name = f"round {number}" if name is None else _checked_name(name)
     if policy is not None:

@@ -15,8 +15,8 @@ from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.limits import Limits
 from tether.rounds.store import schema
-from tether.rounds.store.lanes import read_lanes, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY
+from tether.rounds.store.lanes import Lane, split_ids
+from tether.rounds.store.queries import IDS_PER_QUERY, is_among
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
@@ -109,10 +109,10 @@ def checked_ids(ids: ArrayLike) -> Integers:
     return array.astype(np.int64)
 
 
-def check_known(connection: sql.Connection, numbers: Integers) -> None:
-    """Refuse ids that the store has not assigned."""
+def check_known(reached: Mapping[int, Lane], numbers: Integers) -> None:
+    """Refuse ids that the store has not assigned in its lanes."""
     lanes, in_lane = split_ids(numbers)
-    last = {lane: reached.last_action for lane, reached in read_lanes(connection).items()}
+    last = {lane: each.last_action for lane, each in reached.items()}
     largest = np.array([last.get(lane, 0) if lane >= 0 else 0 for lane in lanes.tolist()])
     unknown = numbers[(in_lane < 1) | (in_lane > largest)]
     if len(unknown):
@@ -175,9 +175,8 @@ def _read_stored(connection: sql.Connection, numbers: Integers) -> defaultdict[i
     for start in range(0, len(numbers), IDS_PER_QUERY):
         batch = numbers[start : start + IDS_PER_QUERY].tolist()
         query = sql.select(table.c.action, table.c.which, table.c.loss, table.c.reward)
-        for action, which, loss, reward in connection.execute(
-            query.where(table.c.action.in_(batch))
-        ):
+        among = is_among(connection, table.c.action, batch)
+        for action, which, loss, reward in connection.execute(query.where(among)):
             of_action = stored[action]
             if loss is None:
                 of_action.withdrawn = True

@@ -18,12 +18,11 @@ from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.queries import (
-    RESUME,
-    RETIRE,
     calibration_from_json,
     read_all,
     read_settings,
 )
+from tether.rounds.store.serving import RESUME, RETIRE
 from tether.rounds.store.writer import ACTIONS
 
 NORMAL_QUANTILE = 1.96

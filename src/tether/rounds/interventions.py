@@ -18,6 +18,7 @@ from tether.rounds.monitors import Monitors
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
+from tether.rounds.store.serving import RESUME, RETIRE
 from tether.rounds.store.writer import Writer
 
 HALT = "halt"
@@ -47,7 +48,7 @@ def halt(store: str | Path | Store, reason: str, actor: str | None = None) -> No
     reason, actor = checked_reason("the run is halted", reason), checked_actor(actor)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
         queries.write_audit(writer, HALT, actor, reason)
-        latest = queries.read_serving(writer.connection).round
+        latest = writer.serving.round
         queries.write_alarm(writer, latest, HALT, f"halted by {actor}: {reason}")
 
 
@@ -72,10 +73,10 @@ def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> 
     """
     reason, actor = checked_reason("the alarm may be cleared", reason), checked_actor(actor)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
-        if queries.read_serving(writer.connection).alarm is None:
+        if writer.serving.alarm is None:
             raise ValueError(f"no alarm stands in {opened.name}: there is nothing to resume from")
         last = queries.last_number(writer.connection, schema.alarms.c.number)
-        queries.write_audit(writer, queries.RESUME, actor, reason, last)
+        queries.write_audit(writer, RESUME, actor, reason, last)
         settings = Settings.from_dict(queries.read_settings(writer.connection))
         Monitors(settings).restart(writer)
 
@@ -109,15 +110,13 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
     number = validate.integer_at_least("number", number)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
         _check_retirable(writer, number)
-        queries.write_audit(writer, queries.RETIRE, actor, reason, number)
+        queries.write_audit(writer, RETIRE, actor, reason, number)
 
 
 def retired_rounds(connection: sql.Connection) -> frozenset[int]:
     """The rounds whose rows are left out of calibrations."""
     table = schema.audit
-    return frozenset(
-        connection.scalars(sql.select(table.c.subject).where(table.c.act == queries.RETIRE))
-    )
+    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))
 
 
 def checked_actor(actor: str | None) -> str:

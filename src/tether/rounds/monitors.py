@@ -26,6 +26,7 @@ from tether.rounds.settings import Settings
 from tether.rounds.store import queries
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.serving import read_serving
 from tether.rounds.store.writer import Writer
 
 SILENCE = "silence"
@@ -71,10 +72,10 @@ class Monitors:
             queries.write_alarm(writer, raised.round, raised.monitor, raised.message)
 
     def catch_up(self, store: Store) -> None:
-        """Read what is new while others write too."""
+        """Read what is new while others write too; or leave it to another call that is about to."""
         try:
             with store.updating_monitors() as connection:
-                if self._advance(connection) is not None:
+                if connection is not None and self._advance(connection) is not None:
                     raise _AlarmFoundError
         except _AlarmFoundError:  # nothing was kept: it is found again
             with store.writing(exclusive=True) as writer:
@@ -108,7 +109,7 @@ class Monitors:
         return ""
 
     def _advance(self, connection: sql.Connection) -> Raised | None:
-        watch = queries.read_serving(connection).alarm is None
+        watch = read_serving(connection).alarm is None
         losses = LossesSeen(connection, self._settings)
         before = dict(losses.seen)
         raised = losses.update(watch=watch)

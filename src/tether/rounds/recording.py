@@ -31,8 +31,9 @@ from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
 from tether.rounds.store.group_commit import GroupCommit
 from tether.rounds.store.lanes import first_id
-from tether.rounds.store.queries import Serving, storable_text
+from tether.rounds.store.queries import storable_text
 from tether.rounds.store.rows import read_codecs
+from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
 
 MAX_KEY_LENGTH = 200
@@ -103,17 +104,16 @@ class Recorder:
         if known and self._serving is not None:
             return self._serving.alarm
         with self._store.reading() as connection:
-            self._serving = queries.read_serving(connection)
+            self._serving = read_serving(connection)
             alarm = self._serving.alarm
             silence = self._monitors.silence(connection) if serves and alarm is None else ""
         if not silence:
             return alarm
         with self._store.writing(exclusive=True) as writer:
-            serving = queries.read_serving(writer.connection)
             message = self._monitors.silence(writer.connection)
-            if serving.alarm is None and message:  # nobody was faster
+            if writer.serving.alarm is None and message:  # nobody was faster
                 queries.write_alarm(writer, number, "silence", message)
-            self._serving = queries.read_serving(writer.connection)
+            self._serving = read_serving(writer.connection)
         return self._serving.alarm
 
     def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
@@ -175,7 +175,7 @@ class Recorder:
         columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
 
         def write(writer: Writer) -> Integers | None:
-            serving = queries.read_serving(writer.connection)
+            serving = writer.serving
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
@@ -227,7 +227,7 @@ class Recorder:
         self.deliver()
 
         def write(writer: Writer) -> None:
-            check_known(writer.connection, given.action)
+            check_known(writer.lanes, given.action)
             new = without_repeated(writer.connection, given)
             if not len(new):
                 return

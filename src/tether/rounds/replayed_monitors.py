@@ -21,6 +21,7 @@ from tether.rounds.monitors import write_silence
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
+from tether.rounds.store.serving import RESUME
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS, record_kind
 
 MAX_REPLAYED_CALLS = 20_000
@@ -93,7 +94,7 @@ def _events(connection: sql.Connection) -> Iterator[_Event]:
 def _resumptions(connection: sql.Connection) -> Numbers:
     """The audit records that clear alarms, each with the last alarm that it clears."""
     table = schema.audit
-    query = sql.select(table.c.number, table.c.subject).where(table.c.act == queries.RESUME)
+    query = sql.select(table.c.number, table.c.subject).where(table.c.act == RESUME)
     return {number: subject or 0 for number, subject in connection.execute(query)}
 
 

@@ -15,7 +15,7 @@ from tether.rounds.monitors import read_silence
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
-from tether.rounds.store.queries import RESUME, read_serving
+from tether.rounds.store.serving import RESUME, read_serving
 from tether.rounds.store.writer import OBSERVATIONS, record_kind
 
 RELATIVE_TOLERANCE = 1e-9

@@ -7,7 +7,7 @@ while nobody else writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
@@ -19,10 +19,11 @@ from sqlalchemy import exc
 from tether._core import validate
 from tether._core.redact import redact_message, redact_url
 from tether.rounds.errors import StoreError
-from tether.rounds.store import schema
+from tether.rounds.store import postgres_locks, schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
 from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine
-from tether.rounds.store.lanes import MAX_LANES
+from tether.rounds.store.lanes import lane_from_row
+from tether.rounds.store.serving import SERVING_COLUMNS, serving_from_row
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue
@@ -33,8 +34,15 @@ PATIENCE_FOR_COPIES = 10_000
 """How many deadlines a call may take that copies a whole run."""
 MAX_DEADLINE = 86_400.0
 """A deadline is shorter than this, one day."""
-ROUND_LOCK, MONITOR_LOCK, LANE_LOCK = 0x7E74E4, 0x7E74E5, 0x7E74E6
-"""Advisory locks in PostgreSQL: who serves, the state of the monitors, and one for each lane."""
+_STATE = (
+    sql.select(schema.settings.c.value, *SERVING_COLUMNS, *schema.lanes.c)
+    .select_from(schema.settings)
+    .outerjoin(schema.lanes, sql.true())
+    .where(schema.settings.c.name == "version")
+    .order_by(schema.lanes.c.lane)
+)
+"""Everything that a writer needs to know: the version, who serves, and all lanes."""
+_LANES_FROM = 1 + len(SERVING_COLUMNS)
 
 
 class Store:
@@ -81,32 +89,33 @@ class Store:
         With `exclusive` there is no other writer, and it may add records too. With `patience` it
         may take so many deadlines, but it waits for other writers no longer than one.
         """
-        locks = (_round_lock(exclusive=exclusive),)
-        with self._store_errors("write"), self._transaction(locks, patience=patience) as connection:
-            lane = self._take_lane(connection)
-            sole = exclusive or self.single_writer
-            yield Writer(connection, lane, exclusive=sole, sign=self.sign)
+        locks = postgres_locks.WRITING_ALONE if exclusive else postgres_locks.WRITING
+        with (
+            self._store_errors("write"),
+            self._transaction(locks, patience=patience) as (connection, number),
+        ):
+            yield self._writer(connection, number, exclusive=exclusive or self.single_writer)
 
     @contextmanager
-    def updating_monitors(self) -> Iterator[sql.Connection]:
-        """A transaction that updates the state of the monitors, which follows from the rows."""
-        monitor = sql.func.pg_advisory_xact_lock(MONITOR_LOCK)
-        # what is lost in a crash is computed again
-        at_once = sql.func.set_config("synchronous_commit", "off", True)
-        locks = (_round_lock(exclusive=False), monitor, at_once)
-        with self._store_errors("write"), self._transaction(locks) as connection:
-            yield connection
+    def updating_monitors(self) -> Iterator[sql.Connection | None]:
+        """A transaction that updates the state of the monitors, which follows from the rows.
+
+        None if somebody else is about to, and will see everything that is stored by now.
+        """
+        locks = postgres_locks.UPDATING_MONITORS
+        with self._store_errors("write"), self._transaction(locks) as (connection, has_turn):
+            yield connection if has_turn else None
 
     @contextmanager
     def reading(self, *, patience: float = 1) -> Iterator[sql.Connection]:
         """A consistent snapshot of the store, whatever is written meanwhile."""
-        with self._store_errors("read"), self._transaction(patience=patience) as connection:
+        with self._store_errors("read"), self._transaction(patience=patience) as (connection, _):
             yield connection
 
     def _open(self, create: bool, check: bool) -> None:
         with (
             self._store_errors("open"),
-            self._transaction(patience=PATIENCE_FOR_ROWS) as connection,
+            self._transaction(patience=PATIENCE_FOR_ROWS) as (connection, _),
         ):
             version = find_version(connection)
             if version == schema.VERSION and check:
@@ -114,24 +123,27 @@ class Store:
         if version is None:
             if not create:
                 raise StoreError(f"{self.name} holds no run of tether")
-            locks = (_round_lock(exclusive=True),)
-            with self._store_errors("open"), self._transaction(locks) as connection:
+            locks = postgres_locks.WRITING_ALONE
+            with self._store_errors("open"), self._transaction(locks) as (connection, _):
                 schema.prepare(connection, find_version(connection))
         else:
             schema.check_version(version)
 
     @contextmanager
     def _transaction(
-        self, locks: Sequence[sql.ColumnElement[Any]] = (), *, patience: float = 1
-    ) -> Iterator[sql.Connection]:
-        """A transaction; it writes if there are locks to take, which only PostgreSQL needs."""
-        writes, seconds = bool(locks), self.deadline * patience
+        self, locks: sql.Select[Any] | None = None, *, patience: float = 1
+    ) -> Iterator[tuple[sql.Connection, Any]]:
+        """A transaction; it writes if there are locks to take, which only PostgreSQL needs.
+
+        Also what the last of the locks says.
+        """
+        writes, seconds = locks is not None, self.deadline * patience
         body_done = False
         with within(seconds), ExitStack() as stack:
             try:
                 with within(self.deadline):  # nobody waits for others any longer
-                    connection = self._begin(stack, locks)
-                yield connection
+                    begun = self._begin(stack, locks)
+                yield begun
                 body_done = True
                 stack.close()  # commits
             except exc.DBAPIError as error:
@@ -142,9 +154,9 @@ class Store:
                     ) from error
                 raise
 
-    def _begin(self, stack: ExitStack, locks: Sequence[sql.ColumnElement[Any]]) -> sql.Connection:
+    def _begin(self, stack: ExitStack, locks: sql.Select[Any] | None) -> tuple[sql.Connection, Any]:
         """Wait for one's turn, and begin; everything ends with the stack."""
-        writes = bool(locks)
+        writes = locks is not None
         stack.enter_context(self._one_at_a_time)
         if writes and self._queue is not None:
             stack.enter_context(self._queue.turn())
@@ -154,26 +166,35 @@ class Store:
             options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
         connection = connection.execution_options(**options)
         stack.enter_context(connection.begin())
-        if writes and not self.single_writer:
-            limit = f"{max(1, round(1000 * remaining()))}ms"
-            timeout = sql.func.set_config("lock_timeout", limit, True)
-            connection.execute(sql.select(timeout, *locks))
-        return connection
+        if locks is None or self.single_writer:
+            return connection, None
+        limit = {"limit": f"{max(1, round(1000 * remaining()))}ms"}
+        try:
+            return connection, connection.execute(locks, limit).one()[-1]
+        except BaseException:
+            connection.invalidate()  # the server releases what was taken for the whole session
+            raise
 
-    def _take_lane(self, connection: sql.Connection) -> int:
-        """Take a lane that nobody else has, and check that the version is still the same."""
-        name = schema.settings.c.name
-        version = sql.select(schema.settings.c.value).where(name == "version").scalar_subquery()
-        lane = sql.literal(0) if self.single_writer else _free_lane()
-        found, number = connection.execute(sql.select(version, lane)).one()
+    def _writer(self, connection: sql.Connection, number: int | None, *, exclusive: bool) -> Writer:
+        """Read what a writer needs, and check that the version is still the same."""
+        if number is None and not self.single_writer:  # more writers than lanes: wait for the first
+            connection.execute(postgres_locks.FIRST_LANE)
+        rows = connection.execute(_STATE).all()
+        found = rows[0][0] if rows else None
         if found != str(schema.VERSION):
             raise StoreError(
                 f"{self.name} has version {found} now, and had {schema.VERSION} when this process "
                 f"opened it: restart the process with the tether of that version"
             )
-        if number is None:  # more writers than lanes: wait for the first
-            connection.execute(sql.select(sql.func.pg_advisory_xact_lock(LANE_LOCK, 0)))
-        return int(number or 0)
+        lanes = [row[_LANES_FROM:] for row in rows if row[_LANES_FROM] is not None]
+        return Writer(
+            connection,
+            serving=serving_from_row(rows[0][1:_LANES_FROM]),
+            lanes={row[0]: lane_from_row(row) for row in lanes},
+            own_lane=number or 0,
+            exclusive=exclusive,
+            sign=self.sign,
+        )
 
     @contextmanager
     def _store_errors(self, operation: str) -> Iterator[None]:
@@ -207,16 +228,3 @@ def read_version(connection: sql.Connection) -> int:
             f"database"
         )
     return int(version)
-
-
-def _round_lock(*, exclusive: bool) -> sql.ColumnElement[Any]:
-    if exclusive:
-        return sql.func.pg_advisory_xact_lock(ROUND_LOCK)
-    return sql.func.pg_advisory_xact_lock_shared(ROUND_LOCK)
-
-
-def _free_lane() -> sql.ColumnElement[Any]:
-    """The first lane that nobody else has taken, taken; NULL if there is none."""
-    number = sql.func.generate_series(0, MAX_LANES - 1).column_valued("number")
-    free = sql.func.pg_try_advisory_xact_lock(LANE_LOCK, number)
-    return sql.select(number).where(free).limit(1).scalar_subquery()

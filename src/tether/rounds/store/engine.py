@@ -111,8 +111,7 @@ if hasattr(os, "register_at_fork"):
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin in `_begin_sqlite`
-    for pragma in ("synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
+    connection.execute("PRAGMA synchronous=FULL").fetchall()
 
 
 def _use_wal(connection: Any, _: Any) -> None:

@@ -137,7 +137,7 @@ class GroupCommit:
             job.result = job.write(writer)
             return
         try:
-            with writer.connection.begin_nested():
+            with writer.savepoint():
                 job.result = job.write(writer)
         except Exception as error:
             if isinstance(error, SQLAlchemyError) and not isinstance(error, IntegrityError):

@@ -7,6 +7,7 @@ integer: lane · 2^40 + number. SQLite has one writer and needs lane 0 alone, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,28 +64,37 @@ def split_ids(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def read_lanes(connection: sql.Connection) -> dict[int, Lane]:
     """All lanes of a store, in order."""
-    rows = connection.execute(sql.select(schema.lanes).order_by(schema.lanes.c.lane))
-    return {row.lane: _lane(row) for row in rows}
+    return {row.lane: lane_from_row(row) for row in connection.execute(_LANES)}
 
 
 def read_lane(connection: sql.Connection, lane: int) -> Lane:
     """One lane, new if the store does not have it."""
-    query = sql.select(schema.lanes).where(schema.lanes.c.lane == lane)
-    row = connection.execute(query).one_or_none()
-    return Lane(lane) if row is None else _lane(row)
+    row = connection.execute(_LANE, {"number": lane}).one_or_none()
+    return Lane(lane) if row is None else lane_from_row(row)
 
 
-def _lane(row: Any) -> Lane:
-    reached = (row.last_action, row.last_observation, row.last_entry)
-    return Lane(row.lane, *reached, head=content_bytes(row.head), is_stored=True)
+def lane_from_row(row: Sequence[Any]) -> Lane:
+    """A lane from the columns of its table."""
+    lane, action, observation, entry, head = row
+    return Lane(lane, action, observation, entry, content_bytes(head), is_stored=True)
+
+
+def lane_values(lane: Lane) -> dict[str, Any]:
+    """A lane as its table has it."""
+    return {column.name: getattr(lane, column.name) for column in schema.lanes.c}
 
 
 def write_lane(connection: sql.Connection, lane: Lane) -> None:
     """Store how far a lane has come."""
-    table = schema.lanes
-    values = {column.name: getattr(lane, column.name) for column in table.c}
+    table, values = schema.lanes, lane_values(lane)
     if lane.is_stored:
         connection.execute(table.update().where(table.c.lane == lane.lane).values(**values))
     else:
         connection.execute(table.insert().values(**values))
         lane.is_stored = True
+
+
+_LANES = sql.select(schema.lanes).order_by(schema.lanes.c.lane)
+_LANE = sql.select(schema.lanes).where(
+    schema.lanes.c.lane == sql.bindparam("number", type_=sql.Integer)
+)

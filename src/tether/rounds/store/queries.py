@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql
 
 from tether._core import records
 from tether._core.types import Integers
@@ -19,16 +20,6 @@ IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
 RUN_SETTING = "run"
 """The setting by which a run is known, also in copies of it."""
-RESUME, RETIRE = "resume", "retire"
-"""The acts in the audit trail that clear alarms, and that leave a round out."""
-
-
-class Serving(NamedTuple):
-    """Who serves: the last round, the alarm that stands, if any, and whether it is retired."""
-
-    round: int
-    alarm: int | None
-    retired: bool = False
 
 
 def now() -> str:
@@ -70,8 +61,17 @@ def find_known(
     known: list[int] = []
     for start in range(0, len(numbers), IDS_PER_QUERY):
         batch = [int(number) for number in numbers[start : start + IDS_PER_QUERY]]
-        known += connection.scalars(sql.select(column).where(column.in_(batch)))
+        known += connection.scalars(sql.select(column).where(is_among(connection, column, batch)))
     return known
+
+
+def is_among(
+    connection: sql.Connection, column: sql.Column[Any], numbers: Sequence[int]
+) -> sql.ColumnElement[bool]:
+    """Whether a column has one of many numbers, which PostgreSQL takes as one parameter."""
+    if connection.dialect.name == "postgresql":
+        return column == sql.any_(sql.literal(numbers, postgresql.ARRAY(sql.BigInteger)))
+    return column.in_(numbers)
 
 
 def calibration_to_json(calibration: Calibration | None) -> str | None:
@@ -82,25 +82,6 @@ def calibration_to_json(calibration: Calibration | None) -> str | None:
 def calibration_from_json(text: str | None) -> Calibration | None:
     """The inverse of `calibration_to_json`."""
     return None if text is None else Calibration.from_dict(json.loads(text))
-
-
-def read_serving(connection: sql.Connection) -> Serving:
-    """The last round, and the first alarm that was not cleared."""
-    alarm = schema.alarms.c.number
-    standing = sql.select(sql.func.min(alarm)).where(alarm > _last_cleared())
-    latest = sql.select(sql.func.max(schema.rounds.c.number))
-    audit = schema.audit
-    retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
-    parts = (each.scalar_subquery() for each in (latest, standing, retired))
-    number, alarm, last_retired = connection.execute(sql.select(*parts)).one()
-    number = int(number or 0)
-    return Serving(number, None if alarm is None else int(alarm), last_retired == number > 0)
-
-
-def _last_cleared() -> sql.ColumnElement[int]:
-    audit = schema.audit
-    cleared = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RESUME)
-    return sql.func.coalesce(cleared.scalar_subquery(), 0)
 
 
 def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -> None:

@@ -8,7 +8,7 @@ pickled.
 from __future__ import annotations
 
 import sqlalchemy as sql
-from sqlalchemy import Boolean, Column, Double, ForeignKey, Integer, LargeBinary, String, Text
+from sqlalchemy import Boolean, Column, Double, Integer, LargeBinary, String, Text
 
 from tether.rounds.errors import StoreError
 
@@ -48,7 +48,7 @@ actions = sql.Table(
     "tether_actions",
     tables,
     Column("id", Identity, primary_key=True, autoincrement=False),
-    Column("round", Integer, ForeignKey(rounds.c.number), nullable=False),
+    Column("round", Integer, nullable=False),
     Column("served", Integer, nullable=False),  # 0: the safe policy; else the round's own
     Column("calibration", Boolean, nullable=False),
     Column("context", LargeBinary),
@@ -64,7 +64,7 @@ actions = sql.Table(
 observations = sql.Table(
     "tether_observations",
     tables,
-    Column("action", Identity, ForeignKey(actions.c.id), primary_key=True, autoincrement=False),
+    Column("action", Identity, primary_key=True, autoincrement=False),
     Column("which", Integer, primary_key=True, autoincrement=False),  # of the run's losses, from 0
     Column("number", Identity, nullable=False, unique=True),
     Column("loss", Double),  # null: withdrawn, for the stated reason; then `which` is 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sql
@@ -18,6 +20,8 @@ from tether.rounds.store.lanes import (
     read_lanes,
     write_lane,
 )
+from tether.rounds.store.row_inserts import insert_with_entry
+from tether.rounds.store.serving import Serving
 
 ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column", "checkpoint"
 """Kinds of entries; those of the control lane are called as the records that they cover."""
@@ -26,19 +30,35 @@ ACTIONS, OBSERVATIONS, COLUMN, CHECKPOINT = "actions", "observations", "column",
 class Writer:
     """A transaction that writes into one lane, and if `exclusive`, records and scores.
 
+    `serving` and `lanes` are as the transaction found them, apart from its own lane. Who serves
+    does not change while others write, and a lane only grows.
     `sign`, if given, makes the signature of a head; every entry of the control lane is signed.
     """
 
     def __init__(
         self,
         connection: sql.Connection,
-        lane: int,
         *,
+        serving: Serving,
+        lanes: dict[int, Lane],
+        own_lane: int,
         exclusive: bool,
         sign: Callable[[bytes], str] | None = None,
     ) -> None:
         self.connection, self.exclusive = connection, exclusive
-        self._own_lane, self._sign = lane, sign
+        self.serving, self.lanes = serving, lanes
+        self._own_lane, self._sign = own_lane, sign
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of the transaction: all of it is kept, or nothing."""
+        before = replace(self._reached())
+        try:
+            with self.connection.begin_nested():
+                yield
+        except BaseException:
+            self.lanes[self._own_lane] = before
+            raise
 
     def actions(
         self,
@@ -52,17 +72,16 @@ class Writer:
         lane: int | None = None,
     ) -> list[int]:
         """Add actions of one round by one policy; returns their ids."""
-        lane = self._own_lane if lane is None else lane
-        count, reached = len(columns["action"]), read_lane(self.connection, lane)
-        first = reached.last_action + 1
+        reached = self._reached() if lane is None else read_lane(self.connection, lane)
+        count, first = len(columns["action"]), reached.last_action + 1
         reached.last_action += count
-        ids = list(range(first_id(lane) + first, first_id(lane) + first + count))
+        start = first_id(reached.lane) + first
+        ids = list(range(start, start + count))
         missing: dict[str, list[Any]] = {
             name: [None] * count for name in ("candidates", "context_score")
         }
         given = {"id": ids, "round": [number] * count, "served": [served] * count}
         columns = missing | given | columns
-        self.connection.execute(schema.actions.insert(), _as_rows(columns))
         entry = {
             "kind": ACTIONS,
             "first": first,
@@ -75,24 +94,23 @@ class Writer:
             "note": failure or None,
             "digest": chain.digest_rows(columns, chain.ACTION_COLUMNS),
         }
-        self._append(reached, [entry])
+        self._append_rows(reached, schema.actions, columns, entry)
         return ids
 
     def observations(self, columns: dict[str, list[Any]]) -> None:
         """Add observations, with the columns action, which, loss, reward and reason."""
-        count, reached = len(columns["action"]), read_lane(self.connection, self._own_lane)
+        count, reached = len(columns["action"]), self._reached()
         first = reached.last_observation + 1
         reached.last_observation += count
-        start = first_id(self._own_lane) + first
+        start = first_id(reached.lane) + first
         columns = {**columns, "number": list(range(start, start + count))}
-        self.connection.execute(schema.observations.insert(), _as_rows(columns))
         entry = {
             "kind": OBSERVATIONS,
             "first": first,
             "last": reached.last_observation,
             "digest": chain.digest_rows(columns, chain.OBSERVATION_COLUMNS),
         }
-        self._append(reached, [entry])
+        self._append_rows(reached, schema.observations, columns, entry)
 
     def record(self, table: sql.Table, row: dict[str, Any]) -> None:
         """Add a row to a small table, known by its first column: a number, or text."""
@@ -143,6 +161,10 @@ class Writer:
         }
         self._append(read_lane(self.connection, SCORES_LANE), [entry])
 
+    def _reached(self) -> Lane:
+        """How far the own lane has come; a new one has nothing yet."""
+        return self.lanes.setdefault(self._own_lane, Lane(self._own_lane))
+
     def _append_to_control(self, kind: str, digest: bytes, **fields: Any) -> None:
         lanes = read_lanes(self.connection)
         heads = {
@@ -153,28 +175,32 @@ class Writer:
         entry = {"kind": kind, "digest": digest, "heads": json.dumps(heads), **fields}
         self._append(read_lane(self.connection, CONTROL_LANE), [entry])
 
+    def _append_rows(
+        self, reached: Lane, table: sql.Table, columns: dict[str, list[Any]], entry: dict[str, Any]
+    ) -> None:
+        """Add rows and their entry to a lane."""
+        insert_with_entry(self.connection, table, columns, self._linked(reached, entry), reached)
+
     def _append(self, reached: Lane, entries: list[dict[str, Any]]) -> None:
         """Add entries to a lane, and store how far it has come."""
-        rows = []
-        for entry in entries:
-            reached.last_entry += 1
-            row = dict.fromkeys(column.name for column in schema.entries.c) | entry
-            row |= {"lane": reached.lane, "number": reached.last_entry}
-            reached.head = row["head"] = chain.link(reached.head, row)
-            if self._sign is not None and reached.lane == CONTROL_LANE:
-                row["signature"] = self._sign(reached.head)
-            rows.append(row)
+        rows = [self._linked(reached, entry) for entry in entries]
         self.connection.execute(schema.entries.insert(), rows)
         write_lane(self.connection, reached)
+
+    def _linked(self, reached: Lane, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry as it is stored, with the head to which it takes its lane."""
+        reached.last_entry += 1
+        row = dict.fromkeys(column.name for column in schema.entries.c) | entry
+        row |= {"lane": reached.lane, "number": reached.last_entry}
+        reached.head = row["head"] = chain.link(reached.head, row)
+        if self._sign is not None and reached.lane == CONTROL_LANE:
+            row["signature"] = self._sign(reached.head)
+        return row
 
 
 def record_kind(table: sql.Table) -> str:
     """The kind of the entries that cover rows of a small table."""
     return table.name.removeprefix("tether_")
-
-
-def _as_rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _check_types(table: sql.Table, row: dict[str, Any]) -> None:

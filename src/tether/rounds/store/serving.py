@@ -1,0 +1,48 @@
+"""Who serves, as the store says: the last round, unless an alarm stands or it is retired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from tether.rounds.store import schema
+
+RESUME, RETIRE = "resume", "retire"
+"""The acts in the audit trail that clear alarms, and that leave a round out."""
+
+
+class Serving(NamedTuple):
+    """Who serves: the last round, the alarm that stands, if any, and whether it is retired."""
+
+    round: int
+    alarm: int | None
+    retired: bool = False
+
+
+def read_serving(connection: sql.Connection) -> Serving:
+    """The last round, and the first alarm that was not cleared."""
+    return serving_from_row(connection.execute(_SERVING).one())
+
+
+def serving_from_row(row: Sequence[Any]) -> Serving:
+    """What `SERVING_COLUMNS` say."""
+    number, alarm, last_retired = row
+    number = int(number or 0)
+    return Serving(number, None if alarm is None else int(alarm), last_retired == number > 0)
+
+
+def _columns() -> list[sql.ColumnElement[Any]]:
+    alarm, audit = schema.alarms.c.number, schema.audit
+    cleared = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RESUME)
+    last_cleared = sql.func.coalesce(cleared.scalar_subquery(), 0)
+    standing = sql.select(sql.func.min(alarm)).where(alarm > last_cleared)
+    latest = sql.select(sql.func.max(schema.rounds.c.number))
+    retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
+    return [each.scalar_subquery() for each in (latest, standing, retired)]
+
+
+SERVING_COLUMNS = _columns()
+"""Who serves, as columns of a query."""
+_SERVING = sql.select(*SERVING_COLUMNS)
