@@ -50,9 +50,7 @@ def simulate(
     """Shares and risks, steps × runs."""
     shape = (runs, population.keys)
     position, harm = rng.random(shape), rng.random(shape) < population.harmed
-    old_bound = expected_bound(
-        np.full(runs, OLD_ROWS), rng.binomial(OLD_ROWS, OLD_RISK, runs), 1.0
-    )
+    old_bound = expected_bound(np.full(runs, OLD_ROWS), rng.binomial(OLD_ROWS, OLD_RISK, runs), 1.0)
     exact = rows.endswith("exact")
     formula = _exact if exact else _calibrated
     entered = np.zeros(shape, bool)
@@ -93,7 +91,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000)
     arguments = parser.parse_args()
     good, broke = True, dict.fromkeys((name for name in ROWS if "wrong" in name), False)
-    print(f"{'population':<27} {'one row is':<27} {'highest risk ± se':<18} {'step':>4} held  shares")
+    print(
+        f"{'population':<27} {'one row is':<27} {'highest risk ± se':<18} {'step':>4} held  shares"
+    )
     for population in POPULATIONS:
         for name in ROWS:
             rng = np.random.default_rng([len(population.name), ROWS.index(name)])

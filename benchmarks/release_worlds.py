@@ -56,6 +56,7 @@ class Batch:
 
     @classmethod
     def draw(cls, world: World, rows: np.ndarray, risk: float, rng: np.random.Generator) -> Batch:
+        """What happens to so many keys."""
         losses = rng.binomial(rows, risk)
         counts = []
         for each, late, missing in zip(
@@ -107,7 +108,7 @@ def windowed(formula: str, wait: int = 0, *, dropped: bool = False) -> Procedure
         old_bound = expected_bound(rows0, losses0, 1.0)
         if len(state.batches) <= wait:
             none = np.zeros(len(rows0))
-            state.memory["rows"] = state.memory["stability"] = none
+            state.memory["rows"] = none
             return _formula(formula, none, none, old_bound, alpha)
         batch = state.batches[-1 - wait]
         count = batch.known_only if dropped else batch.pending_as_bound
@@ -115,9 +116,6 @@ def windowed(formula: str, wait: int = 0, *, dropped: bool = False) -> Procedure
         taken = rows >= LEAST_PART_OF_WINDOW * state.memory["rows"]
         state.memory["rows"] = np.where(taken, rows, state.memory["rows"])
         made = _formula(formula, rows, losses, old_bound, alpha)
-        exact = np.minimum(made, exact_share(rows, losses, old_bound, np.array(alpha)))
-        excess = np.maximum(expected_bound(rows, losses, 1.0) - old_bound, 0.0) * (made - exact)
-        state.memory["stability"] = np.where(taken, excess, state.memory["stability"])
         return np.where(taken, made, state.shares[-1])
 
     return share
@@ -173,22 +171,22 @@ def peeking_test(state: State) -> np.ndarray:
 def simulate(
     world: World, procedure: Procedure, runs: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares, risks and the stability terms that are stated, steps × runs."""
+    """Shares, risks and the rows of the windows, steps × runs."""
     rows = np.full(runs, world.old_rows)
     losses = rng.binomial(rows, world.old_risk)
     state = State(world, 1, rows, losses, (rows, losses))
-    risks, stated = [], []
+    risks, windows = [], []
     for step in range(1, world.steps + 1):
         state.step = step
         share, risk = procedure(state), world.risk_of_new(step)
         state.shares.append(share)
-        stated.append(state.memory.get("stability", np.zeros(runs)))
+        windows.append(state.memory.get("rows", np.zeros(runs)))
         risks.append((1 - share) * world.old_risk + share * risk)
         new = rng.binomial(world.keys, share)
         state.batches.append(Batch.draw(world, new, risk, rng))
         state.old_rows = state.old_rows + world.keys - new
         state.old_losses = state.old_losses + rng.binomial(world.keys - new, world.old_risk)
-    return np.stack(state.shares), np.stack(risks), np.stack(stated)
+    return np.stack(state.shares), np.stack(risks), np.stack(windows)
 
 
 def _formula(

@@ -1,7 +1,7 @@
 """Two systems that tell no probabilities: how large the new one's share of the keys may be."""
 
 from tether.release.arm_counts import ArmCounts
-from tether.release.assignment import is_new, positions, threshold
+from tether.release.assignment import is_new, position_limit, positions
 from tether.release.calibration_window import replaces_window
 from tether.release.guardrail import Guardrail
 from tether.release.ramp_calibration import ramp_share
@@ -13,8 +13,8 @@ __all__ = [
     "GuardrailShare",
     "RampShare",
     "is_new",
+    "position_limit",
     "positions",
     "ramp_share",
     "replaces_window",
-    "threshold",
 ]

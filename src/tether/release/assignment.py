@@ -65,7 +65,7 @@ def positions(keys: Iterable[str | bytes | int], salt: bytes) -> NDArray[np.uint
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
-def threshold(share: float) -> int:
+def position_limit(share: float) -> int:
     """Convert a share to the integer that positions are compared with.
 
     Parameters
@@ -76,7 +76,7 @@ def threshold(share: float) -> int:
     Returns
     -------
     int
-        floor(share·2⁶⁴); the product is exact.
+        The floor of share·2⁶⁴; the product is exact.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def threshold(share: float) -> int:
 
     Examples
     --------
-    >>> threshold(0.0), threshold(0.5) == 2**63, threshold(1.0) == 2**64
+    >>> position_limit(0.0), position_limit(0.5) == 2**63, position_limit(1.0) == 2**64
     (0, True, True)
     """
     checked = real("share", share)
@@ -119,7 +119,7 @@ def is_new(position: NDArray[np.uint64], share: float) -> Booleans:
     >>> is_new(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 0.5)
     array([ True, False, False])
     """
-    limit = threshold(share)
+    limit = position_limit(share)
     if limit == 0:
         return np.zeros(np.shape(position), bool)
     return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself is no uint64

@@ -16,11 +16,11 @@ E[R₀ − ρ]·E[g] ≤ 0, because g does not fall where ρ rises and E[ρ] ≥
 
 The exact share (`share_formulas`) meets the condition, so with `promise=` nothing but the existence
 term E[(ρ − α)₊] is added. With `alpha=` the calibrated share is used, which is larger and reaches
-the new system sooner; it may break the condition, by no more than R₁ − ρ times its distance from
-the exact share. This is estimated with the new system's bound and stated as the stability term.
+the new system sooner. It may break the condition, and by how much at most is computed (`stability`)
+and stated as the stability term.
 
-**With a confidence** the bounds hold for both systems and all guardrails, at all times at once, with
-that probability (`risk_bounds`). Where they hold, so does (1 − s)·R₀ + s·R₁ ≤ α at every step.
+**With a confidence** the bounds hold for both systems and all guardrails, at all times at once,
+with that probability (`risk_bounds`). Where they hold, so does (1 − s)·R₀ + s·R₁ ≤ α at every step.
 
 Several guardrails: the share is the smallest of theirs, and every promise holds for it: a smaller
 share that depends on the rows still has E[s] ≤ (α − ρ)/(R₁ − ρ).
@@ -40,6 +40,7 @@ from tether.release.guardrail import Guardrail
 from tether.release.ramp_result import GuardrailShare, RampShare
 from tether.release.risk_bounds import anytime_bound, expected_bound
 from tether.release.share_formulas import calibrated_share, exact_share
+from tether.release.stability import worst_excess
 
 PROMISE_BISECTIONS = 60
 """How often the interval that holds the alpha of a promise is halved."""
@@ -112,9 +113,7 @@ def ramp_share(
             for name, each in guardrails.items()
         }
     binding = min(found, key=lambda name: found[name].share)
-    result = RampShare(
-        found[binding].share, found, binding, _reason(found, confidence), confidence
-    )
+    result = RampShare(found[binding].share, found, binding, _reason(found, confidence), confidence)
     _check(result)
     return result
 
@@ -127,16 +126,13 @@ def _in_expectation(guardrail: Guardrail, old: ArmCounts, new: ArmCounts) -> Gua
     alpha = guardrail.alpha
     if alpha is None:
         alpha = _alpha_of_promise(guardrail, old_bound, old.rows)
-    exact = float(
-        exact_share(
-            np.array(new.rows), np.array(new_total), np.array(old_bound), np.array(alpha), bound
-        )
-    )
-    share, stability = exact, 0.0
     if guardrail.promise is None:
         share = float(calibrated_share(np.array(old_bound), np.array(new_bound), np.array(alpha)))
-        exact = min(exact, share)
-        stability = max(new_bound - old_bound, 0.0) * (share - exact)
+        stability = worst_excess(new.rows, old_bound, alpha, bound)
+    else:
+        counts = np.array(new.rows), np.array(new_total)
+        share = float(exact_share(*counts, np.array(old_bound), np.array(alpha), bound))
+        stability = 0.0
     existence = _existence(old_bound, old.rows, bound, alpha)
     return GuardrailShare(
         guardrail, old, new, old_bound, new_bound, alpha, share, stability, existence
@@ -174,9 +170,7 @@ def _at_all_times(
     alpha, bound = guardrail.alpha, guardrail.bound
     old_bound, new_bound = (
         float(
-            anytime_bound(
-                np.array(arm.rows), np.array(arm.worst_total(bound)), bound, alpha, error
-            )
+            anytime_bound(np.array(arm.rows), np.array(arm.worst_total(bound)), bound, alpha, error)
         )
         for arm in (old, new)
     )

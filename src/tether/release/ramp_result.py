@@ -32,7 +32,7 @@ class GuardrailShare:
     share : float
         The share that this guardrail allows by itself.
     stability : float
-        What choosing the share on these rows may add to alpha in expectation, an estimate.
+        What choosing the share on these rows may add to alpha in expectation, at most.
     existence : float
         What is added by logs on which the old system alone does not pass, an estimate.
 
@@ -105,7 +105,7 @@ class RampShare:
     ...     new={"complaint": ArmCounts(100, 3.0)},
     ... )
     >>> print(made)
-    share 0.327: in expectation, complaint ≤ 0.0207 (alpha 0.02); bound by complaint
+    share 0.327: in expectation, complaint ≤ 0.0205 (alpha 0.02); bound by complaint
     """
 
     share: float

@@ -39,9 +39,7 @@ def expected_bound(rows: Floats, total: Floats, bound: float) -> Floats:
     return np.asarray((np.asarray(total) + bound) / (np.asarray(rows) + 1.0))
 
 
-def anytime_bound(
-    rows: Floats, total: Floats, bound: float, alpha: float, error: float
-) -> Floats:
+def anytime_bound(rows: Floats, total: Floats, bound: float, alpha: float, error: float) -> Floats:
     """The upper end of the confidence sequence, rounded upwards; `error` is δ.
 
     >>> anytime_bound(np.array([0, 100, 2000]), np.array([0, 0, 20]), 1.0, 0.02, 0.05).round(4)
