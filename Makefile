@@ -33,6 +33,8 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds 5000
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
+	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
+	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 experiments: $(VENV)/test

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "policies": frozenset({"_core", "control", "sampling"}),
     "saving": frozenset({"_core", "control", "policies", "sampling"}),
     "monitor": frozenset({"_core"}),
+    "release": frozenset({"_core"}),
     "rounds": frozenset({"_core", "control", "policies", "sampling", "saving", "monitor"}),
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),

@@ -14,6 +14,7 @@ ROOMS = (
     "sampling",
     "saving",
     "monitor",
+    "release",
     "rounds",
     "report",
     "llm",

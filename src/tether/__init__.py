@@ -3,8 +3,8 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Rooms that not every program needs (`rounds`, `report`, `saving`, `verification`, `llm`, `bo`) are
-imported when first used.
+Rooms that not every program needs (`release`, `rounds`, `report`, `saving`, `verification`, `llm`,
+`bo`) are imported when first used.
 """
 
 from importlib import import_module
@@ -52,7 +52,7 @@ from tether.risk import (
 )
 
 if TYPE_CHECKING:
-    from tether import bo, llm, report, rounds, saving, verification
+    from tether import bo, llm, release, report, rounds, saving, verification
     from tether.rounds import Controller
     from tether.saving import load_policy, save_policy
 
@@ -95,6 +95,7 @@ __all__ = [
     "plan",
     "policies",
     "policy_from",
+    "release",
     "report",
     "risk",
     "rounds",
@@ -105,7 +106,7 @@ __all__ = [
     "verification",
 ]
 
-_LAZY_ROOMS = ("bo", "llm", "report", "rounds", "saving", "verification")
+_LAZY_ROOMS = ("bo", "llm", "release", "report", "rounds", "saving", "verification")
 _LAZY_NAMES = {"Controller": "rounds", "load_policy": "saving", "save_policy": "saving"}
 
 

@@ -1,0 +1,135 @@
+"""Which system answers a key: a salted hash against the share, sticky and monotone.
+
+A key has a position: a 64-bit integer from BLAKE2b with the salt as its key. It depends on nothing
+else, so it is uniform and independent of every loss. The new system answers the keys whose position
+is below floor(share·2⁶⁴), an integer, so two machines can never disagree by rounding. While the
+share grows, every key of the new system stays there; a smaller share takes back those that came
+last. A share of 0 is nobody and a share of 1 everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.types import Booleans
+from tether._core.validate import real
+
+POSITION_BITS = 64
+"""The number of bits of a position."""
+LONGEST_SALT = 64
+"""The most bytes that BLAKE2b takes as its key."""
+
+
+def positions(keys: Iterable[str | bytes | int], salt: bytes) -> NDArray[np.uint64]:
+    """Compute the position of each key, from 0 to 2⁶⁴ − 1.
+
+    Parameters
+    ----------
+    keys : iterable of str, bytes or int
+        Keys. Text is encoded as UTF-8 and an integer is the same key as its decimal digits.
+    salt : bytes
+        1 to 64 random bytes, chosen once for a release and kept: another salt is another
+        assignment.
+
+    Returns
+    -------
+    numpy.ndarray of uint64
+        One position per key.
+
+    Raises
+    ------
+    TypeError
+        If a key is of another type, or the salt is not bytes.
+    ValueError
+        If the salt is empty or longer than 64 bytes.
+
+    Examples
+    --------
+    >>> positions(["ann", b"ann", "bob"], b"salt") >> np.uint64(48)
+    array([38978, 38978, 14873], dtype=uint64)
+    """
+    if not isinstance(salt, bytes):
+        raise TypeError(f"salt must be bytes, got {salt!r}")
+    if not 1 <= len(salt) <= LONGEST_SALT:
+        raise ValueError(f"salt must have 1 to {LONGEST_SALT} bytes, got {len(salt)}")
+    prepared = blake2b(digest_size=POSITION_BITS // 8, key=salt)
+    digests = []
+    for key in keys:
+        each = prepared.copy()
+        each.update(key.encode() if type(key) is str else _as_bytes(key))
+        digests.append(each.digest())
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
+
+
+def position_limit(share: float) -> int:
+    """Convert a share to the integer that positions are compared with.
+
+    Parameters
+    ----------
+    share : float
+        From 0 to 1.
+
+    Returns
+    -------
+    int
+        The floor of share·2⁶⁴; the product is exact.
+
+    Raises
+    ------
+    ValueError
+        If the share is outside [0, 1].
+
+    Examples
+    --------
+    >>> position_limit(0.0), position_limit(0.5) == 2**63, position_limit(1.0) == 2**64
+    (0, True, True)
+    """
+    checked = real("share", share)
+    if not 0 <= checked <= 1:
+        raise ValueError(f"share must be from 0 to 1, got {share!r}")
+    return int(checked * 2.0**POSITION_BITS)
+
+
+def is_new(position: NDArray[np.uint64], share: float) -> Booleans:
+    """Decide for each position whether the new system answers.
+
+    Parameters
+    ----------
+    position : numpy.ndarray of uint64
+        What `positions` returned.
+    share : float
+        The new system's share, from 0 to 1.
+
+    Returns
+    -------
+    numpy.ndarray of bool
+        True for the new system.
+
+    Raises
+    ------
+    ValueError
+        If the share is outside [0, 1].
+
+    Examples
+    --------
+    >>> is_new(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 0.5)
+    array([ True, False, False])
+    """
+    limit = position_limit(share)
+    if limit == 0:
+        return np.zeros(np.shape(position), bool)
+    return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself is no uint64
+
+
+def _as_bytes(key: str | bytes | int) -> bytes:
+    if isinstance(key, bytes):
+        return key
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return str(int(key)).encode()
+    if isinstance(key, str):
+        return key.encode()
+    raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
