@@ -1,6 +1,8 @@
 """The capital against its definition, its expectation exactly, and its power."""
 
-from itertools import product
+from collections import Counter
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
 
 import numpy as np
 import pytest
@@ -93,12 +95,16 @@ class TinyWorld:
             yield self.share[x] * self.acted[x, a] * harm, loss, weight[x, a], weight[x].max()
 
     def every_log(self, rows, limit=lambda weight, own: own):
-        """Every log, with its probability; `limit` from the row's weight and its true limit."""
-        for log in product(self.outcomes(), repeat=rows):
+        """Every log, with its probability; `limit` from the row's weight and its true limit.
+
+        Logs that differ in the order of their rows, which does not matter, are listed once.
+        """
+        for log in combinations_with_replacement(self.outcomes(), rows):
+            orders = factorial(rows) // prod(map(factorial, Counter(log).values()))
             probability, loss, weight, limits = (
                 np.array(column) for column in zip(*log, strict=True)
             )
-            yield probability.prod(), weighted(loss, weight, limit(weight, limits))
+            yield orders * probability.prod(), weighted(loss, weight, limit(weight, limits))
 
 
 LIMITS = {
