@@ -13,6 +13,7 @@ import pytest
 from tests.rounds.child_processes import KILLED
 from tests.rounds.store_invariants import StoreAudit, read_tables
 from tests.rounds.worker_process import open_run, two_rounds
+from tests.scale import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +54,9 @@ def test_kill_9_before_and_after_every_statement_of_a_call(folder, child_process
 
 def test_kill_9_at_any_moment_of_a_round(folder, child_processes):
     tables = kill_again_and_again(
-        child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=70
+        child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=scaled(30)
     )
-    assert len(tables["tether_rounds"]) > 5
+    assert len(tables["tether_rounds"]) > 1
 
 
 def test_kill_9_at_any_moment_of_a_round_on_postgresql(
@@ -64,7 +65,9 @@ def test_kill_9_at_any_moment_of_a_round_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    tables = kill_again_and_again(child_processes, folder, postgres_url, times=20, wait=wait)
+    tables = kill_again_and_again(
+        child_processes, folder, postgres_url, times=scaled(10), wait=wait
+    )
     assert len(tables["tether_rounds"]) > 1
 
 
