@@ -56,7 +56,7 @@ def test_kill_9_at_any_moment_of_a_round(folder, child_processes):
     tables = kill_again_and_again(
         child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=scaled(30)
     )
-    assert len(tables["tether_rounds"]) > 1
+    assert len(tables["tether_rounds"]) > 5
 
 
 def test_kill_9_at_any_moment_of_a_round_on_postgresql(
@@ -68,7 +68,7 @@ def test_kill_9_at_any_moment_of_a_round_on_postgresql(
     tables = kill_again_and_again(
         child_processes, folder, postgres_url, times=scaled(10), wait=wait
     )
-    assert len(tables["tether_rounds"]) > 1
+    assert len(tables["tether_rounds"]) > 2
 
 
 def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
@@ -79,7 +79,7 @@ def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None)
     journal, rng = folder / "journal", np.random.default_rng(5)
     journal.touch()
     audit, longest = StoreAudit(url, journal), 0.0
-    trips = rng.permutation(np.linspace(1, 40, times).astype(int)).tolist()
+    trips = rng.permutation(np.linspace(1, 120, times).astype(int)).tolist()
     for life in range(times):
         given = {"url": url, "journal": str(journal), "seed": life}
         started = time.perf_counter()
