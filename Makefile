@@ -8,7 +8,7 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types unit bench validity experiments clean
+.PHONY: demo test lint types unit coverage endurance bench validity experiments clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
@@ -24,7 +24,14 @@ types: $(VENV)/test
 	$(BIN)/mypy
 
 unit: $(VENV)/test
+	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal
+
+coverage: $(VENV)/test
 	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report term
+
+endurance: $(VENV)/test
+	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n 2 --dist worksteal -m slow
+	$(ALONE) $(BIN)/python -m benchmarks.bad_inputs
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks

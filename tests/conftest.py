@@ -3,7 +3,9 @@
 Data files are looked for beside the checkout, unless `TETHER_DATA` names another folder.
 """
 
+import functools
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,26 @@ if os.environ.get("CI"):
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TETHER_DATA", str(BESIDE))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sqlite_without_fsync():
+    """Do not wait for the disk in the tests' own process: no test switches the machine off."""
+    if find_spec("sqlalchemy") is None:
+        yield
+        return
+    from tether.rounds.store import engine
+
+    set_up = engine._set_up_sqlite
+
+    @functools.wraps(set_up)
+    def in_haste(connection, record):
+        set_up(connection, record)
+        connection.execute("PRAGMA synchronous=OFF").fetchall()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_set_up_sqlite", in_haste)
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """No bad input of any command leads to a traceback, a control character or a number that is none.
 
-All of them: `python -m benchmarks.bad_inputs`.
+All of them: `python -m benchmarks.bad_inputs`, which `make endurance` runs.
 """
 
 import pytest
@@ -22,9 +22,9 @@ def test_a_sample_of_bad_inputs_has_no_faults(commands):
 
 
 @pytest.mark.slow
-def test_fifteen_hundred_bad_inputs_have_no_faults(commands):
-    sample = commands[1::3]
-    assert len(sample) > 1500
+def test_five_hundred_bad_inputs_have_no_faults(commands):
+    sample = commands[1::10]
+    assert len(sample) > 450
     assert all_faults(sample) == []
 
 

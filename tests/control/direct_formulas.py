@@ -119,7 +119,7 @@ def assert_supremum(made, found, alpha, family, points=2000, test=None):
 
 def assert_supremum_in_contexts(found, risk, lo, hi, alpha):
     """The same for a risk that is given as a function, up to the resolution of the search."""
-    grid = np.linspace(lo, hi, 4001)
+    grid = np.linspace(lo, hi, 1001)
     risks = risk(grid)
     below = risks[grid <= found.log_beta]
     assert (below <= alpha * (1 + 2e-3)).all()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tether
 from tests.control.certificate_worlds import HARM, adaptive_rounds, share_above
 from tests.control.test_risk_betting import direct_capital
+from tests.scale import scaled
 from tether.control import high_probability
 from tether.control.acting_weights import ActingWeights
 from tether.control.constraint import Constraint
@@ -202,7 +203,7 @@ def test_false_certificates_are_as_rare_as_stated():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "family"), CASES)
-@pytest.mark.parametrize(("rows", "repeats"), [(100, 200), (5000, 40)])
+@pytest.mark.parametrize(("rows", "repeats"), [(100, scaled(60)), (5000, scaled(20))])
 def test_false_certificates_are_rare_in_every_world(name, family, rows, repeats):
     false, error, moved = share_above(WORLDS[name, 1], family, rows, 0.9, repeats)
     assert false <= 0.1 + 3 * error

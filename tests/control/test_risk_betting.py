@@ -1,6 +1,8 @@
 """The capital against its definition, its expectation exactly, and its power."""
 
-from itertools import product
+from collections import Counter
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
 from tether.control.risk_betting import (
+    LIMIT_ROUNDING,
     LOG_LIMIT_MARGIN,
     Bets,
     WeightedLosses,
@@ -20,11 +23,14 @@ from tether.control.risk_betting import (
 
 
 def direct_factor(stake, loss, weight, limit, alpha, bound):
-    """1 − λ·Z with the smallest c for which no Z is above 1/λ, by the definition."""
+    """1 − λ·Z with the smallest c for which no Z is above 1/λ, by the definition.
+
+    With a limit of 1, up to rounding, every weight is 1, and c has no part in Z.
+    """
     c = 0.0
-    if (bound - alpha) * limit > 1 / stake:
+    if limit > 1 + LIMIT_ROUNDING and (bound - alpha) * limit > 1 / stake:
         c = bound - alpha
-        if np.isfinite(limit) and limit > 1:
+        if np.isfinite(limit):
             c = ((bound - alpha) * limit - 1 / stake) / (limit - 1)
     return 1 - stake * ((loss - alpha) * weight + c * (1 - weight))
 
@@ -57,6 +63,7 @@ ROW = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(1, 50) | st.just(np.
     st.floats(1, 9),
 )
 @example([(0.0, 1.0, np.inf), (0.0, 1.0, np.inf), (1.0, 1.0, 2.0)], 0.5, 1.0, 1.0)
+@example([(0.0, 0.0, 1.0)], 0.5, 1.0, 1.0)
 def test_the_capital_is_the_average_of_the_products_of_its_definition(rows, alpha, stake, bound):
     losses, shares, limits = (np.array(column) for column in zip(*rows, strict=True))
     losses, weights = losses * bound, shares * np.minimum(limits, 50)
@@ -93,12 +100,16 @@ class TinyWorld:
             yield self.share[x] * self.acted[x, a] * harm, loss, weight[x, a], weight[x].max()
 
     def every_log(self, rows, limit=lambda weight, own: own):
-        """Every log, with its probability; `limit` from the row's weight and its true limit."""
-        for log in product(self.outcomes(), repeat=rows):
+        """Every log, with its probability; `limit` from the row's weight and its true limit.
+
+        Logs that differ in the order of their rows, which does not matter, are listed once.
+        """
+        for log in combinations_with_replacement(self.outcomes(), rows):
+            orders = factorial(rows) // prod(map(factorial, Counter(log).values()))
             probability, loss, weight, limits = (
                 np.array(column) for column in zip(*log, strict=True)
             )
-            yield probability.prod(), weighted(loss, weight, limit(weight, limits))
+            yield orders * probability.prod(), weighted(loss, weight, limit(weight, limits))
 
 
 LIMITS = {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.risk import brute_force
+from tests.scale import scaled
 
 PAIRS = st.lists(st.tuples(brute_force.SCORES, st.booleans()), min_size=1, max_size=25)
 
@@ -35,7 +36,7 @@ def slow(pairs, loss, thresholds, alpha, method):
     return max((j for j in range(len(passing)) if all(passing[: j + 1])), default=-1)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     pairs=PAIRS,
     alpha=brute_force.ALPHAS,
@@ -65,7 +66,7 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
         assert found.risk == pytest.approx((wrong + 1) / (of + 1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     pairs=PAIRS,
     copies=st.integers(1, 6),
@@ -172,7 +173,7 @@ def test_a_bound_below_one_is_refused():
         tether.crc(tether.ScoredLabels([0.9], [0]), alpha=0.1, bound=0.5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     pairs=PAIRS,
     alpha=brute_force.ALPHAS,

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.risk import brute_force
+from tests.scale import scaled
 
 CONFIDENCES = st.sampled_from([0.95, 0.9, 0.7, 0.4])
 P_VALUES = st.sampled_from(["hoeffding_bentkus", "betting"])
@@ -32,7 +33,7 @@ def walk(p_values, error):
 
 @pytest.mark.slow
 @example([[(0.0, False)]], 1, Fraction(7, 10), 0.7, "hoeffding_bentkus", "fdr")  # a tie
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(
     items=brute_force.ITEMS,
     copies=st.integers(1, 4),
@@ -55,7 +56,7 @@ def test_fixed_sequence_on_claims(items, copies, alpha, confidence, kind, loss):
         assert found.risk == pytest.approx(float(sum(row[index] for row in rows)) / len(rows))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(
     rows=st.integers(1, 5).flatmap(
         lambda m: st.lists(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.risk import brute_force
+from tests.scale import scaled
 from tether.risk.item_weights import ItemWeights
 from tether.risk.loss_gap import loss_gaps
 from tether.risk.sweep_losses import prepare
@@ -53,7 +54,7 @@ def _slow_gap(loss_of, items, candidates_of, alphas, bound=1):
     return [float(gap) for gap in gaps]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(
     items=brute_force.ITEMS.filter(lambda items: len(items) > 1),
     alpha=brute_force.ALPHAS,
@@ -87,7 +88,7 @@ def test_several_losses_share_the_safest_of_their_thresholds(items, alphas):
     assert loss_gaps(sweeps, [float(alpha) for alpha in alphas]) == pytest.approx(slow, abs=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     rows=st.integers(1, 6).flatmap(
         lambda m: st.lists(

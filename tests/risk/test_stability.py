@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.risk import brute_force
+from tests.scale import scaled
 from tether._core.first_passage import first_past
 from tether.risk import replaced_items, stability
 from tether.risk.claim_steps import losses_at
@@ -31,7 +32,7 @@ def slow_moves(rows, thresholds, alpha, bound=1):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     items=brute_force.ITEMS,
     alpha=brute_force.ALPHAS,
@@ -53,7 +54,7 @@ def test_moves_of_claims_agree_with_replacing_every_item(items, alpha, loss, cop
     assert moved.tolist() == slow_moves(rows, thresholds, alpha)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     rows=st.integers(1, 6).flatmap(
         lambda m: st.lists(

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 import tether
 from tests.rounds.export_audit import recompute_calibrations
+from tests.scale import scaled
 from tether.cli.app import app
 from tether.report import render
 from tether.rounds import Controller, export_run, import_run, read_history, recording
@@ -226,7 +227,7 @@ PROBABILITIES = {
     3: np.array([[0.20, 0.45, 0.35], [0.20, 0.35, 0.45]]),
 }
 LOSS = np.array([0.0, 0.2, 0.6])
-ALPHA, ROWS, RUNS = 0.22, 80, 40
+ALPHA, ROWS, RUNS = 0.22, 80, scaled(20)
 
 
 def table(number):

@@ -1,7 +1,7 @@
 """The mixture that is kept from round to round is the one made anew, whatever happens between."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.rounds.worlds import World
+from tests.scale import scaled
 from tether.rounds import Controller, calibrate_round, running_mixture
 from tether.rounds.store import checkpoints
 from tether.rounds.store.verify_run import find_tampering
@@ -178,10 +179,9 @@ def play(made, steps, logs, missing, rng):
             made.run = made.open(made.path)
         copy = made.copied()
         logs.clear()
-        with made.open(made.path) as other:  # another process may begin the round
-            begun, error = begin(
-                other if step.elsewhere else made.run, made.world.optimized(number)
-            )
+        # another process may begin the round
+        with made.open(made.path) if step.elsewhere else nullcontext(made.run) as other:
+            begun, error = begin(other, made.world.optimized(number))
         with made.open(copy) as fresh:
             again, same_error = begin(fresh, made.world.optimized(number))
         assert error == same_error
@@ -238,14 +238,13 @@ CASES = {
 for_each_run = pytest.mark.parametrize(
     ("world", "family"), RUNS, ids=lambda each: getattr(each, "name", each)
 )
-GENERATED = {"deadline": None, "phases": [Phase.explicit, Phase.generate]}  # to shrink takes long
 STEADY = [Step(18, 1.0, 0.0, retires=False, restarts=False, elsewhere=False)] * 8
 LATE = [Step(18, 0.6, 0.0, retires=False, restarts=False, elsewhere=False)] * 6
 WITHDRAWN = [Step(18, 0.6, 0.3, retires=False, restarts=False, elsewhere=False)] * 6
 
 
 @for_each_run
-@settings(max_examples=1, **GENERATED)
+@settings(deadline=None, phases=[Phase.explicit])
 @example(
     steps=STEADY,
     seed=3,
@@ -274,7 +273,7 @@ def test_every_beta_is_that_of_a_new_process_and_of_brute_force(
 
 @pytest.mark.slow
 @for_each_run
-@settings(max_examples=40, **GENERATED)
+@settings(max_examples=scaled(4), deadline=None, phases=[Phase.generate])  # to shrink takes long
 @given(**CASES)
 def test_many_runs(world, family, steps, seed, options, small, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "run.db"

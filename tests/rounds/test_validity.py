@@ -12,9 +12,12 @@ from benchmarks.rounds_validity import Verdict, simulate, tethered_run
 from benchmarks.rounds_worlds import FiniteActions, GaussianPool, HeavyTails
 
 import tether
+from tests.scale import scaled
 from tether.rounds import TrainingRows, calibrate_round
 
-RUNS, ROUNDS = 40, 5
+ROUNDS = 5
+RUNS = {FiniteActions: scaled(40), GaussianPool: scaled(20), HeavyTails: scaled(20)}
+"""As many as show that alpha breaks without tether."""
 REACHED = {FiniteActions: 0.65, GaussianPool: 0.9, HeavyTails: 0.85}
 """How much of alpha the last round is to use at least: control is not to be had by idleness."""
 
@@ -29,7 +32,7 @@ def test_every_round_holds_alpha_and_reward_rises(kind):
     world = kind()
     alpha = world.alphas[-1]
     with_tether, without = (
-        Verdict(runs, alpha) for runs in simulate(world, alpha, range(RUNS), ROUNDS)
+        Verdict(runs, alpha) for runs in simulate(world, alpha, range(RUNS[kind]), ROUNDS)
     )
     assert with_tether.held.all(), (with_tether.mean("risk"), with_tether.mean("loss"))
     assert with_tether.rose
@@ -39,7 +42,7 @@ def test_every_round_holds_alpha_and_reward_rises(kind):
 
 def broken(world):
     alpha = world.alphas[-1]
-    runs = [tethered_run(world, alpha, seed, ROUNDS) for seed in range(RUNS // 2)]
+    runs = [tethered_run(world, alpha, seed, ROUNDS) for seed in range(12)]
     return Verdict(np.stack(runs), alpha)
 
 

@@ -20,15 +20,16 @@ from tether.control.solvers.segments import (
 
 
 def direct(terms, carry, lo, t):
-    """h at one t by the definition, with what comes from outside the interval."""
+    """h at each t by the definition, with what comes from outside the interval."""
+    t = np.asarray(t, dtype=LONG)
 
     def part(ratio, amount):
-        return (amount * np.exp(np.minimum(ratio - LONG(t), 0))).astype(LONG)
+        return amount * np.exp(np.minimum(ratio - t[..., None], 0))
 
-    decay = np.exp(LONG(lo) - LONG(t))
-    tops = np.append(part(terms.top_ratio, terms.top_amount), [carry.top_above])
-    rows = part(terms.ratio, terms.amount).sum() + carry.above + carry.below * decay
-    return rows + max(tops.max(), carry.top_below * decay)
+    decay = np.exp(lo - t)
+    tops = part(terms.top_ratio, terms.top_amount).max(axis=-1, initial=carry.top_above)
+    rows = part(terms.ratio, terms.amount).sum(axis=-1) + carry.above + carry.below * decay
+    return rows + np.maximum(tops, carry.top_below * decay)
 
 
 def random_terms(rng, rows, tops, scale):
@@ -47,10 +48,10 @@ def test_segments_are_h_at_their_edges(seed, scale, carried):
     lo, hi = every.min(), every.max()
     carry = Carry(*np.abs(rng.normal(size=4)) * [1, -1, 1, 1]) if carried else Carry()
     segments = Segments.build(terms, lo, hi, carry)
-    expected = [float(direct(terms, carry, lo, t)) for t in segments.edge]
+    expected = direct(terms, carry, lo, segments.edge).astype(float)
     assert segments.value == pytest.approx(expected, rel=1e-9, abs=1e-12)
     elsewhere = np.sort(rng.uniform(lo, hi, size=7))
-    exact = [float(direct(terms, Carry(), lo, t)) for t in elsewhere]
+    exact = direct(terms, Carry(), lo, elsewhere).astype(float)
     assert Segments.at(elsewhere, terms).value == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
@@ -65,7 +66,7 @@ def test_roots_are_where_h_turns_positive(seed):
     roots = segments.roots(end)
     for left, right, root in zip(segments.edge[:-1], segments.edge[1:], roots, strict=True):
         grid = np.linspace(left, right, 200)
-        positive = np.array([direct(terms, Carry(), left, t) > 1e-12 for t in grid])
+        positive = direct(terms, Carry(), left, grid) > 1e-12
         if root == np.inf:
             assert not positive.any()
         else:

@@ -12,6 +12,7 @@ import sqlalchemy as sql
 from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import all_tables, make_run
 from tests.rounds.worlds import World
+from tests.scale import scaled
 from tether.rounds import Controller, StoreError, TamperedError, backup_run, read_history
 from tether.rounds.store.database import Store
 from tether.rounds.store.verify_run import find_tampering
@@ -63,7 +64,7 @@ def test_a_backup_made_while_processes_act_holds_the_beginning_of_the_run(tmp_pa
             workers.append(worker)
             assert worker.stdout.readline() == "ready\n"
         copies = []
-        for number in range(8):
+        for number in range(scaled(4)):
             copies.append(tmp_path / f"copy {number}.db")
             backup_run(store, copies[-1])
             seen = len(all_tables(copies[-1])["tether_observations"])

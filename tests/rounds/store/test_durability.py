@@ -1,7 +1,12 @@
 """Settings of the server that lose confirmed rows are named."""
 
+import sqlite3
+from contextlib import closing
+from inspect import unwrap
+
 import sqlalchemy as sql
 
+from tether.rounds.store import engine
 from tether.rounds.store.durability import durability_warnings
 
 
@@ -39,3 +44,12 @@ def test_synchronous_commit_of_the_session_the_database_and_the_url_counts(serve
 
 def test_sqlite_has_no_such_settings(sqlite_url):
     assert warnings_of(sqlite_url) == ()
+
+
+def test_sqlite_waits_for_the_disk_with_every_commit():
+    """Not in the tests: `sqlite_without_fsync` of tests/conftest.py wraps the function."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        unwrap(engine._set_up_sqlite)(connection, None)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        engine._set_up_sqlite(connection, None)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (0,)
