@@ -45,8 +45,10 @@ def test_a_changed_loss_shows_in_the_recomputed_betas(tmp_path):
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     table = parquet.read_table(tmp_path / "run.parquet")
     loss = table["loss"].to_numpy(zero_copy_only=False).copy()
+    ids = table["id"].to_numpy(zero_copy_only=False)
     calibration = np.array(table["calibration"].to_pylist()) == True  # noqa: E712
-    loss[np.flatnonzero(calibration)[:20]] = 1.0
+    observed = np.array(table["kind"].to_pylist()) == "observation"
+    loss[observed & np.isin(ids, ids[calibration][:20])] = 1.0
     place = table.column_names.index("loss")
     parquet.write_table(table.set_column(place, "loss", [loss]), tmp_path / "bent.parquet")
     honest, bent = (
