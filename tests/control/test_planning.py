@@ -123,9 +123,9 @@ def test_hopeless_and_very_long_plans():
     [
         ({"alpha": 0.0}, "alpha must be above 0"),
         ({"bound": 0.0}, "bound must be above 0"),
-        ({"safe_risk": -0.1}, "safe_risk must be above 0 and below 1, got -0.1"),
-        ({"safe_risk": 1.2}, "safe_risk must be above 0 and below 1, got 1.2"),
-        ({"optimized_risk": 3}, "optimized_risk must be above 0"),
+        ({"safe_risk": -0.1}, "safe_risk must be at least 0 and at most 1, got -0.1"),
+        ({"safe_risk": 1.2}, "safe_risk must be at least 0 and at most 1, got 1.2"),
+        ({"optimized_risk": 3}, "optimized_risk must be at least 0"),
         ({"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
         ({"rows": 0}, "rows must be an integer of at least 1, got 0"),

@@ -100,9 +100,10 @@ def read(
 
 def parse(path: str | Path) -> dict[str, Any]:
     """The entries of a saved record as they are in the file."""
+    file = files.as_path("path", path)
     try:
         entries = json.loads(
-            Path(path).read_text(encoding="utf-8"),
+            file.read_text(encoding="utf-8"),
             object_pairs_hook=_without_repeats,
             parse_constant=_refuse_constant,
         )

@@ -247,9 +247,7 @@ def _rows(
 
 def _checked_risk(name: str, value: float, bound: float) -> float:
     """A risk, from 0 to the bound."""
-    if not isinstance(value, bool) and value in (0, bound):
-        return float(value)
-    return validate.number(name, value, above=0, below=bound)
+    return validate.number(name, value, above=0, below=bound, including=(0, bound))
 
 
 def _rows_likely(alpha: float, bound: float, safe_risk: float, confidence: float) -> float:

@@ -70,6 +70,7 @@ class Recorder:
 
     def deliver(self) -> None:
         """Put rows that wait in the spool into the store."""
+        self._store.check_open()
         if self.outage is not None:
             self.outage.deliver()
 
@@ -248,6 +249,8 @@ class Recorder:
         def write(writer: Writer) -> None:
             check_known(writer.connection, numbers)
             is_new = check_repeated(writer.connection, numbers, loss, reward)
+            if actor:
+                _check_same_reason(writer.connection, numbers, reasons[0])
             if not is_new.any():
                 return
             columns: dict[str, list[Any]] = {
@@ -312,6 +315,22 @@ def checked_key(key: str | None) -> str | None:
     if not is_text or storable_text(key) != key or key.endswith(SPOOLED_KEY):
         raise ValueError(f"key must be text of 1 to {MAX_KEY_LENGTH} characters, got {key!r}")
     return key
+
+
+def _check_same_reason(connection: sql.Connection, numbers: Integers, reason: str | None) -> None:
+    """Refuse another reason for actions that are withdrawn already."""
+    table, other = schema.observations, {}
+    for start in range(0, len(numbers), queries.IDS_PER_QUERY):
+        batch = numbers[start : start + queries.IDS_PER_QUERY].tolist()
+        query = sql.select(table.c.action, table.c.reason).where(table.c.action.in_(batch))
+        other.update({row.action: row.reason for row in connection.execute(query)})
+    different = [number for number in other if other[number] != reason]
+    if different:
+        raise ValueError(
+            f"reason is {reason!r}, but id {different[0]} was withdrawn with the reason "
+            f"{other[different[0]]!r} ({len(different)} of {len(numbers)} have another): the first "
+            f"reason is final, and nothing of this call was stored"
+        )
 
 
 def _is_used(connection: sql.Connection, key: str | None) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy import exc, pool
 from tether._core.redact import is_well_formed, redact_url
 from tether.rounds.errors import StoreError
 from tether.rounds.store import sqlite_deadline
+from tether.rounds.store.store_files import store_text
 
 WRITES_OPTION = "tether_writes"
 """The execution option of a connection whose transaction will write."""
@@ -44,9 +45,7 @@ def is_in_memory(engine: sql.Engine) -> bool:
 
 
 def _parse(url: str | Path) -> sql.URL:
-    text = str(url).strip()
-    if not isinstance(url, (str, Path)) or not text:
-        raise ValueError(f"store must be a path or a database URL, got {url!r}")
+    text = store_text(url)
     if "://" not in text:
         text = f"sqlite:///{text}"
     try:
