@@ -9,7 +9,7 @@ from tether.report.assumptions import STATUS_SYMBOLS, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
 from tether.report.number_format import NO_VALUE, format_interval, format_number, format_time
-from tether.report.sentences import missing_losses_sentences, round_beta
+from tether.report.sentences import missing_losses_sentences, round_beta, target_name
 
 if TYPE_CHECKING:
     from tether.rounds.history import Estimate, History
@@ -100,7 +100,7 @@ def all_rounds_section(history: History) -> Markup:
                 format_time(record.begun),
                 round_beta(record),
                 _promised(calibration),
-                NO_VALUE if loss is None else _realized_risk(loss, history.alpha),
+                NO_VALUE if loss is None else _realized_risk(loss, history),
                 NO_VALUE if loss is None else format_interval(loss),
                 NO_VALUE if record.reward is None else format_number(record.reward.mean),
                 *(f"{count:,}" for count in counts),
@@ -120,7 +120,8 @@ def _promised(calibration: Calibration | None) -> str:
     return promise if calibration.useful else f"{promise}, of no use"
 
 
-def _realized_risk(loss: Estimate, alpha: float) -> Content:
-    if loss.lower <= alpha:
+def _realized_risk(loss: Estimate, history: History) -> Content:
+    if loss.lower <= history.alpha:
         return format_number(loss.mean)
-    return element("span", format_number(loss.mean), " ▲ clearly above alpha", class_="above-alpha")
+    compared = f" ▲ clearly above {target_name(history.target)}"
+    return element("span", format_number(loss.mean), compared, class_="above-alpha")
