@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sql
-
 from tether._core import validate
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
@@ -112,14 +110,6 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
         queries.write_audit(writer, queries.RETIRE, actor, reason, number)
 
 
-def retired_rounds(connection: sql.Connection) -> frozenset[int]:
-    """The rounds whose rows are left out of calibrations."""
-    table = schema.audit
-    return frozenset(
-        connection.scalars(sql.select(table.c.subject).where(table.c.act == queries.RETIRE))
-    )
-
-
 def checked_actor(actor: str | None) -> str:
     """The name of who does something; by default that of the operating system's user."""
     if actor is None:
@@ -143,7 +133,7 @@ def checked_reason(what: str, reason: str) -> str:
 
 def _check_retirable(writer: Writer, number: int) -> None:
     rows = {row["number"]: row for row in queries.read_all(writer.connection, schema.rounds)}
-    retired = retired_rounds(writer.connection)
+    retired = queries.read_retired(writer.connection)
     if number not in rows or rows[number]["log_beta"] == -float("inf"):
         raise ValueError(f"number must be a round with a policy of its own, got {number!r}")
     if number in retired:

@@ -21,8 +21,9 @@ from tether._core.redact import redact_message, redact_url
 from tether.rounds.errors import ClosedError, StoreError
 from tether.rounds.store import schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
-from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine
+from tether.rounds.store.engine import is_in_memory, make_engine
 from tether.rounds.store.lanes import MAX_LANES
+from tether.rounds.store.sqlite_deadline import WRITES_OPTION
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue

@@ -103,6 +103,12 @@ def _last_cleared() -> sql.ColumnElement[int]:
     return sql.func.coalesce(cleared.scalar_subquery(), 0)
 
 
+def read_retired(connection: sql.Connection) -> frozenset[int]:
+    """The rounds whose rows are left out of calibrations."""
+    table = schema.audit
+    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))
+
+
 def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -> None:
     """Raise an alarm: from now on the safe policy serves."""
     row = {
