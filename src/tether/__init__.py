@@ -3,56 +3,67 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Rooms that not every program needs (`release`, `rounds`, `report`, `saving`, `verification`, `llm`,
-`bo`) are imported when first used.
+Every room, and every public name, is imported when it is first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tether import control, monitor, policies, risk, sampling
 from tether._version import __version__ as __version__
-from tether.control import (
-    BudgetedClip,
-    Calibration,
-    Clip,
-    Family,
-    Log,
-    Mix,
-    Proposals,
-    plan,
-)
-from tether.control.calibrate import calibrate
-from tether.policies import (
-    Categorical,
-    FunctionPolicy,
-    Gaussian,
-    Mixture,
-    Policy,
-    Pool,
-    Served,
-    Shortlist,
-    Tethered,
-    TorchPolicy,
-    estimate_ratio,
-    make_log,
-    make_proposals,
-    policy_from,
-    serve,
-)
-from tether.risk import (
-    Claims,
-    ScoredLabels,
-    Selection,
-    crc,
-    filter_claims,
-    gcrc,
-    ltt,
-    monotonized_crc,
-)
 
 if TYPE_CHECKING:
-    from tether import bo, llm, release, report, rounds, saving, verification
+    from tether import (
+        bo,
+        control,
+        llm,
+        monitor,
+        policies,
+        release,
+        report,
+        risk,
+        rounds,
+        sampling,
+        saving,
+        verification,
+    )
+    from tether.control import (
+        BudgetedClip,
+        Calibration,
+        Clip,
+        Family,
+        Log,
+        Mix,
+        Proposals,
+        plan,
+    )
+    from tether.control.calibrate import calibrate
+    from tether.policies import (
+        Categorical,
+        FunctionPolicy,
+        Gaussian,
+        Mixture,
+        Policy,
+        Pool,
+        Served,
+        Shortlist,
+        Tethered,
+        TorchPolicy,
+        estimate_ratio,
+        make_log,
+        make_proposals,
+        policy_from,
+        serve,
+    )
+    from tether.risk import (
+        Claims,
+        ScoredLabels,
+        Selection,
+        crc,
+        filter_claims,
+        gcrc,
+        ltt,
+        monotonized_crc,
+    )
     from tether.rounds import Controller
     from tether.saving import load_policy, save_policy
 
@@ -106,19 +117,48 @@ __all__ = [
     "verification",
 ]
 
-_LAZY_ROOMS = ("bo", "llm", "release", "report", "rounds", "saving", "verification")
-_LAZY_NAMES = {"Controller": "rounds", "load_policy": "saving", "save_policy": "saving"}
+_ROOMS = (
+    *(
+        "bo",
+        "control",
+        "llm",
+        "monitor",
+        "policies",
+        "release",
+        "report",
+        "risk",
+        "rounds",
+        "sampling",
+    ),
+    *("saving", "verification"),
+)
+_MODULE_BY_NAME = {
+    **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
+    **dict.fromkeys(("Mix", "Proposals", "plan"), "control"),
+    "calibrate": "control.calibrate",
+    **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
+    **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
+    **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
+    **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
+    **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
+    **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
+    "Controller": "rounds",
+    **dict.fromkeys(("load_policy", "save_policy"), "saving"),
+}
+"""Where each public name is found when it is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a room that not every program needs, or a name of it, when it is first used."""
-    if name in _LAZY_ROOMS:
+    """Import a room, or the module of a public name, when it is first used."""
+    if name in _ROOMS:
         return import_module(f"tether.{name}")
-    if name in _LAZY_NAMES:
-        return getattr(import_module(f"tether.{_LAZY_NAMES[name]}"), name)
-    raise AttributeError(f"module 'tether' has no attribute {name!r}")
+    if name not in _MODULE_BY_NAME:
+        raise AttributeError(f"module 'tether' has no attribute {name!r}")
+    value = getattr(import_module(f"tether.{_MODULE_BY_NAME[name]}"), name)
+    globals()[name] = value  # the next time it is found at once
+    return value
 
 
 def __dir__() -> list[str]:
-    """Every public name, those of lazy rooms included."""
+    """Every public name, also those that have not been used yet."""
     return sorted([*__all__, "__version__"])

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import re
 import sqlite3
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -207,3 +209,21 @@ def test_a_file_is_not_written_over_what_it_is_made_from(tmp_path):
         with pytest.raises(ValueError, match="is read by this command"):
             files.require_other_file(out, None, tmp_path / "log.csv")
     files.require_other_file(tmp_path / "other.csv", tmp_path / "log.csv", None)
+
+
+@pytest.mark.parametrize("value", [None, 3, b"name", True])
+def test_what_is_no_path_is_refused_with_the_name_of_the_argument(value):
+    with pytest.raises(TypeError, match=rf"spool must be a path, got {re.escape(repr(value))}"):
+        files.as_path("spool", value)
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", "\ud800", Path("a\0b")])
+def test_a_path_that_no_file_can_have_is_refused(value):
+    with pytest.raises(ValueError, match=rf"spool must be a path, .*{re.escape(repr(value))}"):
+        files.as_path("spool", value)
+
+
+def test_a_name_of_undecodable_bytes_is_a_path(tmp_path):
+    name = tmp_path / os.fsdecode(b"caf\xe9")
+    files.write_text(name, "kept")
+    assert files.as_path("path", name).read_text() == "kept"

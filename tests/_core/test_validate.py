@@ -82,3 +82,17 @@ def test_an_integer_below_its_minimum_or_of_another_type_is_refused(value):
         validate.integer_at_least("draws", value)
     assert validate.integer_at_least("draws", np.int64(4)) == 4
     assert validate.integer_at_least("seed", 0, 0) == 0
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_])
+def test_a_boolean_is_not_a_number(value):
+    with pytest.raises(TypeError, match=f"share must be a number, got {value!r}"):
+        validate.number("share", value, above=0, below=1, including=(0, 1))
+
+
+def test_a_limit_may_be_included():
+    assert validate.number("share", 1, above=0, below=1, including=(1,)) == 1.0
+    with pytest.raises(ValueError, match="share must be above 0 and at most 1, got 0"):
+        validate.number("share", 0, above=0, below=1, including=(1,))
+    with pytest.raises(ValueError, match="share must be at least 0 and below 1, got nan"):
+        validate.number("share", float("nan"), above=0, below=1, including=(0,))

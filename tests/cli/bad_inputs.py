@@ -36,7 +36,7 @@ THRESHOLD_OPTIONS = [
 ]  # fmt: skip
 PLAN_OPTIONS = [
     "--safe-risk", "--promise", "--alpha", "--bound", "--optimized-risk", "--spread", "--rows",
-    "--confidence",
+    "--pass-probability",
 ]  # fmt: skip
 
 
@@ -238,11 +238,20 @@ def commands_on_stores(stores: list[Path], folder: Path):
         yield ["report", store, "--out", folder / "report.html"]
         yield ["resume", store, "--reason", "x"]
         yield ["export", store, folder / "out.parquet"]
+        yield ["backup", store, folder / "copy.db", "--force"]
+        yield ["verify", store]
+        yield ["halt", store, "--reason", "x"]
+        yield ["retire", store, "1", "--reason", "x"]
     for value in VALUES:
         yield ["status", folder / "empty.db", "--follow", "--every", value]
         yield ["resume", folder / "missing.db", "--reason", value]
         yield ["export", folder / "empty.db", value]
         yield ["import", value, folder / "new.db"]
+        yield ["backup", folder / "empty.db", value]
+        yield ["halt", folder / "missing.db", "--reason", "x", "--actor", value]
+        yield ["retire", folder / "empty.db", value, "--reason", "x"]
+        yield ["sign", folder / "empty.db", "--key", value]
+        yield ["verify", folder / "empty.db", "--key", value]
 
 
 def everything(folder: Path) -> list[list[object]]:

@@ -1,12 +1,18 @@
 """No bad input of any command leads to a traceback, a control character or a number that is none.
 
-All of them: `python -m benchmarks.bad_inputs`, which `make endurance` runs.
+A sample by default; `make bad-inputs` tries 3,000, and `python -m benchmarks.bad_inputs` all.
 """
 
+import os
+
+import numpy as np
 import pytest
 
 from tests.cli.bad_inputs import everything
 from tests.cli.output_faults import all_faults, faults
+
+COUNT = int(os.environ.get("TETHER_BAD_INPUTS", "150"))
+"""How many inputs are tried, evenly spread over all of them."""
 
 
 @pytest.fixture
@@ -15,17 +21,12 @@ def commands(tmp_path, monkeypatch):
     return everything(tmp_path)
 
 
-def test_a_sample_of_bad_inputs_has_no_faults(commands):
-    sample = commands[::70]
-    assert len(sample) > 70
-    assert all_faults(sample) == []
-
-
-@pytest.mark.slow
-def test_five_hundred_bad_inputs_have_no_faults(commands):
-    sample = commands[1::10]
-    assert len(sample) > 450
-    assert all_faults(sample) == []
+def test_bad_inputs_have_no_faults(commands):
+    distinct = list({tuple(map(str, words)): words for words in commands}.values())
+    assert len(distinct) > 5000
+    places = np.linspace(0, len(distinct) - 1, COUNT).astype(int)
+    assert len(set(places)) == COUNT
+    assert all_faults([distinct[place] for place in places]) == []
 
 
 def test_faults_are_found(monkeypatch):

@@ -37,3 +37,11 @@ def test_bad_input_is_one_line_and_exit_code_two():
     done = run("plan", "--alpha", 0, "--safe-risk", 0.1)
     assert done.exit_code == 2
     assert "alpha must be above 0" in one_line(done)
+
+
+def test_the_probability_of_passing_is_not_called_confidence():
+    arguments = ("plan", "--safe-risk", 0.05, "--alpha", 0.1, "--json")
+    likely = json.loads(run(*arguments, "--pass-probability", 0.99).stdout)
+    assert likely["pass_probability"] == 0.99
+    assert likely["rows_likely"] > json.loads(run(*arguments).stdout)["rows_likely"]
+    assert run(*arguments, "--confidence", 0.99).exit_code == 2

@@ -98,7 +98,11 @@ def test_exit_code_three_when_crc_promises_nothing(path):
     done = call(path, "--alpha", 0.25, *COLUMNS, "--method", "crc")
     assert done.exit_code == 3
     assert "promise     no useful promise: none: the losses are not monotone" in done.stdout
-    assert "no useful promise: use --method gcrc, monotonized_crc or ltt" in done.stdout
+    assert "not monotone, however many items there are: use --method gcrc" in done.stdout
+    done = call(path, "--promise", 0.25, *COLUMNS, "--method", "crc")
+    assert done.exit_code == 3
+    assert "not monotone, however many items there are: use --method gcrc" in done.stdout
+    assert "items are needed" not in done.stdout
     done = call(path, "--alpha", 0.25, *COLUMNS, "--method", "crc", "--json")
     assert done.exit_code == 3
     assert json.loads(done.stdout)["useful"] is False

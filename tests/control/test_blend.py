@@ -165,5 +165,5 @@ def test_only_what_needs_a_blend_is_blended():
 @pytest.mark.parametrize("blend", [-0.1, 1.0, 2, float("nan")])
 def test_a_blend_that_is_no_share_is_refused(blend):
     log, *_ = finite_world(np.random.default_rng(6))
-    with pytest.raises(ValueError, match="blend must be above 0 and below 1"):
+    with pytest.raises(ValueError, match="blend must be at least 0 and below 1"):
         tether.calibrate(log, alpha=0.3, blend=blend)

@@ -9,6 +9,7 @@ import tether
 from tests.control.example_logs import drawn_world, gaussian_columns, log_and_proposals
 from tether._core import records
 from tether.control.calibration_record import DERIVED, SHOWN, STATED
+from tether.verification import verify_record
 
 
 def gaussian(rows=800, seed=0, **more):
@@ -126,3 +127,32 @@ def test_what_is_lacking_is_named(name):
     del content[name]
     with pytest.raises(ValueError, match=f"not a complete calibration: it lacks {name}"):
         tether.Calibration.from_dict(content)
+
+
+NAMES_OF_ENTRIES = (
+    "family",
+    "name",
+    "warnings",
+    "risks",
+    "groups",
+    "alpha",
+    "kind",
+    "digest",
+    "inf",
+)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+@pytest.mark.parametrize("name", NAMES_OF_ENTRIES)
+def test_a_loss_may_have_the_name_of_an_entry(tmp_path, name, confidence):
+    rng = np.random.default_rng(0)
+    losses = {name: np.zeros(500), "other": (rng.random(500) < 0.5).astype(float)}
+    log = tether.Log(losses, np.zeros(500), rng.normal(size=500) * 0.1 - 0.005)
+    found = tether.calibrate(log, alpha={name: 0.1, "other": 0.2}, confidence=confidence)
+    unbounded = found.log_beta_by_constraint[name] == np.inf
+    assert unbounded == (confidence is not None)  # what JSON writes as text
+    found.save(tmp_path / "found.json")
+    loaded = tether.Calibration.load(tmp_path / "found.json")
+    assert loaded.to_dict() == found.to_dict()
+    assert tether.Calibration.from_dict(found.to_dict()).to_dict() == found.to_dict()
+    assert verify_record(tmp_path / "found.json", log=log).ok

@@ -381,6 +381,8 @@ def test_a_family_that_does_not_saturate_as_it_says_is_not_served_whole():
         ({"smoothness": float("nan")}, "has smoothness nan, expected"),
         ({"smoothness": "1"}, "has smoothness '1', expected"),
         ({"max_draws": 0}, "has max_draws 0, expected"),
+        ({"smoothness": True}, "has smoothness True, expected"),
+        ({"max_draws": True}, "has max_draws True, expected"),
         ({"max_draws": 4}, "its log_density must include the fallback"),
         ({"clips": True}, "its kernel is not clip's"),
     ],

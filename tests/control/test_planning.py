@@ -23,7 +23,7 @@ def test_rows_needed_is_the_first_size_that_can_pass():
 
 
 def test_rows_likely_pass_as_often_as_promised():
-    made = tether.plan(alpha=0.1, safe_risk=0.05, confidence=0.8)
+    made = tether.plan(alpha=0.1, safe_risk=0.05, pass_probability=0.8)
     rng = np.random.default_rng(0)
     harmful = rng.binomial(made.rows_likely, 0.05, size=20_000)
     often = (harmful * 0.9 - (made.rows_likely - harmful) * 0.1 + 0.9 <= 1e-9).mean()
@@ -123,11 +123,11 @@ def test_hopeless_and_very_long_plans():
     [
         ({"alpha": 0.0}, "alpha must be above 0"),
         ({"bound": 0.0}, "bound must be above 0"),
-        ({"safe_risk": -0.1}, "safe_risk must be above 0 and below 1, got -0.1"),
-        ({"safe_risk": 1.2}, "safe_risk must be above 0 and below 1, got 1.2"),
-        ({"optimized_risk": 3}, "optimized_risk must be above 0"),
+        ({"safe_risk": -0.1}, "safe_risk must be at least 0 and at most 1, got -0.1"),
+        ({"safe_risk": 1.2}, "safe_risk must be at least 0 and at most 1, got 1.2"),
+        ({"optimized_risk": 3}, "optimized_risk must be at least 0"),
         ({"log_ratio_spread": 0}, "log_ratio_spread must be above 0"),
-        ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
+        ({"pass_probability": 1.0}, "pass_probability must be above 0 and below 1"),
         ({"rows": 0}, "rows must be an integer of at least 1, got 0"),
     ],
 )

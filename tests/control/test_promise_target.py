@@ -12,7 +12,7 @@ from tests.control.example_logs import (
     gaussian_columns,
     log_and_proposals,
 )
-from tether.control.promise import Promise
+from tether.control.promise import PromiseTerms
 from tether.control.promise_target import MAX_STEPS, TARGET_TOLERANCE, reach_promise
 
 
@@ -147,7 +147,7 @@ def scripted(terms, exists=lambda alpha: True):
             base, log_beta=log_beta, constraints=(constraint,),
             log_beta_by_constraint={"loss": log_beta},
         )  # fmt: skip
-        found.__dict__["promise_terms"] = {"loss": Promise(alpha, *terms(alpha), 1.0)}
+        found.__dict__["promise_terms"] = {"loss": PromiseTerms(alpha, *terms(alpha), 1.0)}
         return found
 
     return solve, asked

@@ -1,6 +1,7 @@
 """The text of the page: valid, safe, self-contained and reproducible."""
 
 import base64
+import dataclasses
 import hashlib
 import itertools
 import re
@@ -140,3 +141,21 @@ def test_every_one_of_several_losses_is_shown():
     for name, limit in history.limits.items():
         assert f"Tolerated risk of {name}, alpha{format_number(limit.alpha)}" in figures
     assert "or the risk of <b>delay</b> is above 3" in page.text
+
+
+def test_a_run_with_a_promise_is_compared_with_its_promise():
+    history = example("ten_rounds")
+    named = dataclasses.replace(history, target="promise")
+    text, alpha_page = render(named), rendered("ten_rounds")
+    for words in (
+        "Is the risk within the promise?",
+        "Promise to keep",
+        "Compared with the promise",
+        "clearly above the promise",
+        "compared with the promise = ",
+        "promise 0.1<",
+    ):
+        assert words in text, words
+    for words in ("within alpha", "Compared with alpha", "clearly above alpha", "risk, alpha"):
+        assert words not in text, words
+        assert words in alpha_page, words

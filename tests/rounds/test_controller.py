@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.rounds import Controller
+from tether.rounds import Controller, StoreError, read_history
 
 
 def test_arguments_are_checked():
@@ -20,7 +20,7 @@ def test_arguments_are_checked():
         ({"alpha": 0.1, "alarm_risk": 0.05}, "alarm_risk must be at least alpha = 0.1, got 0.05"),
         (
             {"alpha": 0.1, "min_observed_share": 1.5},
-            "min_observed_share must be above 0 and below 1",
+            "min_observed_share must be above 0 and at most 1",
         ),
         ({"alpha": 0.1, "family": "clop"}, "family"),
     ]:
@@ -53,3 +53,34 @@ def test_a_server_that_loses_what_it_confirmed_is_named(postgres_url):
     """The server of these tests is in a hurry."""
     with pytest.warns(UserWarning, match="runs with fsync=off: a crash of the machine"):
         Controller(tether.Gaussian(0.0), alpha=0.1, store=postgres_url).close()
+
+
+@pytest.mark.parametrize("fallback", [None, "safe"])
+def test_a_closed_run_does_nothing_more(store_url, tmp_path, fallback):
+    spool = None if fallback is None else tmp_path / "spool"
+    rng = np.random.default_rng(0)
+    with Controller(
+        tether.Gaussian(0.0), store=store_url, alpha=0.1, fallback=fallback, spool=spool
+    ) as run:
+        round_ = run.begin()
+        taken = round_.act(3, rng)
+    run.close()  # again: nothing happens
+    for call in (
+        run.begin,
+        run.pending,
+        run.training_rows,
+        run.history,
+        lambda: run.round,
+        lambda: round_.act(1, rng),
+        lambda: round_.act(1, rng, key="a"),
+        lambda: round_.record(None, [0.5], rng),
+        lambda: round_.observe(taken.ids, np.zeros(3)),
+        lambda: run.observe(taken.ids, np.zeros(3)),
+        lambda: run.withdraw(taken.ids, "never"),
+        lambda: run.halt("why"),
+        lambda: run.resume("why"),
+        lambda: run.retire(1, "why"),
+    ):
+        with pytest.raises(StoreError, match="the run is closed"):
+            call()
+    assert len(read_history(store_url).rounds) == 1

@@ -114,3 +114,15 @@ def test_actions_of_32_bits_may_be_recorded_first():
     round_ = run.begin()
     round_.record(None, rng.normal(size=20).astype(np.float32), rng)
     assert round_.act(5, rng).actions.dtype == np.float64
+
+
+def test_a_withdrawal_may_be_repeated_with_its_reason_alone(store_url):
+    with open_run(store_url) as run:
+        begin_and_act(run)
+        run.withdraw([1, 2], "the power failed")
+        run.withdraw([2, 1], "the power failed ")
+        message = r"reason is 'the bug', but id 2 was withdrawn with the reason 'the power failed'"
+        with pytest.raises(ValueError, match=message + r" \(1 of 2 have another\)"):
+            run.withdraw([2, 3], "the bug")
+        assert 3 in run.pending().ids  # nothing of the refused call was stored
+        assert len(run.history().audit) == 1

@@ -75,3 +75,20 @@ def test_terms_are_checked_before_they_are_kept(tmp_path):
         with pytest.raises((ValueError, TypeError), match=words):
             Controller(tether.Gaussian(0.0), store=tmp_path / "run.db", **given)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, True) for name in ("min_observed_share", "calibration_share", "ratio_error")),
+        *((name, False) for name in ("blend", "deadline", "alarm_risk", "draws", "max_silence")),
+        *((name, True) for name in ("test_weight", "confidence", "bound", "normalizer_draws")),
+        *((name, True) for name in ("false_alarm_probability", "alpha", "seed")),
+        *(("deadline", value) for value in (5e-324, 9e-4, 86_400, float("nan"))),
+    ],
+)
+def test_booleans_and_impossible_deadlines_are_refused(name, value, tmp_path):
+    options = {"alpha": 0.1, name: value}
+    with pytest.raises((TypeError, ValueError), match=rf"{name} must .*got {value!r}"):
+        Controller(tether.Gaussian(0.0), store=tmp_path / "a.db", **options)
+    assert list(tmp_path.iterdir()) == []

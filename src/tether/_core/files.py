@@ -25,6 +25,28 @@ TEMPORARY_PREFIX = ".tether-"
 """How the names of files begin that are not yet complete."""
 
 
+def as_path(name: str, value: str | Path) -> Path:
+    """A path that a file system can take; an error names the argument."""
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"{name} must be a path, got {value!r}")
+    if not str(value) or not is_encodable(str(value)):
+        raise ValueError(
+            f"{name} must be a path, not empty and without NUL or lone surrogates, got {value!r}"
+        )
+    return Path(value)
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a file system can take a text as a name: no NUL, no lone surrogates.
+
+    Surrogates that stand for bytes of existing names (PEP 383) are accepted.
+    """
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def write_bytes(path: str | Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write a whole file, or nothing."""
     with replacing(path, overwrite=overwrite) as temporary:
@@ -43,7 +65,7 @@ def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     Writers that take a name rather than bytes are given that of the temporary file, which exists
     already, empty and with its mode.
     """
-    target = Path(path)
+    target = as_path("path", path)
     require_target(target, overwrite=overwrite)
     temporary: Path | None = None
     try:
@@ -70,7 +92,7 @@ def require_target(path: str | Path, *, overwrite: bool = False) -> None:
 
     Commands call it before they compute anything, and `replacing` before it writes.
     """
-    target = Path(path)
+    target = as_path("path", path)
     _refuse_databases(target)
     if target.is_symlink():
         raise FileExistsError(

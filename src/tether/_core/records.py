@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 TEXT_ENTRIES = ("name", "family", "warnings")
 """Entries that hold text, which stays text even if it reads "inf"."""
+NAMED_ENTRIES = (
+    *("log_beta_by_constraint", "asked_promise", "upper_bounds", "risks", "promises", "curves"),
+    *("promise_terms", "alpha", "promise", "bound", "groups"),
+)
+"""Entries that may be mappings by names that users choose, which can be those of any entry."""
 DIGEST_ENTRY, SIGNATURE_ENTRY = ENTRIES_ABOUT_THE_CONTENT = ("digest", "signature")
 """Entries of a file that are not part of the content that they vouch for."""
 RECORD_PURPOSE = "tether record"
@@ -41,17 +46,20 @@ def encode(value: Any) -> Any:
 def decode(value: Any, text_entries: tuple[str, ...] = TEXT_ENTRIES) -> Any:
     """Undo `encode`; the values of `text_entries` are left alone unless they are dictionaries."""
     if isinstance(value, dict):
-        return {
-            key: item
-            if key in text_entries and not isinstance(item, dict)
-            else decode(item, text_entries)
-            for key, item in value.items()
-        }
+        return {key: _decode_entry(key, item, text_entries) for key, item in value.items()}
     if isinstance(value, list):
         return [decode(item, text_entries) for item in value]
     if value in ("inf", "-inf", "nan"):
         return float(value)
     return value
+
+
+def _decode_entry(name: str, value: Any, text_entries: tuple[str, ...]) -> Any:
+    if not isinstance(value, dict):
+        return value if name in text_entries else decode(value, text_entries)
+    if name in NAMED_ENTRIES:
+        return {chosen: decode(item, text_entries) for chosen, item in value.items()}
+    return decode(value, text_entries)
 
 
 def write(
@@ -100,9 +108,10 @@ def read(
 
 def parse(path: str | Path) -> dict[str, Any]:
     """The entries of a saved record as they are in the file."""
+    file = files.as_path("path", path)
     try:
         entries = json.loads(
-            Path(path).read_text(encoding="utf-8"),
+            file.read_text(encoding="utf-8"),
             object_pairs_hook=_without_repeats,
             parse_constant=_refuse_constant,
         )

@@ -52,6 +52,7 @@ def generate_keys(name: str | Path) -> str:
     ImportError
         If `cryptography` is not installed.
     """
+    name = files.as_path("name", name)
     serialization, ed25519 = _library()
     private = ed25519.Ed25519PrivateKey.generate()
     places = [Path(f"{name}{ending}") for ending in (PRIVATE_ENDING, PUBLIC_ENDING)]
@@ -237,9 +238,10 @@ def _public_line(key: Any) -> bytes:
 def _existing_file(name: str, path: Any) -> Path:
     if not isinstance(path, (str, Path)):
         raise TypeError(f"{name} must be the path of a key file or a key, got {path!r}")
-    if not Path(path).is_file():
+    file = files.as_path(name, path)
+    if not file.is_file():
         raise FileNotFoundError(f"there is no key file {path}")
-    return Path(path)
+    return file
 
 
 def _library() -> tuple[Any, Any]:

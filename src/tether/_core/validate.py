@@ -99,11 +99,15 @@ def real(name: str, value: Any) -> float:
         ) from None
 
 
-def number(name: str, value: Any, *, above: float, below: float) -> float:
-    """One real number strictly between `above` and `below`."""
+def number(
+    name: str, value: Any, *, above: float, below: float, including: tuple[float, ...] = ()
+) -> float:
+    """One real number strictly between `above` and `below`, or one of the limits `including`."""
     checked = real(name, value)
-    if not above < checked < below:
-        raise ValueError(f"{name} must be above {above:g} and below {below:g}, got {value!r}")
+    if not (above < checked < below or checked in including):
+        lower = "at least" if above in including else "above"
+        upper = "at most" if below in including else "below"
+        raise ValueError(f"{name} must be {lower} {above:g} and {upper} {below:g}, got {value!r}")
     return checked
 
 

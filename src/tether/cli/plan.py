@@ -32,7 +32,7 @@ def plan(
     rows: Annotated[
         int | None, typer.Option(help="The number of rows in the log. (default: several sizes)")
     ] = None,
-    confidence: Annotated[
+    pass_probability: Annotated[
         float, typer.Option(help="The probability with which a beta should pass.")
     ] = 0.9,
     as_json: JsonOption = False,
@@ -50,7 +50,7 @@ def plan(
         optimized_risk=optimized_risk,
         log_ratio_spread=spread,
         rows=rows,
-        confidence=confidence,
+        pass_probability=pass_probability,
     )
     show(result, as_json=as_json)
     if not result.possible:

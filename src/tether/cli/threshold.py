@@ -111,17 +111,19 @@ def _advice(selection: Selection) -> list[str]:
     parts = {f"{name}: ": part for name, part in selection.groups.items() if not part.useful}
     lines = []
     for name, part in (parts or {"": selection}).items():
-        if part.exists:
-            # More items help where the threshold depends on single ones, but not CRC's assumption.
-            more = (
+        if part.method == "CRC" and not part.monotone:
+            help_with = (
+                "crc promises nothing where losses are not monotone, however many items there are: "
                 "use --method gcrc, monotonized_crc or ltt"
-                if part.method == "CRC"
-                else ("more items make it more stable; monotonized_crc and ltt need no stability")
             )
-            lines.append(f"  no useful promise: {name}{more}")
+        elif part.exists:
+            help_with = "more items make it more stable; monotonized_crc and ltt need no stability"
         elif part.method != "LTT":
-            lines.append(f"  no useful promise: {name}{_items_needed(part)}")
-    return lines or ["  no useful promise: more items are needed"]
+            help_with = _items_needed(part)
+        else:
+            help_with = "more items are needed"
+        lines.append(f"  no useful promise: {name}{help_with}")
+    return lines
 
 
 def _items_needed(part: Selection) -> str:
@@ -133,6 +135,8 @@ def _items_needed(part: Selection) -> str:
         return "more items are needed than can be planned for"
     if math.isinf(planned.rows_needed):
         return "no number of items helps while the safest threshold costs as much as is tolerated"
+    if planned.rows_likely <= part.n_items:
+        return f"more than these {part.n_items:,} items are needed before a threshold passes"
     return f"about {planned.rows_likely:,} items are needed before a threshold passes"
 
 

@@ -13,7 +13,7 @@ from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
-from tether.control.promise import Promise
+from tether.control.promise import PromiseTerms
 from tether.control.proposals import Proposals
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Log",
     "Mix",
     "Plan",
-    "Promise",
+    "PromiseTerms",
     "Proposals",
     "find_family",
     "mixture_log_density",

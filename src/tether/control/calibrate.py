@@ -119,8 +119,7 @@ def calibrate(
     targets: float | Mapping[str, float]
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
-    if blend != 0:
-        blend = validate.number("blend", blend, above=0, below=1)
+    blend = validate.number("blend", blend, above=0, below=1, including=(0,))
     settings = {
         **{"alpha": alpha, "promise": promise, "confidence": confidence, "bound": bound},
         **{"family": chosen.name, "test_weight": test_weight, "ratio_error": ratio_error},
@@ -238,10 +237,8 @@ def _constraints(
                 f"{name} has the losses {list(value)} but the log has {list(log.loss)}"
             )
     factor = log.ratio_error if ratio_error is None else ratio_error
-    if factor != 1:
-        factor = LARGEST_RATIO_ERROR if factor == np.inf else factor
-        factor = validate.number("ratio_error", factor, above=1, below=np.inf)
-        factor = min(factor, LARGEST_RATIO_ERROR)
+    factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
+    factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
     for name, loss in log.loss.items():
         several = len(log.loss) > 1 or isinstance(targets, Mapping)

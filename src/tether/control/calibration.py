@@ -18,7 +18,7 @@ from tether.control.constraint import Constraint
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
-from tether.control.promise import Promise, make_promise, safe_mean_of
+from tether.control.promise import PromiseTerms, make_promise, safe_mean_of
 from tether.control.provenance import Provenance, make_provenance
 from tether.control.robustness import largest_ratio_error
 from tether.control.stability import measured_instability, smooth_instability
@@ -184,11 +184,12 @@ class Calibration(records.Saved):
         }
 
     @cached_property
-    def promise_terms(self) -> dict[str, Promise]:
+    def promise_terms(self) -> dict[str, PromiseTerms]:
         """What each promise is made of: alpha, stability, and the excess of the safe policy."""
         if self.confidence is not None:
             return {
-                each.name: Promise(each.alpha, 0.0, 0.0, each.bound) for each in self.constraints
+                each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound)
+                for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
         return {

@@ -13,7 +13,7 @@ from tether._core.validate import frozen
 from tether.control import calibration_checks
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve
-from tether.control.promise import ASSUMPTIONS, Promise
+from tether.control.promise import ASSUMPTIONS, PromiseTerms
 from tether.control.provenance import read_provenance
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
     loaded = cls(**stated)
     kept = {name: saved[name] for name in DERIVED}
     kept["promise_terms"] = {
-        name: Promise(**terms) for name, terms in saved["promise_terms"].items()
+        name: PromiseTerms(**terms) for name, terms in saved["promise_terms"].items()
     }
     kept["_curves"] = {
         name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))

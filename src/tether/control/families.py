@@ -331,9 +331,11 @@ def _check_declarations(family: Family) -> None:
         raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
     if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?", name):
         raise ValueError(f"family {family!r} has the name of a family of the package, {name!r}")
-    if known is not None and not (isinstance(known, (int, float)) and 0 <= known < np.inf):
+    is_number = isinstance(known, (int, float)) and not isinstance(known, bool)
+    if known is not None and not (is_number and 0 <= known < np.inf):
         raise ValueError(f"family {name!r} has smoothness {known!r}, expected None or a number")
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
+    is_count = isinstance(limit, int) and not isinstance(limit, bool)
+    if limit is not None and not (is_count and limit >= 1):
         raise ValueError(f"family {name!r} has max_draws {limit!r}, expected None or an integer")
     if limit is not None and type(family).log_density is Family.log_density:
         raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")

@@ -226,7 +226,7 @@ class Log:
 
     def _checked_share(self, safe_share: float | None) -> float | None:
         if self.log_mix is None:
-            if safe_share is not None and safe_share != 1:
+            if safe_share is not None and validate.real("safe_share", safe_share) != 1:
                 raise ValueError(
                     f"safe_share is {safe_share!r} but without log_mix the safe policy produced "
                     f"every row; give log_mix too"
@@ -234,8 +234,7 @@ class Log:
             return 1.0
         if safe_share is None:
             return None
-        share = safe_share if safe_share == 1 else None
-        share = share or validate.number("safe_share", safe_share, above=0, below=1)
+        share = validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
         short = self.log_mix < self.log_safe + np.log(share) - SHARE_TOLERANCE
         if short.any():
             row = int(np.argmax(short))

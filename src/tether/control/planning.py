@@ -41,13 +41,13 @@ class Plan:
         The expected loss of each policy.
     log_ratio_spread : float
         The standard deviation of the log ratios.
-    confidence : float
+    pass_probability : float
         The probability with which `rows_likely` rows pass.
     rows_needed : float
         The fewest rows that pass if their mean loss is exactly the safe risk; inf if none do. For a
         promise, the fewest with which the stated promise can be expected to be kept.
     rows_likely : float
-        The fewest rows that pass with probability `confidence`; inf if none do.
+        The fewest rows that pass with probability `pass_probability`; inf if none do.
     betas : tuple of (int, float)
         Numbers of rows, and the beta of clip to expect at each.
     promises : tuple of (int, float)
@@ -66,7 +66,7 @@ class Plan:
     safe_risk: float
     optimized_risk: float
     log_ratio_spread: float
-    confidence: float
+    pass_probability: float
     rows_needed: float
     rows_likely: float
     betas: tuple[tuple[int, float], ...]
@@ -109,7 +109,7 @@ class Plan:
         first = "before any beta can pass" if self.promise is None else "to state this promise"
         lines += [
             f"  {self.rows_needed:>12,} rows at least {first}",
-            f"  {self.rows_likely:>12,} rows pass with probability {self.confidence:g}",
+            f"  {self.rows_likely:>12,} rows pass with probability {self.pass_probability:g}",
             f"  {'rows':>12}   {'beta to expect (clip)':<23}promise to expect",
             *(
                 f"  {rows:>12,}   {beta:<23.4g}{stated:.4g}"
@@ -131,7 +131,7 @@ def plan(
     optimized_risk: float | None = None,
     log_ratio_spread: float = 1.0,
     rows: int | None = None,
-    confidence: float = 0.9,
+    pass_probability: float = 0.9,
 ) -> Plan:
     """Estimate how many rows to log, and what beta and stated promise to expect.
 
@@ -155,7 +155,7 @@ def plan(
         The standard deviation of the log ratio of optimized over safe density.
     rows : int, optional
         The number of rows for which to state beta; by default several multiples of the likely one.
-    confidence : float, default 0.9
+    pass_probability : float, default 0.9
         The probability with which the likely number of rows passes.
 
     Returns
@@ -186,9 +186,9 @@ def plan(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
     )
     spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=100)
-    confidence = validate.number("confidence", confidence, above=0, below=1)
+    pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
     model = PlanModel(bound, safe_risk / bound, optimized_risk / bound, spread)
-    rows_needed, rows_likely = _rows(model, alpha, promise, confidence)
+    rows_needed, rows_likely = _rows(model, alpha, promise, pass_probability)
     if rows is not None:
         sizes = [validate.integer_at_least("rows", rows)]
     else:
@@ -202,7 +202,7 @@ def plan(
         safe_risk=safe_risk,
         optimized_risk=optimized_risk,
         log_ratio_spread=spread,
-        confidence=confidence,
+        pass_probability=pass_probability,
         rows_needed=rows_needed,
         rows_likely=rows_likely,
         betas=tuple((size, found.beta) for size, found in zip(sizes, outlooks, strict=True)),
@@ -219,7 +219,7 @@ def _outlook(model: PlanModel, alpha: float | None, promise: float | None, rows:
 
 
 def _rows(
-    model: PlanModel, alpha: float | None, promise: float | None, confidence: float
+    model: PlanModel, alpha: float | None, promise: float | None, pass_probability: float
 ) -> tuple[float, float]:
     """The rows needed, and those that are likely to be enough; inf where no number is."""
     bound, safe_risk = model.bound, model.harmful * model.bound
@@ -236,7 +236,7 @@ def _rows(
     quotient = (bound - alpha) / (alpha - safe_risk)
     if quotient <= LARGEST_PLAN:
         rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
-        rows_likely = max(rows_needed, _rows_likely(alpha, bound, safe_risk, confidence))
+        rows_likely = max(rows_needed, _rows_likely(alpha, bound, safe_risk, pass_probability))
         if rows_likely <= LARGEST_PLAN:
             return rows_needed, rows_likely
     raise ValueError(
@@ -247,17 +247,15 @@ def _rows(
 
 def _checked_risk(name: str, value: float, bound: float) -> float:
     """A risk, from 0 to the bound."""
-    if not isinstance(value, bool) and value in (0, bound):
-        return float(value)
-    return validate.number(name, value, above=0, below=bound)
+    return validate.number(name, value, above=0, below=bound, including=(0, bound))
 
 
-def _rows_likely(alpha: float, bound: float, safe_risk: float, confidence: float) -> float:
-    """The fewest rows from which on the safe policy's condition passes with the confidence."""
+def _rows_likely(alpha: float, bound: float, safe_risk: float, pass_probability: float) -> float:
+    """The fewest rows from which on the safe policy's condition passes with the probability."""
     from scipy.special import ndtri
     from scipy.stats import binom
 
-    gap, sigmas = alpha - safe_risk, float(ndtri(confidence))
+    gap, sigmas = alpha - safe_risk, float(ndtri(pass_probability))
     noise = sigmas * math.sqrt(safe_risk * (bound - safe_risk))
     # The normal approximation: n·gap − noise·√n = bound − alpha.
     root = (noise + math.sqrt(max(noise**2 + 4 * gap * (bound - alpha), 0.0))) / (2 * gap)
@@ -267,5 +265,5 @@ def _rows_likely(alpha: float, bound: float, safe_risk: float, confidence: float
     # It passes if n·alpha − bound·(harmful rows) ≥ bound − alpha. The probability is not monotone
     # in n, since the number of harmful rows is an integer: take the n after the last that fails.
     max_harmful = np.floor((rows * alpha - (bound - alpha)) / bound + INTEGER_TOLERANCE)
-    failing = np.flatnonzero(binom.cdf(max_harmful, rows, safe_risk / bound) < confidence)
+    failing = np.flatnonzero(binom.cdf(max_harmful, rows, safe_risk / bound) < pass_probability)
     return int(rows[failing[-1]]) + 1 if len(failing) else 1

@@ -31,7 +31,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True)
-class Promise:
+class PromiseTerms:
     """The terms of a promise on one expected loss.
 
     Parameters
@@ -47,7 +47,7 @@ class Promise:
 
     Examples
     --------
-    >>> round(Promise(0.1, stability=0.02, safe_excess=0.003, bound=1.0).total, 6)
+    >>> round(PromiseTerms(0.1, stability=0.02, safe_excess=0.003, bound=1.0).total, 6)
     0.123
     """
 
@@ -62,11 +62,11 @@ class Promise:
         return min(self.bound, self.alpha + self.stability + self.safe_excess)
 
 
-def make_promise(constraint: Constraint, instability: float, safe: SafeMean) -> Promise:
+def make_promise(constraint: Constraint, instability: float, safe: SafeMean) -> PromiseTerms:
     """The promise of one constraint, from the stability ε and the safe policy's mean loss."""
     alpha, bound = constraint.alpha, constraint.bound
     excess = safe.excess_where_passing(alpha)
-    return Promise(alpha, max(alpha, bound - alpha) * instability, excess, bound)
+    return PromiseTerms(alpha, max(alpha, bound - alpha) * instability, excess, bound)
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:

@@ -15,8 +15,7 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
-from tether.policies.mixture import shared_actions
-from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite
+from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.propensities import (
     checked_propensities,
     compare_with_policy,

@@ -12,7 +12,7 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.mixture_density import mixture_log_density
-from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite
+from tether.policies.policy import PolicyLike, as_policy, shared_actions
 
 
 class Mixture:
@@ -177,22 +177,3 @@ class Mixture:
         )
         flat = mixture_log_density([table.ravel() for table in tables], self.weights)
         return flat.reshape(tables[0].shape)
-
-
-def shared_actions(policies: Sequence[Policy]) -> NDArray[Any] | None:
-    """The finitely many actions that all policies have; None if a policy has infinitely many."""
-    finite = [policy for policy in policies if is_finite(policy)]
-    if len(finite) < len(policies):
-        return None
-    first = finite[0].actions
-    for policy in finite[1:]:
-        if not np.array_equal(first, policy.actions):
-            raise ValueError(
-                f"the policies have different actions: {_shorten(first)} and "
-                f"{_shorten(policy.actions)}; they must list the same ones in the same order"
-            )
-    return first
-
-
-def _shorten(actions: NDArray[Any]) -> str:
-    return f"[{', '.join(map(repr, actions[:6].tolist()))}{', …' if len(actions) > 6 else ''}]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,17 @@ from tether.control.context_draws import ContextDraws, check_normalizer, refuse_
 from tether.control.family import Family
 from tether.sampling.policy_pair import PolicyPair
 
+if TYPE_CHECKING:
+    from tether.policies.tethered import Tethered
+
 SCORES_PER_PART = 1 << 17
 """How many actions or draws are scored at once, over all contexts of a part."""
 MIN_EFFECTIVE_DRAWS = 30
 """Effective draws, (Σs)²/Σs², from which on their own spread is taken as the error."""
+SMALL_DENSITY_ERROR = 0.1
+"""A relative standard error of a density up to this, a bias of 1 %, needs no more draws."""
+MORE_DRAWS = (4, 16, 64)
+"""By how much the number of draws is multiplied, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -200,3 +207,31 @@ def joined(pieces: list[Normalizer]) -> Normalizer:
         np.concatenate([piece.log_psi for piece in pieces]),
         np.concatenate([piece.standard_error for piece in pieces]),
     )
+
+
+def settled_normalizer(
+    policy: Tethered, contexts: Any, log_safe: Floats, log_optimized: Floats
+) -> Normalizer:
+    """ψ in each context, with more draws where the density of an action is not precise.
+
+    A density in the denominator of a weight must not be noisy: with a relative variance v, one over
+    the estimate is too large by a factor of 1 + v on average.
+
+    The scores are those of one action per context, or of any number of actions without contexts.
+    """
+    found = policy.normalizer(contexts)
+    for factor in MORE_DRAWS:
+        error = density_with_error(policy.family, log_safe, log_optimized, policy.log_beta, found)[
+            1
+        ]
+        rough = np.flatnonzero(error > SMALL_DENSITY_ERROR)
+        if len(rough) == 0:
+            break
+        if isinstance(contexts, int):
+            found = policy.normalizer(contexts, factor)
+            continue
+        again = policy.normalizer(take(contexts, rough), factor)
+        log_psi, standard_error = found.log_psi.copy(), found.standard_error.copy()
+        log_psi[rough], standard_error[rough] = again.log_psi, again.standard_error
+        found = Normalizer(log_psi, standard_error)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -133,6 +134,25 @@ PolicyLike: TypeAlias = "Policy | Classifier | Distribution"
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
     """Whether every action of the policy can be listed and scored."""
     return getattr(policy, "actions", None) is not None and hasattr(policy, "log_prob_all")
+
+
+def shared_actions(policies: Sequence[Policy]) -> NDArray[Any] | None:
+    """The finitely many actions that all policies have; None if a policy has infinitely many."""
+    finite = [policy for policy in policies if is_finite(policy)]
+    if len(finite) < len(policies):
+        return None
+    first = finite[0].actions
+    for policy in finite[1:]:
+        if not np.array_equal(first, policy.actions):
+            raise ValueError(
+                f"the policies have different actions: {_shorten(first)} and "
+                f"{_shorten(policy.actions)}; they must list the same ones in the same order"
+            )
+    return first
+
+
+def _shorten(actions: NDArray[Any]) -> str:
+    return f"[{', '.join(map(repr, actions[:6].tolist()))}{', …' if len(actions) > 6 else ''}]"
 
 
 def as_policy(name: str, policy: Any) -> Policy:

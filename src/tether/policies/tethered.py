@@ -15,7 +15,7 @@ from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.categorical import picked, positions
-from tether.policies.mixture import Mixture, shared_actions
+from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
     SCORES_PER_PART,
     Normalizer,
@@ -24,7 +24,7 @@ from tether.policies.normalizer import (
     joined,
     normalizers_by_context,
 )
-from tether.policies.policy import PolicyLike, as_policy
+from tether.policies.policy import PolicyLike, as_policy, shared_actions
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS

@@ -20,7 +20,7 @@ from tether.report.page_opening import banner, opening
 from tether.report.reward_over_rounds import reward_chart
 from tether.report.risk_over_rounds import realized_risk_chart
 from tether.report.sample_size_over_rounds import sample_size_chart
-from tether.report.sentences import RunState, run_state
+from tether.report.sentences import RunState, run_state, target_name
 from tether.report.single_round_section import single_round
 from tether.rounds.history import History
 
@@ -151,7 +151,11 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
         ]
         figures = [chart.figure() for chart in charts if chart.tips]
         sections = [
-            ("risk", "Is the risk within alpha?", join(*shown) if shown else no_losses),
+            (
+                "risk",
+                f"Is the risk within {target_name(history.target)}?",
+                join(*shown) if shown else no_losses,
+            ),
             (
                 "distance",
                 "How far from the safe policy, and what was gained?",

@@ -40,7 +40,7 @@ def opening(history: History, state: RunState) -> Markup:
     """The state of the run in a sentence, what is promised now, and the key figures."""
     last = history.rounds[-1] if history.rounds else None
     in_force = None if last is None or history.alarm is not None else last.calibration
-    promise, explanation = promise_sentences(in_force)
+    promise, explanation = promise_sentences(in_force, history.target)
     return element(
         "div",
         element(
@@ -73,7 +73,8 @@ def _key_figures(history: History) -> list[tuple[str, str, str]]:
     """The figures that come first: a term, a number, and what to compare it with."""
     figures = [
         (
-            f"Tolerated risk{loss_suffix(history, name)}, {history.target}",
+            ("Promise to keep" if history.target == "promise" else "Tolerated risk, alpha")
+            + loss_suffix(history, name),
             format_number(limit.alpha),
             f"losses lie between 0 and {format_number(limit.bound)}",
         )

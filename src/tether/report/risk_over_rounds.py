@@ -25,7 +25,7 @@ from tether.report.chart_marks import (
 from tether.report.html_elements import Markup
 from tether.report.html_tables import data_table
 from tether.report.number_format import format_interval, format_number
-from tether.report.sentences import list_rounds, loss_suffix
+from tether.report.sentences import list_rounds, loss_suffix, target_name
 from tether.report.svg_export import figure_to_svg
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def realized_risk_chart(history: History, name: str) -> Chart:
     """The mean of one loss in every round with its interval, compared with alpha."""
     limit, of = history.limits[name], loss_suffix(history, name)
     losses = [(record, record.losses[name]) for record in history.rounds if name in record.losses]
-    tolerated = limit.alpha
+    tolerated, named = limit.alpha, target_name(history.target)
     unit, unit_label = chart_unit([limit.bound])
     alpha, alarm_level = tolerated / unit, limit.alarm_risk / unit
     drawn = [(record, in_unit(loss, unit)) for record, loss in losses]
@@ -70,7 +70,7 @@ def realized_risk_chart(history: History, name: str) -> Chart:
             alpha_label, level_label = move_apart(alpha, alarm_level, LABEL_HEIGHT * top / height)
             text = f"alarm at {format_number(limit.alarm_risk)}"
             label_level(axes, level_label, text, MUTED_COLOR, outside=True)
-        alpha_text = f"alpha {format_number(tolerated)}"
+        alpha_text = f"{history.target} {format_number(tolerated)}"
         label_level(axes, alpha_label, alpha_text, TEXT_COLOR, outside=True)
         label_axes(axes, "round", f"mean loss{unit_label}")
         points = pixel_positions(
@@ -83,20 +83,20 @@ def realized_risk_chart(history: History, name: str) -> Chart:
         f"risk-{place + 1}" if place else "risk",
         f"Realized risk{of} per round",
         "The mean loss of each round's policy, with a 95 % interval that is valid at all times. A "
-        "dot is at most alpha; an open triangle is above alpha, but its interval includes alpha; a "
+        f"dot is at most {named}; an open triangle is above it, but its interval includes it; a "
         "filled triangle is clearly above. A ring is a round in which only the safe policy acted.",
-        _risk_in_words(losses, tolerated, of),
+        _risk_in_words(losses, tolerated, named, of),
         draw,
         data_table(
             f"Realized risk{of} per round",
-            ["Round", "Losses", "Mean loss", "95 % interval", "Compared with alpha"],
+            ["Round", "Losses", "Mean loss", "95 % interval", f"Compared with {named}"],
             [
                 [
                     record.number,
                     f"{loss.count:,}",
                     format_number(loss.mean),
                     format_interval(loss),
-                    _compare(loss, tolerated),
+                    _compare(loss, tolerated, named),
                 ]
                 for record, loss in reversed(losses)
             ],
@@ -104,28 +104,32 @@ def realized_risk_chart(history: History, name: str) -> Chart:
         "full",
         [
             f"Round {record.number}: {format_number(loss.mean)} ({format_interval(loss)}), "
-            f"{_compare(loss, tolerated)}"
+            f"{_compare(loss, tolerated, named)}"
             for record, loss in losses
         ],
         [record.number for record, _ in losses],
     )
 
 
-def _compare(loss: Estimate, alpha: float) -> str:
-    if loss.lower > alpha:
-        return "clearly above alpha"
-    return "above alpha, interval includes alpha" if loss.mean > alpha else "at most alpha"
+def _compare(loss: Estimate, tolerated: float, named: str) -> str:
+    if loss.lower > tolerated:
+        return f"clearly above {named}"
+    if loss.mean > tolerated:
+        return f"above {named}, interval includes {named}"
+    return f"at most {named}"
 
 
-def _risk_in_words(losses: list[tuple[RoundRecord, Estimate]], alpha: float, of: str) -> str:
+def _risk_in_words(
+    losses: list[tuple[RoundRecord, Estimate]], alpha: float, named: str, of: str
+) -> str:
     """The text alternative of the chart of realized risk."""
     above = [record.number for record, loss in losses if loss.mean > alpha]
     clearly_above = [record.number for record, loss in losses if loss.lower > alpha]
-    compared = f"compared with alpha = {format_number(alpha)}"
+    compared = f"compared with {named} = {format_number(alpha)}"
     text = f"Realized risk{of} of {len(losses)} rounds {compared}. "
     if not above:
-        return text + "No mean is above alpha."
-    text += f"The mean is above alpha in {list_rounds(above)}"
+        return text + f"No mean is above {named}."
+    text += f"The mean is above {named} in {list_rounds(above)}"
     if clearly_above:
-        text += f"; the whole interval is above alpha in {list_rounds(clearly_above)}"
+        text += f"; the whole interval is above {named} in {list_rounds(clearly_above)}"
     return text + "."

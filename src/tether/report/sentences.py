@@ -61,23 +61,29 @@ def run_state(history: History) -> RunState:
     return RunState("running", heading, sentence, as_sentence(last.note))
 
 
-def promise_sentences(calibration: Calibration | None) -> tuple[str, str]:
+def target_name(target: str) -> str:
+    """What a run compares its risk with, in a sentence: alpha, or the promise that was named."""
+    return "the promise" if target == "promise" else target
+
+
+def promise_sentences(calibration: Calibration | None, target: str = "alpha") -> tuple[str, str]:
     """State what is promised for a round, and explain where the number comes from."""
+    named = target_name(target)
     if calibration is None:
         return (
             "No promise from calibration applies.",
-            "The safe policy is in use; its risk is assumed to be at most alpha.",
+            f"The safe policy is in use; its risk is assumed to be at most {named}.",
         )
     if not calibration.exists and calibration.confidence is not None:
         return (
             f"No promise: no beta is certified with confidence {calibration.confidence:g}.",
-            "The safe policy is used; its risk is assumed to be at most alpha.",
+            f"The safe policy is used; its risk is assumed to be at most {named}.",
         )
     if not calibration.exists and calibration.asked_promise is not None:
         asked = format_number(calibration.asked_promise[calibration.binding.name])
         return (
             f"No promise: no beta has a promise of at most {asked}.",
-            "The safe policy is used; its risk is assumed to be at most alpha.",
+            f"The safe policy is used; its risk is assumed to be at most {named}.",
         )
     if not calibration.exists:
         return (

@@ -9,7 +9,12 @@ from tether.report.assumptions import STATUS_SYMBOLS, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
 from tether.report.number_format import NO_VALUE, format_interval, format_number, format_time
-from tether.report.sentences import loss_suffix, missing_losses_sentences, round_beta
+from tether.report.sentences import (
+    loss_suffix,
+    missing_losses_sentences,
+    round_beta,
+    target_name,
+)
 
 if TYPE_CHECKING:
     from tether.rounds.history import Estimate, History, RoundRecord
@@ -119,7 +124,7 @@ def _realized(history: History, record: RoundRecord, name: str) -> tuple[Content
     loss = record.losses.get(name)
     if loss is None:
         return NO_VALUE, NO_VALUE
-    return _realized_risk(loss, history.limits[name].alpha), format_interval(loss)
+    return _realized_risk(loss, history, name), format_interval(loss)
 
 
 def _promised(calibration: Calibration | None) -> str:
@@ -133,7 +138,8 @@ def _promised(calibration: Calibration | None) -> str:
     return promise if calibration.useful else f"{promise}, of no use"
 
 
-def _realized_risk(loss: Estimate, alpha: float) -> Content:
-    if loss.lower <= alpha:
+def _realized_risk(loss: Estimate, history: History, name: str) -> Content:
+    if loss.lower <= history.limits[name].alpha:
         return format_number(loss.mean)
-    return element("span", format_number(loss.mean), " ▲ clearly above alpha", class_="above-alpha")
+    compared = f" ▲ clearly above {target_name(history.target)}"
+    return element("span", format_number(loss.mean), compared, class_="above-alpha")

@@ -9,10 +9,9 @@ import sqlalchemy as sql
 
 from tether.policies.policy import Policy
 from tether.rounds.calibrate_round import RoundStart, calibrate_round
-from tether.rounds.interventions import retired_rounds
 from tether.rounds.round import Round
 from tether.rounds.store import queries, schema
-from tether.rounds.store.serving import read_serving
+from tether.rounds.store.serving import read_retired, read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     policy = None if optimized is None else run._space.optimized("optimized", optimized)
     run._refresh()
     with run._store.reading() as connection:
-        serving, retired = read_serving(connection), retired_rounds(connection)
+        serving, retired = read_serving(connection), read_retired(connection)
     number = 1 + serving.round
     name = f"round {number}" if name is None else _checked_name(name)
     if policy is not None:
@@ -54,7 +53,7 @@ def present_round(run: Controller) -> Round | None:
     query = sql.select(table).order_by(table.c.number.desc()).limit(1)
     with run._store.reading() as connection:
         row = connection.execute(query).mappings().one_or_none()
-        retired = retired_rounds(connection)
+        retired = read_retired(connection)
     if row is None:
         return None
     number, deployed = row["number"], None

@@ -21,8 +21,8 @@ from tether.control.proposal_blocks import DEFAULT_BUDGET
 from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
+from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import Policy
-from tether.policies.settled_normalizer import settled_normalizer
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
 from tether.rounds.limits import listed_limits

@@ -17,10 +17,13 @@ from tether._core.contexts import part
 from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.policies.categorical import picked, positions
-from tether.policies.mixture import shared_actions
-from tether.policies.normalizer import Normalizer, density_with_error, exact_normalizer
-from tether.policies.policy import Policy
-from tether.policies.settled_normalizer import settled_normalizer
+from tether.policies.normalizer import (
+    Normalizer,
+    density_with_error,
+    exact_normalizer,
+    settled_normalizer,
+)
+from tether.policies.policy import Policy, shared_actions
 from tether.rounds.mixture_sums import Density
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
 from tether.rounds.score_columns import ScoreColumns

@@ -144,9 +144,25 @@ def without_repeated(connection: sql.Connection, given: NewObservations) -> NewO
             f"result ({len(different)} of {len(set(given.action.tolist()))}): a loss is final, and "
             f"nothing of this call was stored"
         )
+    _check_same_reason(given, stored)
     rewarded = np.array([not np.isnan(stored[action].reward) for action, _ in rows])
     reward = np.where(rewarded, np.nan, given.reward)
     return _with_one_reward(replace(given, reward=reward), is_new)
+
+
+def _check_same_reason(given: NewObservations, stored: Mapping[int, _Stored]) -> None:
+    """Refuse another reason for actions that are withdrawn already."""
+    different = [
+        action
+        for action in given.action.tolist()
+        if stored[action].withdrawn and stored[action].reason != given.reason
+    ]
+    if different:
+        raise ValueError(
+            f"reason is {given.reason!r}, but id {different[0]} was withdrawn with the reason "
+            f"{stored[different[0]].reason!r} ({len(different)} of {len(given)} have another): the "
+            f"first reason is final, and nothing of this call was stored"
+        )
 
 
 @dataclass
@@ -156,6 +172,7 @@ class _Stored:
     losses: dict[int, float] = field(default_factory=dict)
     reward: float = np.nan
     withdrawn: bool = False
+    reason: str | None = None
 
     def has(self, which: int) -> bool:
         """Whether there is nothing to add for one of the losses."""
@@ -174,12 +191,13 @@ def _read_stored(connection: sql.Connection, numbers: Integers) -> defaultdict[i
     stored: defaultdict[int, _Stored] = defaultdict(_Stored)
     for start in range(0, len(numbers), IDS_PER_QUERY):
         batch = numbers[start : start + IDS_PER_QUERY].tolist()
-        query = sql.select(table.c.action, table.c.which, table.c.loss, table.c.reward)
+        names = ("action", "which", "loss", "reward", "reason")
+        query = sql.select(*(table.c[name] for name in names))
         among = is_among(connection, table.c.action, batch)
-        for action, which, loss, reward in connection.execute(query.where(among)):
+        for action, which, loss, reward, reason in connection.execute(query.where(among)):
             of_action = stored[action]
             if loss is None:
-                of_action.withdrawn = True
+                of_action.withdrawn, of_action.reason = True, reason
             else:
                 of_action.losses[which] = loss
             if reward is not None:

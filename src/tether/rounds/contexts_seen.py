@@ -48,7 +48,7 @@ class ContextsSeen:
         if text is None or text != self._state:
             self._monitor = self._restored(connection, start, seen, saved)
         reached = _reached(connection, to)
-        scores = _read_scores(connection, seen, reached)
+        scores = read_scores(connection, seen, reached)
         if not len(scores):
             return None
         status = self._add(connection, start, seen, scores)
@@ -74,21 +74,29 @@ class ContextsSeen:
     ) -> ShiftMonitor | None:
         if saved is None:
             return None
-        scores = _read_scores(connection, start, seen)
+        scores = read_scores(connection, start, seen)
         return ShiftMonitor.from_dict({**records.decode(saved), "scores": scores})
 
     def _add(self, connection: sql.Connection, start: Any, seen: Any, scores: Floats) -> Any:
         if self._monitor is None:
-            reference = np.concatenate([_read_scores(connection, start, seen), scores])
-            if len(reference) < REFERENCE_CONTEXTS:
-                return None
-            settings = self._settings
-            rng = np.random.default_rng([settings.seed, sum(start.values())])
-            self._monitor = ShiftMonitor(
-                reference[:REFERENCE_CONTEXTS], settings.false_alarm_probability, rng=rng
-            )
-            scores = reference[REFERENCE_CONTEXTS:]
-        return self._monitor.update(scores) if len(scores) else None
+            reference = np.concatenate([read_scores(connection, start, seen), scores])
+            self._monitor = start_monitor(self._settings, start, reference)
+            return None if self._monitor is None else self._monitor.status
+        return self._monitor.update(scores)
+
+
+def start_monitor(
+    settings: Settings, start: Mapping[str, int], scores: Floats
+) -> ShiftMonitor | None:
+    """A monitor that has seen the scores from `start` on; None if they are too few to begin."""
+    if len(scores) < REFERENCE_CONTEXTS:
+        return None
+    rng = np.random.default_rng([settings.seed, sum(start.values())])
+    reference, new = scores[:REFERENCE_CONTEXTS], scores[REFERENCE_CONTEXTS:]
+    monitor = ShiftMonitor(reference, settings.false_alarm_probability, rng=rng)
+    if len(new):
+        monitor.update(new)
+    return monitor
 
 
 def _reached(connection: sql.Connection, to: Mapping[int, int] | None) -> dict[str, int]:
@@ -98,7 +106,9 @@ def _reached(connection: sql.Connection, to: Mapping[int, int] | None) -> dict[s
     return {str(lane): last for lane, last in to.items() if lane >= 0}
 
 
-def _read_scores(connection: sql.Connection, after: dict[str, int], to: dict[str, int]) -> Floats:
+def read_scores(
+    connection: sql.Connection, after: Mapping[str, int], to: Mapping[str, int]
+) -> Floats:
     """The scores of the contexts of each lane, from after one number up to another."""
     table, parts = schema.actions, [np.empty(0)]
     for lane, last in to.items():

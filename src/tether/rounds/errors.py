@@ -14,6 +14,10 @@ class SpoolInUseError(StoreError):
     """Another process has the spool."""
 
 
+class ClosedError(StoreError):
+    """The run was closed by this process."""
+
+
 class TamperedError(StoreError):
     """The store holds something that tether did not write, or lacks something that it did."""
 

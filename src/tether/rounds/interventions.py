@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sql
-
 from tether._core import validate
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
-from tether.rounds.store.serving import RESUME, RETIRE
+from tether.rounds.store.serving import RESUME, RETIRE, read_retired
 from tether.rounds.store.writer import Writer
 
 HALT = "halt"
@@ -113,12 +111,6 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
         queries.write_audit(writer, RETIRE, actor, reason, number)
 
 
-def retired_rounds(connection: sql.Connection) -> frozenset[int]:
-    """The rounds whose rows are left out of calibrations."""
-    table = schema.audit
-    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))
-
-
 def checked_actor(actor: str | None) -> str:
     """The name of who does something; by default that of the operating system's user."""
     if actor is None:
@@ -142,7 +134,7 @@ def checked_reason(what: str, reason: str) -> str:
 
 def _check_retirable(writer: Writer, number: int) -> None:
     rows = {row["number"]: row for row in queries.read_all(writer.connection, schema.rounds)}
-    retired = retired_rounds(writer.connection)
+    retired = read_retired(writer.connection)
     if number not in rows or rows[number]["log_beta"] == -float("inf"):
         raise ValueError(f"number must be a round with a policy of its own, got {number!r}")
     if number in retired:

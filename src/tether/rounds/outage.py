@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether._core import validate
+from tether._core import files, validate
 from tether._core.types import Integers
 from tether.rounds.errors import SpoolInUseError, StoreError, TamperedError
 from tether.rounds.policy_registry import SAFE
@@ -256,7 +256,8 @@ def find_outage(store: Store, fallback: str | None, path: str | Path | None) -> 
         raise ValueError("spool must name a local file for fallback='safe', got None")
     with store.reading() as connection:
         run = queries.read_settings(connection)[queries.RUN_SETTING]
-    spool = _open_free_spool(store) if path is None else _open_spool(store, Path(path))
+    chosen = None if path is None else files.as_path("spool", path)
+    spool = _open_free_spool(store) if chosen is None else _open_spool(store, chosen)
     try:
         return Outage(store, run, spool)
     except BaseException:

@@ -76,6 +76,7 @@ class Recorder:
 
     def deliver(self) -> None:
         """Put rows that wait in the spool into the store."""
+        self._store.check_open()
         if self.outage is not None:
             self.outage.deliver()
 

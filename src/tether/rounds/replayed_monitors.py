@@ -69,6 +69,12 @@ def recompute_kept(connection: sql.Connection, settings: Settings) -> None:
         _restore_silence(connection, settings, last_sign)
 
 
+def find_restart(connection: sql.Connection) -> Numbers | None:
+    """The last action of each lane when the monitors last began anew; None if they never did."""
+    restarts = [event for event in _events(connection) if event.restart]
+    return _last_rows(connection, ACTIONS, restarts[-1].entries) if restarts else None
+
+
 def _events(connection: sql.Connection) -> Iterator[_Event]:
     """Rounds, alarms and resumptions in order."""
     entry = schema.entries

@@ -19,7 +19,7 @@ from tether.policies.policy import Policy
 from tether.policies.sampler import Sampler
 from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
-from tether.rounds.errors import StoreError, TamperedError
+from tether.rounds.errors import ClosedError, StoreError, TamperedError
 from tether.rounds.outage import Budget
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
 from tether.rounds.recording import NewActions, checked_key
@@ -113,6 +113,7 @@ class Round:
             If the actions could not be stored; with fallback="safe", neither stored nor spooled.
         """
         validate.generator("rng", rng)
+        self._run._store.check_open()
         recorder, given, key = self._run._recorder, as_contexts(contexts), checked_key(key)
         if recorder.outage is None:
             return self._act(given, rng, key)
@@ -122,7 +123,7 @@ class Round:
         budget, attempt = Budget(self._run._store.deadline), uuid4().hex
         try:
             taken = self._act(given, rng, key, budget, attempt)
-        except TamperedError:
+        except (ClosedError, TamperedError):
             raise
         except StoreError as error:
             return self._act_in_outage(given, rng, key, attempt, error)

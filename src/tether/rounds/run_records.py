@@ -72,7 +72,8 @@ class RunRecords:
         """Exclude actions that were never carried out, such as those of a process that crashed.
 
         Only for reasons that are unrelated to the loss: excluding rows because of their losses or
-        actions would bias every later calibration.
+        actions would bias every later calibration. Either all of them are excluded or none. What
+        was withdrawn for the same reason already may be repeated, and changes nothing.
 
         Parameters
         ----------
@@ -86,7 +87,8 @@ class RunRecords:
         Raises
         ------
         ValueError
-            If the reason is empty, or an id is unknown or was observed before.
+            If the reason is empty, or an id is unknown, was observed before, or was withdrawn for
+            another reason.
         StoreError
             If it could not be stored.
         """
@@ -173,7 +175,7 @@ class RunRecords:
         return read_history(self._store)
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; what is asked of the run afterwards raises a StoreError."""
         self._recorder.close()
         self._store.close()
 

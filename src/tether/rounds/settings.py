@@ -74,10 +74,8 @@ class Settings:
             limit.check(self.target, name)
         if self.confidence is not None:
             validate.number("confidence", self.confidence, above=0, below=1)
-        if self.ratio_error != 1:
-            validate.number("ratio_error", self.ratio_error, above=1, below=np.inf)
-        if self.blend != 0:
-            validate.number("blend", self.blend, above=0, below=1)
+        validate.number("ratio_error", self.ratio_error, above=1, below=np.inf, including=(1,))
+        validate.number("blend", self.blend, above=0, below=1, including=(0,))
         if isinstance(self.test_weight, str):
             validate.choice("test_weight", self.test_weight, TEST_WEIGHT_NAMES)
         else:
@@ -86,10 +84,8 @@ class Settings:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if not isinstance(self.safe, str) or not self.safe:
             raise ValueError(f"name must be a non-empty string, got {self.safe!r}")
-        if self.calibration_share != 1 or isinstance(self.calibration_share, bool):
-            validate.number("calibration_share", self.calibration_share, above=0, below=1)
-        if self.min_observed_share != 1:
-            validate.number("min_observed_share", self.min_observed_share, above=0, below=1)
+        for name in ("calibration_share", "min_observed_share"):
+            validate.number(name, getattr(self, name), above=0, below=1, including=(1,))
         validate.choice("missing", self.missing, MISSING_LOSS_RULES)
         validate.choice("against", self.against, AGAINST_CHOICES)
         validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)

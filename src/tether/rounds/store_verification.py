@@ -24,6 +24,7 @@ from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 from tether.rounds.verify_kept import find_wrong_sums
+from tether.rounds.verify_shift import find_wrong_shift
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
@@ -130,17 +131,18 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
     yield from _check_calibrations(connection)
     settings = queries.read_settings(connection)
     if settings:
-        sums = _wrong_sums(connection, settings)
+        sums = _wrong_state(connection, settings)
         yield from (Finding("monitors", False, text) for text in sums)
         if not sums:
-            yield Finding("monitors", True, "their state follows from the losses")
+            yield Finding("monitors", True, "their state follows from losses and contexts")
     yield from _check_signatures(connection, key)
 
 
-def _wrong_sums(connection: sql.Connection, settings: dict[str, Any]) -> list[str]:
+def _wrong_state(connection: sql.Connection, settings: dict[str, Any]) -> list[str]:
     try:
         with as_tampering("the state of the monitors"):
-            return list(find_wrong_sums(connection, Settings.from_dict(settings)))
+            own = Settings.from_dict(settings)
+            return [*find_wrong_sums(connection, own), *find_wrong_shift(connection, own)]
     except TamperedError as error:
         return [str(error)]
 

@@ -186,5 +186,4 @@ def _log_proposal(safe_weight: float, log_ratio: Floats) -> Floats:
 
 
 def _check_weight(safe_weight: float) -> None:
-    if safe_weight not in (0.0, 1.0):
-        validate.number("safe_weight", safe_weight, above=0, below=1)
+    validate.number("safe_weight", safe_weight, above=0, below=1, including=(0, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tether._core.files import write_bytes
+from tether._core import files
 from tether.policies.policy import as_policy
 from tether.saving.archive import manifest_of, pack, unpack
 from tether.saving.decoder import decode
@@ -54,7 +54,7 @@ def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> No
     ...     load_policy(f"{folder}/served.tether").sample(2, numpy.random.default_rng(0)).round(2)
     array([ 0.13, -0.13])
     """
-    write_bytes(path, policy_to_bytes(policy), overwrite=overwrite)
+    files.write_bytes(path, policy_to_bytes(policy), overwrite=overwrite)
 
 
 def load_policy(
@@ -102,7 +102,7 @@ def load_policy(
     >>> load_policy("served.tether", allow_imports=["clinic.scores"])  # doctest: +SKIP
     Tethered(beta=0.5, family='clip')
     """
-    with open(path, "rb") as file:
+    with files.as_path("path", path).open("rb") as file:
         data = file.read(max_bytes + 1)
     try:
         return policy_from_bytes(

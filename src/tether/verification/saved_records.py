@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._core import records, signing
+from tether._core import files, records, signing
 from tether._core.verification import Finding, Verification
 from tether.control.calibration import Calibration
 from tether.control.calibration_checks import find_problems
@@ -67,6 +67,7 @@ def verify_record(
     """
     if proposals is not None and log is None:
         raise ValueError("proposals are compared together with a log: give log too")
+    path = files.as_path("path", path)
     return Verification(str(path), tuple(_findings(path, key, log, proposals)))
 
 

@@ -32,11 +32,6 @@ def new_engine(url, journal="WAL"):
         if journal:
             driver.execute(f"PRAGMA journal_mode={journal}").fetchall()
 
-    @sql.event.listens_for(engine, "begin")
-    def begin(connection):
-        writes = connection.get_execution_options().get("tether_writes", True)
-        sqlite_deadline.begin(connection, writes=writes)
-
     sqlite_deadline.install(engine)
     return engine
 

@@ -18,12 +18,13 @@ from sqlalchemy import exc
 
 from tether._core import validate
 from tether._core.redact import redact_message, redact_url
-from tether.rounds.errors import StoreError
+from tether.rounds.errors import ClosedError, StoreError
 from tether.rounds.store import postgres_locks, schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
-from tether.rounds.store.engine import WRITES_OPTION, is_in_memory, make_engine
+from tether.rounds.store.engine import is_in_memory, make_engine
 from tether.rounds.store.lanes import lane_from_row
 from tether.rounds.store.serving import SERVING_COLUMNS, serving_from_row
+from tether.rounds.store.sqlite_deadline import WRITES_OPTION
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue
@@ -32,8 +33,8 @@ PATIENCE_FOR_ROWS = 60
 """How many deadlines a call may take that reads every row, such as one that begins a round."""
 PATIENCE_FOR_COPIES = 10_000
 """How many deadlines a call may take that copies a whole run."""
-MAX_DEADLINE = 86_400.0
-"""A deadline is shorter than this, one day."""
+MIN_DEADLINE, MAX_DEADLINE = 1e-3, 86_400.0
+"""A deadline has at least one millisecond, the unit of the databases, and less than one day."""
 _STATE = (
     sql.select(schema.settings.c.value, *SERVING_COLUMNS, *schema.lanes.c)
     .select_from(schema.settings)
@@ -62,7 +63,9 @@ class Store:
         deadline: float = DEADLINE_SECONDS,
         sign: Callable[[bytes], str] | None = None,
     ) -> None:
-        self.deadline = validate.number("deadline", deadline, above=0, below=MAX_DEADLINE)
+        self.deadline = validate.number(
+            "deadline", deadline, above=MIN_DEADLINE, below=MAX_DEADLINE, including=(MIN_DEADLINE,)
+        )
         self._engine = make_engine(url, create=create, deadline=self.deadline)
         self._url = self._engine.url.render_as_string(hide_password=False)
         self.name = redact_url(self._url)
@@ -70,6 +73,7 @@ class Store:
         self.single_writer = self._engine.dialect.name == "sqlite"
         in_memory = is_in_memory(self._engine)
         self.file = str(self._engine.url.database) if self.single_writer and not in_memory else None
+        self._closed = False
         self._one_at_a_time = RLock() if in_memory else nullcontext()
         self._queue = None if self.file is None else WriterQueue(self.file)
         try:
@@ -79,8 +83,14 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Close every connection to the database."""
+        """Close every connection to the database; later calls are refused."""
+        self._closed = True
         self._engine.dispose()
+
+    def check_open(self) -> None:
+        """Refuse what is asked of a store after it was closed."""
+        if self._closed:
+            raise ClosedError(f"the run is closed: `close` was called, and {self.name} is not open")
 
     @contextmanager
     def writing(self, *, exclusive: bool = False, patience: float = 1) -> Iterator[Writer]:
@@ -137,6 +147,7 @@ class Store:
 
         Also what the last of the locks says.
         """
+        self.check_open()
         writes, seconds = locks is not None, self.deadline * patience
         body_done = False
         with within(seconds), ExitStack() as stack:

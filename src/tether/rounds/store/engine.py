@@ -14,9 +14,8 @@ from sqlalchemy import exc, pool
 from tether._core.redact import is_well_formed, redact_url
 from tether.rounds.errors import StoreError
 from tether.rounds.store import sqlite_deadline
+from tether.rounds.store.store_files import store_text
 
-WRITES_OPTION = "tether_writes"
-"""The execution option of a connection whose transaction will write."""
 OWNER_ALONE = 0o600
 """The mode of a new store: its owner may read and write it."""
 CONNECTIONS = {"pool_size": 8, "max_overflow": 56}
@@ -44,9 +43,7 @@ def is_in_memory(engine: sql.Engine) -> bool:
 
 
 def _parse(url: str | Path) -> sql.URL:
-    text = str(url).strip()
-    if not isinstance(url, (str, Path)) or not text:
-        raise ValueError(f"store must be a path or a database URL, got {url!r}")
+    text = store_text(url)
     if "://" not in text:
         text = f"sqlite:///{text}"
     try:
@@ -88,7 +85,6 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is
         sql.event.listen(engine, "connect", _use_wal)
-    sql.event.listen(engine, "begin", _begin_sqlite)
     if not in_memory:
         _open_engines.add(engine)
     return engine
@@ -110,14 +106,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin in `_begin_sqlite`
+    connection.isolation_level = None  # transactions begin in `sqlite_deadline`
     connection.execute("PRAGMA synchronous=FULL").fetchall()
 
 
 def _use_wal(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA journal_mode=WAL").fetchall()
-
-
-def _begin_sqlite(connection: sql.Connection) -> None:
-    writes = connection.get_execution_options().get(WRITES_OPTION, False)
-    sqlite_deadline.begin(connection, writes=writes)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pyarrow import parquet
 
+from tether._core import files
 from tether.rounds.errors import StoreError
 from tether.rounds.store import schema
 from tether.rounds.store.codecs import RowCodecs
@@ -54,7 +55,7 @@ class ExportFile:
     """An exported run: what its metadata say, and its row groups in order."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = files.as_path("path", path)
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no file {self.path}")
         with readable_errors(self.path):

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
+from tether._core import files
 from tether.rounds.errors import StoreError, TamperedError
 from tether.rounds.interventions import checked_actor
 from tether.rounds.replayed_monitors import recompute_kept
@@ -122,6 +123,7 @@ def check_export(
     OSError
         If there is no such file, or it cannot be opened.
     """
+    path = files.as_path("path", path)
     try:
         file = ExportFile(path)
     except (FileNotFoundError, PermissionError, IsADirectoryError):

@@ -46,3 +46,9 @@ def _columns() -> list[sql.ColumnElement[Any]]:
 SERVING_COLUMNS = _columns()
 """Who serves, as columns of a query."""
 _SERVING = sql.select(*SERVING_COLUMNS)
+
+
+def read_retired(connection: sql.Connection) -> frozenset[int]:
+    """The rounds whose rows are left out of calibrations."""
+    table = schema.audit
+    return frozenset(connection.scalars(sql.select(table.c.subject).where(table.c.act == RETIRE)))

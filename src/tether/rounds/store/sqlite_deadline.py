@@ -18,6 +18,8 @@ from sqlalchemy.engine import ExceptionContext
 
 from tether.rounds.store import deadline
 
+WRITES_OPTION = "tether_writes"
+"""The execution option of a connection whose transaction will write."""
 INSTRUCTIONS_PER_CHECK = 20_000
 """How many instructions of its virtual machine SQLite runs between two looks at the clock."""
 LOCK_POLL_SECONDS = (0.0005, 0.0015)
@@ -28,13 +30,15 @@ MAX_BUSY_SECONDS = 60.0
 
 
 def install(engine: sql.Engine) -> None:
-    """Make every statement of an engine keep the deadline in force; transactions: see `begin`."""
+    """Make every statement and transaction of an engine keep the deadline in force."""
     sql.event.listen(engine, "connect", _watch)
     sql.event.listen(engine, "handle_error", _say_that_the_deadline_passed, retval=True)
+    sql.event.listen(engine, "begin", _begin)
 
 
-def begin(connection: sql.Connection, *, writes: bool) -> None:
+def _begin(connection: sql.Connection) -> None:
     """Begin a transaction; one that writes waits for the other writers until the deadline."""
+    writes = connection.get_execution_options().get(WRITES_OPTION, False)
     driver: Any = connection.connection.driver_connection
     limit = min(deadline.remaining(), MAX_BUSY_SECONDS)
     if writes:

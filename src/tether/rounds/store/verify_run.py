@@ -24,6 +24,7 @@ from tether.rounds.store.followed_lane import (
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.stored_types import find_wrong_types
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
 
@@ -38,6 +39,10 @@ RECORD_TABLES = {
 
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
+    wrong = list(find_wrong_types(connection))
+    if wrong:
+        yield from wrong
+        return  # it cannot be read
     try:
         with as_tampering("the list of lanes"):
             lanes = read_lanes(connection)
