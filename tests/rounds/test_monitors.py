@@ -15,7 +15,7 @@ from tests.rounds.store_invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run
 from tether.rounds import Controller
 from tether.rounds.contexts_seen import REFERENCE_CONTEXTS
-from tether.rounds.kept_sums import read_kept
+from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import SEEN
 from tether.rounds.store.lanes import read_lanes
 
@@ -172,7 +172,7 @@ def test_every_loss_is_seen_by_some_call_that_has_observed_at_the_same_time(post
         with run._store.reading() as connection:
             lanes = read_lanes(connection)
             stored = {str(lane): each.last_observation for lane, each in lanes.items() if lane >= 0}
-            seen = json.loads(read_kept(connection, SEEN))
+            seen = json.loads(Kept(connection)[SEEN])
             assert seen == {lane: last for lane, last in stored.items() if last}
             assert sum(seen.values()) == 90
 

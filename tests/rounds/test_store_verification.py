@@ -60,21 +60,24 @@ def test_a_good_store(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["round 2", "round 3", "safe"])
-@pytest.mark.parametrize("part", ["observed", "loss", "reward", "risk"])
+@pytest.mark.parametrize("part", ["observed", "mean", "reward", "risk", "withdrawn"])
 def test_the_state_of_the_monitors_is_computed_again(tmp_path, name, part):
     path = some_rounds(tmp_path / "run.db")
     connection = sqlite3.connect(path)
     query = "SELECT value FROM tether_kept WHERE name = ?"
     kept = json.loads(connection.execute(query, [name]).fetchone()[0])
     connection.close()
-    if part == "risk" and kept["risk"] is None:
+    of_loss = kept["losses"]["loss"]
+    if part == "risk" and of_loss["risk"] is None:
         pytest.skip("the safe policy has no risk monitor")
     if part == "observed":
-        kept["observed"] += 1
+        of_loss["observed"] += 1
+    elif part == "withdrawn":
+        kept["withdrawn"] += 1
     elif part == "reward":
         kept["reward"]["mean"] += 0.5
     else:
-        kept[part] = None
+        of_loss[part] = None
     forge(path, "UPDATE tether_kept SET value = ? WHERE name = ?", json.dumps(kept), name)
     assert problems(path)
 

@@ -69,12 +69,16 @@ def _keep_name_unbroken(sentence: str, name: str | None) -> Content:
     return [before, element("span", name, class_="unbroken"), after]
 
 
+def _tolerated(history: History, name: str) -> str:
+    of = loss_suffix(history, name)
+    return f"Promise to keep{of}" if history.target == "promise" else f"Tolerated risk{of}, alpha"
+
+
 def _key_figures(history: History) -> list[tuple[str, str, str]]:
     """The figures that come first: a term, a number, and what to compare it with."""
     figures = [
         (
-            ("Promise to keep" if history.target == "promise" else "Tolerated risk, alpha")
-            + loss_suffix(history, name),
+            _tolerated(history, name),
             format_number(limit.alpha),
             f"losses lie between 0 and {format_number(limit.bound)}",
         )

@@ -25,8 +25,8 @@ from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import Policy
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
+from tether.rounds.kept import Kept
 from tether.rounds.limits import listed_limits
-from tether.rounds.monitors import end_silence
 from tether.rounds.policy_registry import (
     MAX_PROBES,
     SAFE,
@@ -38,6 +38,7 @@ from tether.rounds.policy_registry import (
 from tether.rounds.round_log import RoundLog
 from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
+from tether.rounds.silence import end_silence
 from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
@@ -128,7 +129,9 @@ class RoundStart:
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
                     write_settings(writer, {"listed_actions": listed.tolist()})
                 write_checkpoints(writer, checkpoints)
-                end_silence(writer.connection, losses)
+                kept = Kept(writer.connection)
+                end_silence(kept, losses, writer.lanes)
+                kept.save()
         except IntegrityError as error:
             raise RoundTakenError(
                 f"round {number} was begun by another process while this one calibrated: use "

@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from tether._core import records
 from tether._core.types import Floats
 from tether.monitor import ShiftMonitor
-from tether.rounds.kept_sums import read_kept, write_kept
+from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import Raised
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
@@ -43,7 +43,8 @@ class ContextsSeen:
 
         `to` limits what is read to a number in each lane.
         """
-        text = read_kept(connection, SHIFT)
+        kept = Kept(connection, SHIFT)
+        text = kept[SHIFT]
         start, seen, saved = json.loads(text) if text is not None else ({}, {}, None)
         if text is None or text != self._state:
             self._monitor = self._restored(connection, start, seen, saved)
@@ -54,7 +55,8 @@ class ContextsSeen:
         status = self._add(connection, start, seen, scores)
         saved = None if self._monitor is None else records.encode(self._monitor.state())
         state = json.dumps([start, reached, saved])
-        write_kept(connection, {SHIFT: state})
+        kept[SHIFT] = state
+        kept.save()
         self._state = state
         if status is None or not status.alarm:
             return None
@@ -67,7 +69,9 @@ class ContextsSeen:
         `to` says which they are, if not those from now on.
         """
         reached = _reached(connection, to)
-        write_kept(connection, {SHIFT: json.dumps([reached, reached, None])})
+        kept = Kept(connection)
+        kept[SHIFT] = json.dumps([reached, reached, None])
+        kept.save()
 
     def _restored(
         self, connection: sql.Connection, start: Any, seen: Any, saved: Any

@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import records
 from tether._core.types import Floats
 from tether.monitor import RiskMonitor
-from tether.rounds.store import schema
 
 
 @dataclass
@@ -101,20 +98,3 @@ def _content(monitor: RiskMonitor | None) -> dict[str, Any] | None:
 
 def _monitor(content: dict[str, Any] | None) -> RiskMonitor | None:
     return None if content is None else RiskMonitor.from_dict(content)
-
-
-def read_kept(connection: sql.Connection, name: str) -> str | None:
-    """What is kept under a name; None if there is nothing."""
-    table = schema.kept
-    return connection.scalar(sql.select(table.c.value).where(table.c.name == name))
-
-
-def write_kept(connection: sql.Connection, values: dict[str, str]) -> None:
-    """Keep values under their names, in place of earlier ones."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(schema.kept)
-    statement = statement.on_conflict_do_update(
-        index_elements=["name"], set_={"value": statement.excluded.value}
-    )
-    rows = [{"name": name, "value": value} for name, value in values.items()]
-    connection.execute(statement, rows)

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import TamperedError, as_tampering
-from tether.rounds.kept_sums import LossSums, Sums, read_kept, write_kept
+from tether.rounds.kept import Kept
+from tether.rounds.kept_sums import LossSums, Sums
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.settings import Settings
+from tether.rounds.silence import SILENCE
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id, read_lanes
 
@@ -46,11 +48,13 @@ class LossesSeen:
         self, connection: sql.Connection, settings: Settings, *, anew: bool = False
     ) -> None:
         self._connection, self._settings, self._anew = connection, settings, anew
-        kept = None if anew else read_kept(connection, SEEN)
+        self.kept = Kept(connection, SEEN, SAFE_SUMS, SILENCE)
+        seen = None if anew else self.kept[SEEN]
         with as_tampering("the state of the monitors"):
             self.seen = {
-                str(int(lane)): int(last) for lane, last in json.loads(kept or "{}").items()
+                str(int(lane)): int(last) for lane, last in json.loads(seen or "{}").items()
             }
+        self.lanes = read_lanes(connection)
         self.names = list(settings.limits)
         self.new_losses: set[str] = set()
         self._sums: dict[str, Sums] = {}
@@ -60,7 +64,7 @@ class LossesSeen:
         """The sums of a round, or of the safe policy in all rounds."""
         name = SAFE_SUMS if number is None else f"round {number}"
         if name not in self._sums:
-            text = None if self._anew else read_kept(self._connection, name)
+            text = None if self._anew else self.kept[name]
             with as_tampering(f"the state of the monitors of {name}"):
                 self._sums[name] = Sums() if text is None else Sums.from_json(text)
         return self._sums[name]
@@ -72,7 +76,9 @@ class LossesSeen:
         """
         raised = None
         for lane, columns in self.new_observations(to):
-            for number in np.unique(columns["round"]).tolist():
+            numbers = np.unique(columns["round"]).tolist()
+            self.kept.load(f"round {number}" for number in numbers)
+            for number in numbers:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
                 raised = self._add(number, part, watch=watch and raised is None) or raised
@@ -93,17 +99,20 @@ class LossesSeen:
                     self._changed.add(name)
 
     def save(self) -> None:
-        """Keep everything that changed."""
-        kept = {name: self._sums[name].to_json() for name in sorted(self._changed)}
-        write_kept(self._connection, {**kept, SEEN: json.dumps(self.seen)})
+        """Keep everything that changed, also in `kept`."""
+        for name in self._changed:
+            self.kept[name] = self._sums[name].to_json()
+        self._changed.clear()
+        self.kept[SEEN] = json.dumps(self.seen)
+        self.kept.save()
 
     def new_observations(
         self, to: Mapping[int, int] | None = None
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""
-        action, observation = schema.actions, schema.observations
-        names = ("number", "round", "served", "which", "loss", "reward")
-        for lane, reached in read_lanes(self._connection).items():
+        action, observation, round_ = schema.actions, schema.observations, schema.rounds
+        names = ("number", "round", "served", "which", "loss", "reward", "log_beta")
+        for lane, reached in self.lanes.items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
             if seen > reached.last_observation:
                 raise TamperedError(
@@ -113,16 +122,17 @@ class LossesSeen:
             last = reached.last_observation if to is None else to.get(lane, 0)
             if lane < 0 or last <= seen:
                 continue
-            table = {"round": action, "served": action}
+            table = {"round": action, "served": action, "log_beta": round_}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
+                .outerjoin(round_, action.c.round == round_.c.number)
                 .where(observation.c.number > start + seen)
                 .where(observation.c.number <= start + last)
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
-            types = (np.int64, np.int32, np.int32, np.int32, np.float64, np.float64)
+            types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 3)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
             columns = dict(zip(names, typed, strict=True))
             if not np.isin(columns["which"], np.arange(len(self.names))).all():
@@ -140,19 +150,18 @@ class LossesSeen:
                 yield name, {key: values[mine] for key, values in columns.items()}
 
     def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
-        sums, is_safe_round = self.sums(number), self._is_safe_round(number)
-        by_safe = columns["served"] == SAFE
+        sums = self.sums(number)
         sums.withdrawn += int(np.isnan(columns["loss"]).sum())
-        sums.reward.add(columns["reward"][~by_safe | is_safe_round])
+        sums.reward.add(columns["reward"][_is_own(columns)])
         self._changed.add(f"round {number}")
         raised = None
         for name, part in self.by_loss(columns):
             self.new_losses.add(name)
-            loss, by_safe = part["loss"], part["served"] == SAFE
-            sums.losses[name].observed += len(loss)
-            self._add_mean(sums, name, loss[~by_safe | is_safe_round])
+            loss, of_loss = part["loss"], sums.losses[name]
+            of_loss.observed += len(loss)
+            self._add_mean(sums, name, loss[_is_own(part)])
             if watch and raised is None:
-                raised = self._monitor(number, name, sums.losses[name], loss[~by_safe])
+                raised = self._monitor(number, name, of_loss, loss[part["served"] != SAFE])
         return raised
 
     def _monitor(
@@ -189,7 +198,7 @@ class LossesSeen:
                 of_loss.mean = RiskMonitor(limit.alpha, limit.bound, INTERVAL_ERROR_PROBABILITY)
             of_loss.mean.update(losses)
 
-    def _is_safe_round(self, number: int) -> bool:
-        table = schema.rounds
-        query = sql.select(table.c.log_beta).where(table.c.number == number)
-        return bool(self._connection.scalar(query) == -np.inf)
+
+def _is_own(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which rows are of the policy that their round began with: its own, or the safe one."""
+    return np.asarray((columns["served"] != SAFE) | np.isneginf(columns["log_beta"]))

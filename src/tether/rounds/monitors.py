@@ -6,9 +6,7 @@ or alongside another, continues where the last one stopped.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import sqlalchemy as sql
@@ -19,18 +17,15 @@ from tether._core.contexts import length
 from tether._core.types import Contexts, Floats
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
-from tether.rounds.kept_sums import read_kept, write_kept
-from tether.rounds.limits import ONLY_LOSS
+from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen, Raised
 from tether.rounds.settings import Settings
+from tether.rounds.silence import end_silence, find_silence
 from tether.rounds.store import queries
 from tether.rounds.store.database import Store
-from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.lanes import Lane, read_lanes
 from tether.rounds.store.serving import read_serving
 from tether.rounds.store.writer import Writer
-
-SILENCE = "silence"
-"""The name under which it is kept when the last loss arrived."""
 
 
 class _AlarmFoundError(Exception):
@@ -86,60 +81,26 @@ class Monitors:
         seen = LossesSeen(writer.connection, self._settings)
         seen.update(watch=False)
         seen.restart()
+        end_silence(seen.kept, self._settings.limits, seen.lanes)
         seen.save()
         self._contexts.restart(writer.connection)
-        end_silence(writer.connection, self._settings.limits)
 
-    def silence(self, connection: sql.Connection, now: datetime | None = None) -> str:
+    def silence(self, connection: sql.Connection, lanes: Mapping[int, Lane] | None = None) -> str:
         """Why the run has been without one of its losses for too long; empty if it has not."""
-        actions, seconds = self._settings.max_silent_actions, self._settings.max_silent_seconds
-        if actions is seconds is None:
+        if self._settings.max_silence is None:
             return ""
-        last = read_silence(connection)
-        taken = _actions(connection)
-        for name in self._settings.limits:
-            loss = "loss" if name == ONLY_LOSS else f"loss {name!r}"
-            count, since = last.get(name, (0, self._settings.created))
-            if seconds is not None:
-                passed = (now or datetime.now(UTC)) - datetime.fromisoformat(since)
-                if passed.total_seconds() > seconds:
-                    return f"no {loss} has arrived since {since}, the limit is {seconds:g} s"
-            if actions is not None and taken - count >= actions:
-                return f"{taken - count:,} actions without a {loss}, the limit is {actions:,}"
-        return ""
+        lanes = read_lanes(connection) if lanes is None else lanes
+        return find_silence(Kept(connection), self._settings, lanes)
 
     def _advance(self, connection: sql.Connection) -> Raised | None:
         watch = read_serving(connection).alarm is None
         losses = LossesSeen(connection, self._settings)
         before = dict(losses.seen)
         raised = losses.update(watch=watch)
+        if losses.new_losses:
+            end_silence(losses.kept, losses.new_losses, losses.lanes)
         if losses.seen != before:
             losses.save()
-        if losses.new_losses:
-            end_silence(connection, losses.new_losses)
         if watch and raised is None and self.monitors_contexts:
             raised = self._contexts.update(connection)
         return raised
-
-
-def read_silence(connection: sql.Connection) -> dict[str, tuple[int, str]]:
-    """For each loss, how many actions there were when it last arrived, and when that was."""
-    kept = json.loads(read_kept(connection, SILENCE) or "[]")
-    return {name: (count, since) for name, count, since in kept}
-
-
-def end_silence(connection: sql.Connection, names: Iterable[str]) -> None:
-    """Count actions and time without some of the losses from now on."""
-    moment, taken = datetime.now(UTC).isoformat(timespec="seconds"), _actions(connection)
-    last = read_silence(connection) | dict.fromkeys(names, (taken, moment))
-    write_silence(connection, last)
-
-
-def write_silence(connection: sql.Connection, last: Mapping[str, tuple[int, str]]) -> None:
-    """Keep what `read_silence` reads."""
-    kept = [[name, count, since] for name, (count, since) in sorted(last.items())]
-    write_kept(connection, {SILENCE: json.dumps(kept)})
-
-
-def _actions(connection: sql.Connection) -> int:
-    return sum(lane.last_action for lane in read_lanes(connection).values())

@@ -111,7 +111,7 @@ class Recorder:
         if not silence:
             return alarm
         with self._store.writing(exclusive=True) as writer:
-            message = self._monitors.silence(writer.connection)
+            message = self._monitors.silence(writer.connection, writer.lanes)
             if writer.serving.alarm is None and message:  # nobody was faster
                 queries.write_alarm(writer, number, "silence", message)
             self._serving = read_serving(writer.connection)
@@ -181,7 +181,7 @@ class Recorder:
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
             if new.served != SAFE and (
-                serving.retired or self._monitors.silence(writer.connection)
+                serving.retired or self._monitors.silence(writer.connection, writer.lanes)
             ):
                 return None
             ids = writer.actions(

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from tether.rounds.contexts_seen import SHIFT, ContextsSeen
-from tether.rounds.kept_sums import read_kept
+from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.monitors import write_silence
 from tether.rounds.settings import Settings
+from tether.rounds.silence import write_silence
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
 from tether.rounds.store.serving import RESUME
@@ -56,7 +56,7 @@ def recompute_kept(connection: sql.Connection, settings: Settings) -> None:
         losses.save()
         actions = _last_rows(connection, ACTIONS, event.entries)
         if watch and has_scores:
-            for to in _context_steps(read_kept(connection, SHIFT), actions):
+            for to in _context_steps(Kept(connection)[SHIFT], actions):
                 contexts.update(connection, to)
         if event.restart:
             losses.restart()
@@ -160,7 +160,9 @@ def _restore_silence(connection: sql.Connection, settings: Settings, sign: _Even
                 before = _last_rows(connection, ACTIONS, {number: entry})[number]
                 counted = max(counted, total - lane.last_action + before)
         last[name] = (counted, moment)
-    write_silence(connection, last)
+    kept = Kept(connection)
+    write_silence(kept, last)
+    kept.save()
 
 
 def _last_entry_with(connection: sql.Connection, lane: int, which: int) -> int:

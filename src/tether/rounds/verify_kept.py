@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import sqlalchemy as sql
 
 from tether.monitor import RiskMonitor
-from tether.rounds.kept_sums import Sums, read_kept
+from tether.rounds.kept import Kept
+from tether.rounds.kept_sums import Sums
 from tether.rounds.losses_seen import SEEN, LossesSeen
-from tether.rounds.monitors import read_silence
 from tether.rounds.settings import Settings
+from tether.rounds.silence import read_silence
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import RESUME, read_serving
@@ -27,7 +28,7 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
 
     Observations that wait to be added to the sums are left out.
     """
-    seen = json.loads(read_kept(connection, SEEN) or "{}")
+    seen = json.loads(Kept(connection)[SEEN] or "{}")
     lanes = read_lanes(connection)
     for name, number in seen.items():
         lane = lanes.get(int(name))
@@ -39,7 +40,7 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
     fresh.update(watch=False, to=to)
     kept = LossesSeen(connection, settings)
     taken = sum(lane.last_action for lane in lanes.values())
-    if any(count > taken for count, _ in read_silence(connection).values()):
+    if any(count > taken for count, _ in read_silence(kept.kept).values()):
         yield "silence is counted from an action that has not been taken"
     in_order = len(fresh.seen) <= 1
     numbers = connection.scalars(sql.select(schema.rounds.c.number)).all()

@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from tether._core import records
 from tether.monitor import ShiftMonitor
 from tether.rounds.contexts_seen import SHIFT, read_scores, start_monitor
-from tether.rounds.kept_sums import read_kept
+from tether.rounds.kept import Kept
 from tether.rounds.replayed_monitors import Numbers, find_restart
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
@@ -31,7 +31,7 @@ def find_wrong_shift(connection: sql.Connection, settings: Settings) -> Iterator
 
     Contexts that wait to be seen by the monitor are left out.
     """
-    text, restart = read_kept(connection, SHIFT), find_restart(connection)
+    text, restart = Kept(connection)[SHIFT], find_restart(connection)
     last = {n: lane.last_action for n, lane in read_lanes(connection).items() if n >= 0}
     if text is None:
         if restart is not None or _must_have_seen(connection, last):

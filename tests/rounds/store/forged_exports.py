@@ -98,6 +98,16 @@ def in_setting(name: str, value: Any) -> Callable[[Opened], None]:
     return change
 
 
+def in_limit(**values: float) -> Callable[[Opened], None]:
+    def change(opened: Opened) -> None:
+        with opened.setting("limits") as record:
+            limits = json.loads(record["value"])
+            limits["loss"] |= values
+            record["value"] = json.dumps(limits)
+
+    return change
+
+
 def in_row(kind: str, place: int, /, **values: Any) -> Callable[[Opened], None]:
     return lambda opened: opened.rows[kind][place].update(values)
 
@@ -220,23 +230,31 @@ def _about_without(name: str) -> Callable[[Opened], None]:
 
 NAN, INFINITY = float("nan"), float("inf")
 FORGERIES: dict[str, Callable[[Opened], None]] = {
-    "a loss": in_row("action", 3, loss=0.125),
-    "a loss of zero": in_row("action", 0, loss=0.0625),
-    "a loss removed": in_row("action", 3, loss=None),
-    "a loss of NaN": in_row("action", 3, loss=NAN),
-    "a loss of infinity": in_row("action", 3, loss=INFINITY),
-    "a negative loss": in_row("action", 3, loss=-1.0),
-    "losses exchanged": exchanged("action", 1, 2, "reward"),
-    "an observation removed": in_row(
-        "action", 3, loss=None, reward=None, observation=None, reason=None
-    ),
-    "an observation without its number": in_row("action", 3, observation=None),
-    "an observation of a pending action": in_row("action", -1, observation=10**6, loss=0.0),
-    "an observation's number": in_row("action", 3, observation=10**6),
-    "an observation's number twice": in_row("action", 3, observation=1),
-    "a reward": in_row("action", 3, reward=1e9),
-    "a reason": in_row("action", -20, reason="another"),
-    "a withdrawal of an observed action": in_row("action", 3, loss=None, reason="it broke"),
+    "a loss": in_row("observation", 3, loss=0.125),
+    "a loss of zero": in_row("observation", 0, loss=0.0625),
+    "a loss removed": in_row("observation", 3, loss=None),
+    "a loss of NaN": in_row("observation", 3, loss=NAN),
+    "a loss of infinity": in_row("observation", 3, loss=INFINITY),
+    "a negative loss": in_row("observation", 3, loss=-1.0),
+    "a loss of an action": in_row("action", 3, loss=0.125),
+    "rewards exchanged": exchanged("observation", 1, 2, "reward"),
+    "observations of exchanged actions": exchanged("observation", 1, 2, "id"),
+    "another loss": in_row("observation", 3, which=1),
+    "a loss before the first": in_row("observation", 3, which=-1),
+    "no loss in particular": in_row("observation", 3, which=None),
+    "an observation dropped": dropped("observation", 3),
+    "the last observation dropped": dropped("observation", -1),
+    "an observation repeated": repeated("observation", 3),
+    "all observations dropped": lambda opened: opened.rows.pop("observation") and None,
+    "an observation without its number": in_row("observation", 3, observation=None),
+    "an observation without its action": in_row("observation", 3, id=None),
+    "an observation of a pending action": in_row("observation", 3, id=85),
+    "an observation of no action": in_row("observation", 3, id=10**6),
+    "an observation's number": in_row("observation", 3, observation=10**6),
+    "an observation's number twice": in_row("observation", 3, observation=1),
+    "a reward": in_row("observation", 3, reward=1e9),
+    "a reason": in_row("observation", -1, reason="another"),
+    "a withdrawal of an observed action": in_row("observation", 3, loss=None, reason="it broke"),
     "a row moved to calibration": in_row("action", 0, calibration=True),
     "a row moved to training": in_row("action", 0, calibration=False),
     "who served": in_row("action", 0, served=1),
@@ -292,9 +310,12 @@ FORGERIES: dict[str, Callable[[Opened], None]] = {
     "a calibration that is no JSON": in_record("round", calibration="{"),
     "a round dropped": dropped("round", -1),
     "a round repeated": repeated("round", 0),
-    "alpha": in_setting("alpha", 0.9),
-    "alpha of −1": in_setting("alpha", -1),
-    "the bound": in_setting("bound", 2.0),
+    "alpha": in_limit(alpha=0.9),
+    "alpha of −1": in_limit(alpha=-1),
+    "the bound": in_limit(bound=2.0),
+    "the alarm level": in_limit(alarm_risk=0.99),
+    "no limits": in_setting("limits", {}),
+    "limits that are a number": in_setting("limits", 0.3),
     "the seed": in_setting("seed", 2**70),
     "the format of actions": in_setting("actions", {"kind": "text"}),
     "a setting dropped": dropped("setting", 0),

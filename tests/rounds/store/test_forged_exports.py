@@ -127,7 +127,7 @@ def test_any_changed_value_is_found(data, exported, tmp_path_factory):
     row = opened.rows[kind][data.draw(st.integers(0, len(opened.rows[kind]) - 1))]
     holder = row[kind] if kind in ("entry", "scores") else row
     names = [name for name, value in holder.items() if value is not None]
-    if kind in ("action", "entry", "scores"):
+    if kind in ("action", "observation", "entry", "scores"):
         names = [name for name in names if name not in ("kind", "signature")]
     else:
         names = ["record"]

@@ -138,7 +138,7 @@ def test_every_removed_or_repeated_row_is_found(store, table, tmp_path):
         if table is schema.entries:
             copy[[column.name for column in table.c].index("key")] = None
         if table is schema.observations:
-            copy[0], copy[1] = 10**6, 10**6
+            copy[0], copy[2] = 10**6, 10**6
         if table is not schema.settings and table is not schema.columns:
             copy[0] = 10**6
         marks = ", ".join("?" * len(copy))
@@ -185,7 +185,7 @@ def test_forgeries_with_a_purpose_are_found(store, statements, tmp_path):
     [
         "UPDATE tether_rounds SET log_beta = 6 WHERE number = 3",
         "UPDATE tether_rounds SET calibration = replace(calibration, 'log_beta', 'log_beta ')",
-        "UPDATE tether_settings SET value = '0.9' WHERE name = 'alpha'",
+        "UPDATE tether_settings SET value = replace(value, '0.3', '0.9') WHERE name = 'limits'",
         "DELETE FROM tether_alarms",
         "UPDATE tether_observations SET loss = 0",
     ],

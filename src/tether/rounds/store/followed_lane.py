@@ -92,7 +92,7 @@ def place_after(connection: sql.Connection, lane: int, entry: int) -> Place:
         raise TamperedError(f"entry {entry} of lane {lane} of the hash chain was removed")
     rows = sql.select(table.c.kind, sql.func.max(table.c.last))
     rows = rows.where(table.c.lane == lane, table.c.number <= entry).group_by(table.c.kind)
-    last = dict(connection.execute(rows).tuples().all())
+    last = {row[0]: row[1] for row in connection.execute(rows)}
     return Place(entry, bytes(head), last.get(ACTIONS, 0), last.get(OBSERVATIONS, 0))
 
 
