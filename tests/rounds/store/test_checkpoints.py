@@ -101,7 +101,10 @@ def test_of_two_processes_one_writes_a_checkpoint(monkeypatch):
         ),
         ("UPDATE tether_checkpoints SET place = replace(place, '0', '1')", "checkpoint of lane 0"),
         ("DELETE FROM tether_checkpoints WHERE first = 1", "checkpoint of lane 0"),
-        ("UPDATE tether_actions SET context = upper(context) WHERE id = 7", "actions 1 to 40"),
+        (
+            "UPDATE tether_actions SET context = CAST(upper(context) AS BLOB) WHERE id = 7",
+            "actions 1 to 40",
+        ),
     ],
 )
 def test_what_was_changed_is_named(change, message, monkeypatch, tmp_path):
