@@ -52,7 +52,7 @@ def test_a_value_of_another_type_is_named(original, tmp_path, table, column, val
     name = f"tether_{table}.{column}"
     path = forge(original, tmp_path, f"UPDATE tether_{table} SET {column} = {value}")
     texts = [finding.text for finding in verify_store(path).problems]
-    assert any(text.startswith(f"{name} has ") for text in texts), texts
+    assert any(text.startswith(f"{name} is not of type ") for text in texts), texts
 
 
 def test_every_column_has_a_type_and_a_good_store_has_no_findings(original):

@@ -26,12 +26,14 @@ def find_wrong_types(connection: sql.Connection) -> Iterator[str]:
     if connection.dialect.name != "sqlite":
         return
     for table in schema.tables.sorted_tables:
-        wrong = [sql.func.count(sql.case((_is_wrong(column), 1))) for column in table.c]
-        counts = connection.execute(sql.select(*wrong)).one()
-        for column, count in zip(table.c, counts, strict=True):
-            if count:
-                name = f"{table.name}.{column.name}"
-                yield f"{name} has {count:,} values that are not of type {_storage_class(column)}"
+        row = sql.literal_column(f"{table.name}.rowid", sql.BigInteger)
+        first = [sql.func.min(sql.case((_is_wrong(column), row))) for column in table.c]
+        for column, found in zip(
+            table.c, connection.execute(sql.select(*first)).one(), strict=True
+        ):
+            if found is not None:
+                kind = _storage_class(column)
+                yield f"{table.name}.{column.name} is not of type {kind} in row {found}"
 
 
 def _is_wrong(column: sql.Column[Any]) -> sql.ColumnElement[bool]:
