@@ -34,7 +34,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "saving": frozenset({"_core", "control", "policies", "sampling"}),
     "monitor": frozenset({"_core"}),
     "release": frozenset({"_core"}),
-    "rounds": frozenset({"_core", "control", "policies", "sampling", "saving", "monitor"}),
+    "rounds": frozenset(
+        {"_core", "control", "policies", "sampling", "saving", "monitor", "release"}
+    ),
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),
     "bo": frozenset({"_core", "control", "policies", "sampling"}),
@@ -48,6 +50,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 
 PLOTS = frozenset({("control", "report"), ("risk", "report")})
 """Pairs of rooms of which the first may load a `*_plot` module of the second inside a method."""
+
+OFFERED = frozenset({("release", "rounds", "tether.rounds")})
+"""Rooms of which the first offers, on first use, a name of the second's facade."""
 
 RECORDS_ONLY = {("report", "rounds")}
 """Pairs of rooms of which the first may take only dataclasses from the second."""
@@ -94,6 +99,8 @@ def room_violations(package: Package) -> Iterator[str]:
         if allowed == ANY or target == room or found.target == f"{package.name}._version":
             continue
         if (room, target) in PLOTS and found.target.endswith("_plot") and not found.eager:
+            continue
+        if (room, target, found.target) in OFFERED and not found.eager:
             continue
         if target is None:
             yield f"{package.place(found)}: {room} imports the facade {found.target}"

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         ltt,
         monotonized_crc,
     )
-    from tether.rounds import Controller
+    from tether.rounds import Controller, Release
     from tether.saving import load_policy, save_policy
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "Policy",
     "Pool",
     "Proposals",
+    "Release",
     "ScoredLabels",
     "Selection",
     "Served",
@@ -142,7 +143,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
-    "Controller": "rounds",
+    **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
 }
 """Where each public name is found when it is first used."""

@@ -140,6 +140,34 @@ class RampShare:
         """
         return asdict(self) | {"promises": self.promises}
 
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> RampShare:
+        """Convert back from what `to_dict` returned.
+
+        Parameters
+        ----------
+        content : mapping
+            What `to_dict` returned, or what JSON made of it.
+
+        Returns
+        -------
+        RampShare
+            An equal one.
+        """
+        guardrails = {
+            name: GuardrailShare(
+                **{
+                    **each,
+                    "guardrail": Guardrail(**each["guardrail"]),
+                    "old": ArmCounts(**each["old"]),
+                    "new": ArmCounts(**each["new"]),
+                }
+            )
+            for name, each in content["guardrails"].items()
+        }
+        names = ("share", "binding", "reason", "confidence")
+        return cls(guardrails=guardrails, **{name: content[name] for name in names})
+
     def __str__(self) -> str:
         if self.reason:
             return f"share 0: {self.reason}; nothing is promised"

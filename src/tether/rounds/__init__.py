@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tether.rounds.history_reader import read_history
     from tether.rounds.interventions import halt, resume, retire
     from tether.rounds.limits import Limit
+    from tether.rounds.releases.release import Release
+    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord, SystemRecord
+    from tether.rounds.releases.release_history_reader import read_release
+    from tether.rounds.releases.step import Step
     from tether.rounds.reopened_run import reopen
     from tether.rounds.returned_rows import TakenActions, TrainingRows
     from tether.rounds.round import Round
@@ -37,11 +41,16 @@ __all__ = [
     "History",
     "Limit",
     "LossesMissingError",
+    "Release",
+    "ReleaseHistory",
     "Round",
     "RoundOverError",
     "RoundRecord",
     "RoundTakenError",
+    "Step",
+    "StepRecord",
     "StoreError",
+    "SystemRecord",
     "TakenActions",
     "TamperedError",
     "TrainingRows",
@@ -50,6 +59,7 @@ __all__ = [
     "halt",
     "import_run",
     "read_history",
+    "read_release",
     "reopen",
     "resume",
     "retire",
@@ -71,6 +81,10 @@ _NAMES_BY_MODULE = {
     "history_reader": ("read_history",),
     "interventions": ("halt", "resume", "retire"),
     "limits": ("Limit",),
+    "releases.release": ("Release",),
+    "releases.release_history": ("ReleaseHistory", "StepRecord", "SystemRecord"),
+    "releases.release_history_reader": ("read_release",),
+    "releases.step": ("Step",),
     "reopened_run": ("reopen",),
     "returned_rows": ("TakenActions", "TrainingRows"),
     "round": ("Round",),

@@ -18,7 +18,7 @@ from tether._core.types import Floats
 from tether.monitor import ShiftMonitor
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import Raised
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id, read_lanes
 
@@ -31,7 +31,7 @@ SHIFT = "shift"
 class ContextsSeen:
     """The shift monitor, and how far it has read; `start` is where it began in each lane."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._monitor: ShiftMonitor | None = None
         self._state: str | None = None  # the stored state that `_monitor` has
@@ -90,7 +90,7 @@ class ContextsSeen:
 
 
 def start_monitor(
-    settings: Settings, start: Mapping[str, int], scores: Floats
+    settings: RunSettings, start: Mapping[str, int], scores: Floats
 ) -> ShiftMonitor | None:
     """A monitor that has seen the scores from `start` on; None if they are too few to begin."""
     if len(scores) < REFERENCE_CONTEXTS:

@@ -14,6 +14,7 @@ from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRe
 from tether.rounds.kept_sums import RewardSums, Sums
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.policy_registry import SAFE
+from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
@@ -57,17 +58,18 @@ def read_history(store: str | Path | Store) -> History:
         stored = read_settings(connection)
         if not stored:
             raise StoreError(f"{store.name} holds no run of tether yet")
+        check_kind(stored, ROUNDS_KIND, store.name)
         settings = Settings.from_dict(stored)
         audit = tuple(AuditRecord(**row) for row in read_all(connection, schema.audit))
         retired = {each.subject for each in audit if each.act == RETIRE}
-        counts = _count_actions(connection)
+        counts = count_actions(connection)
         losses = LossesSeen(connection, settings)
         losses.update(watch=False)  # those that nobody has added to the sums yet
         rounds = tuple(
             _round_record(row, counts[row["number"]], losses, retired)
             for row in read_all(connection, schema.rounds)
         )
-        alarms = tuple(_alarm(row, audit) for row in read_all(connection, schema.alarms))
+        alarms = tuple(alarm_record(row, audit) for row in read_all(connection, schema.alarms))
         safe = losses.sums(None)
     return History(
         store=store.name,
@@ -81,7 +83,7 @@ def read_history(store: str | Path | Store) -> History:
         calibration_share=settings.calibration_share,
         rounds=rounds,
         alarms=alarms,
-        safe_losses=_mean_losses(safe),
+        safe_losses=mean_losses(safe),
         safe_reward=_mean_reward(safe.reward),
         shortlist=settings.shortlist,
         target=settings.target,
@@ -101,7 +103,7 @@ class _Counts:
     failure: str = ""
 
 
-def _count_actions(connection: sql.Connection) -> defaultdict[int, _Counts]:
+def count_actions(connection: sql.Connection) -> defaultdict[int, _Counts]:
     """Counts by round, from the entries of the hash chain: one for each call of `act`."""
     entry = schema.entries
     rows = entry.c.last - entry.c.first + 1
@@ -139,7 +141,7 @@ def _round_record(
         calibration_rows=counts.calibration,
         observed=min(sums.losses[name].observed for name in losses.names),
         withdrawn=sums.withdrawn,
-        losses=_mean_losses(sums),
+        losses=mean_losses(sums),
         reward=_mean_reward(sums.reward),
         fallback_rows=counts.fallback,
         failure=counts.failure,
@@ -148,7 +150,7 @@ def _round_record(
     )
 
 
-def _alarm(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
+def alarm_record(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
     """An alarm, with the act that cleared it."""
     number = row["number"]
     cleared = (each for each in audit if each.act == RESUME and (each.subject or 0) >= number)
@@ -158,7 +160,8 @@ def _alarm(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
     return Alarm(**row, cleared=by.done, reason=by.reason, actor=by.actor)
 
 
-def _mean_losses(sums: Sums) -> dict[str, Estimate]:
+def mean_losses(sums: Sums) -> dict[str, Estimate]:
+    """The mean of each loss of which some have arrived."""
     means = {name: each.mean.status for name, each in sums.losses.items() if each.mean is not None}
     return {
         name: Estimate(status.seen, status.mean, status.lower, status.upper)

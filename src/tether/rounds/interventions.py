@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tether._core import validate
+from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
-from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.serving import RESUME, RETIRE, read_retired
@@ -75,7 +75,7 @@ def resume(store: str | Path | Store, reason: str, actor: str | None = None) -> 
             raise ValueError(f"no alarm stands in {opened.name}: there is nothing to resume from")
         last = queries.last_number(writer.connection, schema.alarms.c.number)
         queries.write_audit(writer, RESUME, actor, reason, last)
-        settings = Settings.from_dict(queries.read_settings(writer.connection))
+        settings = any_settings(queries.read_settings(writer.connection))
         Monitors(settings).restart(writer)
 
 

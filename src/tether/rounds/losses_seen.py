@@ -17,15 +17,16 @@ from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import LossSums, Sums
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.policy_registry import SAFE
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RELEASE_KIND, RunSettings
 from tether.rounds.silence import SILENCE
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id, read_lanes
 
 INTERVAL_ERROR_PROBABILITY = 0.05
 """The probability that an interval of an `Estimate` misses what it estimates."""
-SEEN, SAFE_SUMS = "seen", "safe"
-"""Names of what is kept: how far the losses of each lane were read, and the safe policy's sums."""
+SEEN, SAFE_SUMS, OLD_SUMS = "seen", "safe", "old"
+"""Names of what is kept: how far the losses of each lane were read, the safe policy's sums, and
+those of the old system in each step of a release."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,10 @@ class LossesSeen:
     """
 
     def __init__(
-        self, connection: sql.Connection, settings: Settings, *, anew: bool = False
+        self, connection: sql.Connection, settings: RunSettings, *, anew: bool = False
     ) -> None:
         self._connection, self._settings, self._anew = connection, settings, anew
+        self._is_release = settings.kind == RELEASE_KIND
         self.kept = Kept(connection, SEEN, SAFE_SUMS, SILENCE)
         seen = None if anew else self.kept[SEEN]
         with as_tampering("the state of the monitors"):
@@ -60,9 +62,16 @@ class LossesSeen:
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
-    def sums(self, number: int | None) -> Sums:
-        """The sums of a round, or of the safe policy in all rounds."""
-        name = SAFE_SUMS if number is None else f"round {number}"
+    def sums(self, number: int | None, *, old: bool = False) -> Sums:
+        """The sums of a round, or of the safe policy in all rounds.
+
+        In a release those of the new system in a step, or with `old` of the old one.
+        """
+        if number is None:
+            return self._named_sums(SAFE_SUMS)
+        return self._named_sums(f"{OLD_SUMS if old else 'round'} {number}")
+
+    def _named_sums(self, name: str) -> Sums:
         if name not in self._sums:
             text = None if self._anew else self.kept[name]
             with as_tampering(f"the state of the monitors of {name}"):
@@ -111,7 +120,7 @@ class LossesSeen:
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""
         action, observation, round_ = schema.actions, schema.observations, schema.rounds
-        names = ("number", "round", "served", "which", "loss", "reward", "log_beta")
+        names = ("number", "round", "served", "which", "loss", "reward", "log_beta", "log_prob")
         for lane, reached in self.lanes.items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
             if seen > reached.last_observation:
@@ -122,7 +131,7 @@ class LossesSeen:
             last = reached.last_observation if to is None else to.get(lane, 0)
             if lane < 0 or last <= seen:
                 continue
-            table = {"round": action, "served": action, "log_beta": round_}
+            table = {"round": action, "served": action, "log_prob": action, "log_beta": round_}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
@@ -132,7 +141,7 @@ class LossesSeen:
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
-            types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 3)
+            types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 4)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
             columns = dict(zip(names, typed, strict=True))
             if not np.isin(columns["which"], np.arange(len(self.names))).all():
@@ -152,16 +161,19 @@ class LossesSeen:
     def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
         sums = self.sums(number)
         sums.withdrawn += int(np.isnan(columns["loss"]).sum())
-        sums.reward.add(columns["reward"][_is_own(columns)])
+        sums.reward.add(columns["reward"][self._is_own(columns)])
         self._changed.add(f"round {number}")
         raised = None
         for name, part in self.by_loss(columns):
             self.new_losses.add(name)
             loss, of_loss = part["loss"], sums.losses[name]
             of_loss.observed += len(loss)
-            self._add_mean(sums, name, loss[_is_own(part)])
+            self._add_mean(sums, name, loss[self._is_own(part)])
+            if self._is_release and (part["served"] == SAFE).any():
+                self._add_mean(self.sums(number, old=True), name, loss[part["served"] == SAFE])
+                self._changed.add(f"{OLD_SUMS} {number}")
             if watch and raised is None:
-                raised = self._monitor(number, name, of_loss, loss[part["served"] != SAFE])
+                raised = self._monitor(number, name, of_loss, loss[self.is_monitored(part)])
         return raised
 
     def _monitor(
@@ -175,6 +187,23 @@ class LossesSeen:
         status = sums.risk.update(losses)
         of = "" if name == ONLY_LOSS else f"{name}: "
         return Raised(number, "risk", f"{of}{status}") if status.alarm else None
+
+    def is_monitored(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which losses the risk monitors see: those of what is served under a promise.
+
+        In a release that is both systems together, in the proportions of the step's share. Keys
+        that are new to the release have them; a key that only moves from old to new has not, and
+        no probability is stored for it.
+        """
+        if self._is_release:
+            chosen = ~np.isnan(columns["log_prob"])
+            return np.asarray(chosen & ~np.isneginf(columns["log_beta"]))
+        return np.asarray(columns["served"] != SAFE)
+
+    def _is_own(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows are of the policy that their round began with: its own, or the safe one."""
+        by_own = columns["served"] != SAFE
+        return np.asarray(by_own if self._is_release else by_own | np.isneginf(columns["log_beta"]))
 
     def risk_monitor(self, name: str) -> RiskMonitor:
         """A monitor of a loss that has not seen anything."""
@@ -197,8 +226,3 @@ class LossesSeen:
             if of_loss.mean is None:
                 of_loss.mean = RiskMonitor(limit.alpha, limit.bound, INTERVAL_ERROR_PROBABILITY)
             of_loss.mean.update(losses)
-
-
-def _is_own(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Which rows are of the policy that their round began with: its own, or the safe one."""
-    return np.asarray((columns["served"] != SAFE) | np.isneginf(columns["log_beta"]))

@@ -19,7 +19,7 @@ from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen, Raised
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.silence import end_silence, find_silence
 from tether.rounds.store import queries
 from tether.rounds.store.database import Store
@@ -39,7 +39,7 @@ class Monitors:
     """
 
     def __init__(
-        self, settings: Settings, context_score: Callable[[Contexts], ArrayLike] | None = None
+        self, settings: RunSettings, context_score: Callable[[Contexts], ArrayLike] | None = None
     ) -> None:
         self._settings, self._context_score = settings, context_score
         self._contexts = ContextsSeen(settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
 from typing import Any, NamedTuple
@@ -29,8 +29,8 @@ from tether.rounds.policy_registry import SAFE
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
-from tether.rounds.store.group_commit import GroupCommit
-from tether.rounds.store.lanes import first_id
+from tether.rounds.store.group_commit import GroupCommit, Result
+from tether.rounds.store.lanes import Lane, first_id
 from tether.rounds.store.queries import storable_text
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.serving import Serving, read_serving
@@ -214,34 +214,47 @@ class Recorder:
         columns["calibration"] = new.calibration.tolist()
         return columns | codecs.encode(new.contexts, new.actions)
 
+    def is_silent(self, connection: sql.Connection, lanes: Mapping[int, Lane]) -> bool:
+        """Whether the run has been without one of its losses for too long."""
+        return bool(self._monitors.silence(connection, lanes))
+
+    def submit(self, write: Callable[[Writer], Result]) -> Result:
+        """Call `write` in a transaction, together with what other threads write."""
+        return self._commits.submit(write)
+
     def observe(
         self, ids: ArrayLike, losses: Losses, rewards: ArrayLike | None, limits: Limits
-    ) -> None:
-        """Store losses and rewards; those that are stored already change nothing."""
-        self._write_observations(observations(ids, losses, rewards, limits))
+    ) -> int:
+        """Store losses and rewards; those that are stored already change nothing.
+
+        Returns how many losses were new.
+        """
+        return self._write_observations(observations(ids, losses, rewards, limits))
 
     def withdraw(self, ids: ArrayLike, reason: str, actor: str) -> None:
         """Store that actions were never carried out, why, and who says so."""
         self._write_observations(withdrawals(ids, storable_text(reason)), actor)
 
-    def _write_observations(self, given: NewObservations, actor: str = "") -> None:
+    def _write_observations(self, given: NewObservations, actor: str = "") -> int:
         self.deliver()
 
-        def write(writer: Writer) -> None:
+        def write(writer: Writer) -> int:
             check_known(writer.lanes, given.action)
             new = without_repeated(writer.connection, given)
             if not len(new):
-                return
+                return 0
             writer.observations(new.columns())
             if actor:
                 count = f"{len(new):,} actions: {given.reason}"
                 queries.write_audit(writer, "withdraw", actor, count)
+            return len(new)
 
         try:
-            self._submit(write, exclusive=bool(actor))
+            stored = self._submit(write, exclusive=bool(actor))
         except IntegrityError:  # another process stored some of them meanwhile: compare
-            self._submit(write, exclusive=bool(actor))
+            stored = self._submit(write, exclusive=bool(actor))
         self.catch_up()
+        return stored
 
     def catch_up(self) -> None:
         """Let the monitors see what is stored, where that is not part of storing it.
@@ -252,13 +265,13 @@ class Recorder:
             with suppress(StoreError):
                 self._monitors.catch_up(self._store)
 
-    def _submit(self, write: Any, *, exclusive: bool) -> None:
+    def _submit(self, write: Callable[[Writer], Result], *, exclusive: bool) -> Result:
         if not exclusive:
-            self._commits.submit(write)
-            return
+            return self._commits.submit(write)
         with self._store.writing(exclusive=True) as writer:
-            write(writer)
+            result = write(writer)
             self._finish(writer)
+        return result
 
     def _finish(self, writer: Writer) -> None:
         if self._store.single_writer:

@@ -12,6 +12,7 @@ from tether._core.types import Contexts
 from tether.rounds.controller import Controller
 from tether.rounds.errors import StoreError
 from tether.rounds.policy_registry import PolicyLookup
+from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.settings import Settings
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
@@ -71,6 +72,7 @@ def reopen(
             stored = read_settings(connection)
             if not stored:
                 raise StoreError(f"{opened.name} holds no run of tether yet")
+            check_kind(stored, ROUNDS_KIND, opened.name)
             settings = Settings.from_dict(stored)
             if stored["safe_policy"] is None:
                 raise ValueError(

@@ -17,7 +17,7 @@ import sqlalchemy as sql
 from tether.rounds.contexts_seen import SHIFT, ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RELEASE_KIND, ROUNDS_KIND, RunSettings
 from tether.rounds.silence import write_silence
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
@@ -42,15 +42,17 @@ class _Event(NamedTuple):
     entries: Numbers
 
 
-def recompute_kept(connection: sql.Connection, settings: Settings) -> None:
+def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
     """Store the state that the monitors have after all rows of a run without any state."""
     losses, contexts = LossesSeen(connection, settings), ContextsSeen(settings)
     lanes = read_lanes(connection)
     end = _Event(True, False, False, {n: lane.last_entry for n, lane in lanes.items() if n >= 0})
     watch, last_sign = True, None
+    if settings.kind == RELEASE_KIND:
+        last_sign = _Event(True, False, True, {})  # its creation
     scored = sql.select(schema.actions.c.id).where(schema.actions.c.context_score.is_not(None))
     has_scores = connection.execute(scored.limit(1)).first() is not None
-    for event in (*_events(connection), end):
+    for event in (*_events(connection, settings.kind), end):
         for to in _steps(connection, losses, event.entries):
             losses.update(watch=watch, to=to)
         losses.save()
@@ -75,8 +77,11 @@ def find_restart(connection: sql.Connection) -> Numbers | None:
     return _last_rows(connection, ACTIONS, restarts[-1].entries) if restarts else None
 
 
-def _events(connection: sql.Connection) -> Iterator[_Event]:
-    """Rounds, alarms and resumptions in order."""
+def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator[_Event]:
+    """Rounds, alarms and resumptions in order.
+
+    Silence counts anew from the beginning of a round, but not of a step of a release.
+    """
     entry = schema.entries
     kinds = [record_kind(table) for table in (schema.rounds, schema.alarms, schema.audit)]
     query = sql.select(entry.c.kind, entry.c.first, entry.c.heads)
@@ -93,7 +98,7 @@ def _events(connection: sql.Connection) -> Iterator[_Event]:
             continue
         reached = {int(lane): place[0] for lane, place in json.loads(heads).items()}
         entries = {lane: last for lane, last in reached.items() if lane >= 0}
-        signs = resumes or kind == kinds[0]
+        signs = resumes or (kind == kinds[0] and run_kind == ROUNDS_KIND)
         yield _Event(last_alarm <= last_cleared, resumes, signs, entries)
 
 
@@ -142,7 +147,7 @@ def _last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Numbe
     return found
 
 
-def _restore_silence(connection: sql.Connection, settings: Settings, sign: _Event) -> None:
+def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: _Event) -> None:
     """Continue to count actions without a loss; the time without one begins anew.
 
     They count from the last of these losses, or the beginning of the round. Actions of other lanes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -14,14 +14,9 @@ from tether._core import validate
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
-from tether.rounds.limits import (
-    Limits,
-    as_arguments,
-    check_names,
-    limits_from_arguments,
-    limits_from_dict,
-)
+from tether.rounds.limits import limits_from_arguments
 from tether.rounds.policy_registry import check_stored_scores, describe_family
+from tether.rounds.run_settings import ROUNDS_KIND, RunSettings, check_kind, silence_limits
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings
@@ -31,16 +26,14 @@ if TYPE_CHECKING:
     from tether.rounds.action_space import ActionSpace
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
-TARGETS = ("alpha", "promise")
 AGAINST_CHOICES = ("safe", "last")
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(RunSettings):
     """Everything that the promise rests on; a store is refused to callers with other settings."""
 
     safe: str
-    limits: Limits
     family: str
     family_mark: str | None
     test_weight: str | float
@@ -48,84 +41,30 @@ class Settings:
     missing: str
     min_observed_share: float
     against: str
-    false_alarm_probability: float
     normalizer_draws: int | None
-    seed: int
-    created: str
     shortlist: int | None = None
     """How many candidates the safe policy draws for each action; None without shortlists."""
-    target: str = "alpha"
-    """What the alphas are: those of every calibration, or the promises that it is to state."""
-    confidence: float | None = None
-    """The probability over logs of each promise, where it is not in expectation."""
     ratio_error: float = 1.0
     """The factor by which every importance weight may be wrong."""
     blend: float = DEFAULT_BLEND
     """The share of the safe policy in optimized policies that never take some actions."""
-    max_silent_actions: int | None = None
-    """How many actions without a loss raise an alarm."""
-    max_silent_seconds: float | None = None
-    """How many seconds without a loss raise an alarm."""
 
     def __post_init__(self) -> None:
-        validate.choice("target", self.target, TARGETS)
-        check_names(self.target, self.limits)
-        for name, limit in self.limits.items():
-            limit.check(self.target, name)
-        if self.confidence is not None:
-            validate.number("confidence", self.confidence, above=0, below=1)
+        super().__post_init__()
         validate.number("ratio_error", self.ratio_error, above=1, below=np.inf, including=(1,))
         validate.number("blend", self.blend, above=0, below=1, including=(0,))
         if isinstance(self.test_weight, str):
             validate.choice("test_weight", self.test_weight, TEST_WEIGHT_NAMES)
         else:
             validate.number("test_weight", self.test_weight, above=0, below=np.inf)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
         if not isinstance(self.safe, str) or not self.safe:
             raise ValueError(f"name must be a non-empty string, got {self.safe!r}")
         for name in ("calibration_share", "min_observed_share"):
             validate.number(name, getattr(self, name), above=0, below=1, including=(1,))
         validate.choice("missing", self.missing, MISSING_LOSS_RULES)
         validate.choice("against", self.against, AGAINST_CHOICES)
-        validate.number("false_alarm_probability", self.false_alarm_probability, above=0, below=1)
         if self.normalizer_draws is not None:
             validate.integer_at_least("normalizer_draws", self.normalizer_draws)
-        if self.max_silent_actions is not None:
-            validate.integer_at_least("max_silence", self.max_silent_actions)
-        if self.max_silent_seconds is not None:
-            validate.number("max_silence", self.max_silent_seconds, above=0, below=np.inf)
-
-    @property
-    def max_silence(self) -> int | timedelta | None:
-        """How many actions, or how much time, without a loss raise an alarm."""
-        if self.max_silent_seconds is not None:
-            return timedelta(seconds=self.max_silent_seconds)
-        return self.max_silent_actions
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the store keeps them."""
-        return asdict(self)  # limits too
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Settings:
-        """From the stored entries, which may include others."""
-        names = cls.__dataclass_fields__
-        given = {name: stored[name] for name in names if name in stored}
-        return cls(**given | {"limits": limits_from_dict(stored["limits"])})
-
-    def check_same(self, stored: Settings, store: str) -> None:
-        """Refuse a store that was created with other settings."""
-        own, theirs = (
-            {**each.to_dict(), **as_arguments(each.target, each.limits)} for each in (self, stored)
-        )
-        for name in own | theirs:
-            given, kept = own.get(name), theirs.get(name)
-            if name not in ("seed", "created", "limits") and kept != given:
-                raise ValueError(
-                    f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
-                    f"settings; use a new store for new ones"
-                )
 
 
 def settings_from_arguments(
@@ -149,20 +88,14 @@ def settings_from_arguments(
             f"test_weight 'analytic' does not exist for family {family.name!r}, whose weights are "
             f"unbounded: use 'empirical' or a number"
         )
-    actions, seconds = None, None
-    if isinstance(max_silence, timedelta):
-        seconds = max_silence.total_seconds()
-    else:
-        actions = max_silence
     return Settings(
         limits=limits,
         target=target,
         family=family.name,
         family_mark=describe_family(family),
         test_weight=test_weight,
-        max_silent_actions=actions,
-        max_silent_seconds=seconds,
         created=now(),
+        **silence_limits(max_silence),
         **others,
     )
 
@@ -183,6 +116,7 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
                 entries = {**given.to_dict(), "fingerprint": own_fingerprint, **kept}
                 write_settings(writer, entries)
                 return given
+    check_kind(stored, ROUNDS_KIND, store.name)
     settings = Settings.from_dict(stored)
     given.check_same(settings, store.name)
     known_fingerprint = stored["fingerprint"]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from tether.rounds.kept import Kept
 from tether.rounds.limits import ONLY_LOSS
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.store.lanes import Lane
 
 SILENCE = "silence"
@@ -34,7 +34,7 @@ def end_silence(kept: Kept, names: Iterable[str], lanes: Mapping[int, Lane]) -> 
 
 
 def find_silence(
-    kept: Kept, settings: Settings, lanes: Mapping[int, Lane], now: datetime | None = None
+    kept: Kept, settings: RunSettings, lanes: Mapping[int, Lane], now: datetime | None = None
 ) -> str:
     """Why a run has been without one of its losses for too long; empty if it has not."""
     actions, seconds = settings.max_silent_actions, settings.max_silent_seconds

@@ -13,9 +13,11 @@ from tether._core import records
 from tether._core.signing import key_id, read_private_key, read_public_key
 from tether._core.verification import Finding, Verification
 from tether.control.calibration_checks import find_problems
+from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
-from tether.rounds.settings import Settings
+from tether.rounds.releases.verify_steps import find_wrong_steps
+from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND
 from tether.rounds.store import queries, schema
 from tether.rounds.store.chain_signer import chain_checker, chain_signer
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
@@ -128,8 +130,11 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
     entries = sum(lane.last_entry for lane in lanes.values())
     rows = sum(lane.last_action for lane in lanes.values())
     yield Finding("hash chain", True, f"{entries:,} entries and {rows:,} actions are as written")
-    yield from _check_calibrations(connection)
     settings = queries.read_settings(connection)
+    is_release = settings.get(KIND_SETTING) == RELEASE_KIND
+    yield from (
+        _check_steps(connection, settings) if is_release else _check_calibrations(connection)
+    )
     if settings:
         sums = _wrong_state(connection, settings)
         yield from (Finding("monitors", False, text) for text in sums)
@@ -141,7 +146,7 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
 def _wrong_state(connection: sql.Connection, settings: dict[str, Any]) -> list[str]:
     try:
         with as_tampering("the state of the monitors"):
-            own = Settings.from_dict(settings)
+            own = any_settings(settings)
             return [*find_wrong_sums(connection, own), *find_wrong_shift(connection, own)]
     except TamperedError as error:
         return [str(error)]
@@ -158,6 +163,18 @@ def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
         for problem in find_problems(records.decode(json.loads(text))):
             yield Finding("calibrations", False, f"round {number}: {problem}")
     yield Finding("calibrations", True, f"{count:,} were checked")
+
+
+def _check_steps(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
+    """Whether the share of each step, and the system of each key, follow from the rows."""
+    try:
+        with as_tampering("the release"):
+            wrong = list(find_wrong_steps(connection, settings))
+    except TamperedError as error:
+        wrong = [str(error)]
+    yield from (Finding("steps", False, text) for text in wrong)
+    if not wrong:
+        yield Finding("steps", True, "their shares and systems follow from the rows")
 
 
 def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:

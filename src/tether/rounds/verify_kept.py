@@ -12,7 +12,7 @@ from tether.monitor import RiskMonitor
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
 from tether.rounds.losses_seen import SEEN, LossesSeen
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RELEASE_KIND, RunSettings
 from tether.rounds.silence import read_silence
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
@@ -23,7 +23,7 @@ RELATIVE_TOLERANCE = 1e-9
 """Sums of the same numbers in another order differ by rounding."""
 
 
-def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[str]:
+def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterator[str]:
     """What is kept of losses and rewards but does not follow from the rows.
 
     Observations that wait to be added to the sums are left out.
@@ -48,6 +48,9 @@ def find_wrong_sums(connection: sql.Connection, settings: Settings) -> Iterator[
         name = "the safe policy" if number is None else f"round {number}"
         if not _agree(kept.sums(number), fresh.sums(number), in_order):
             yield f"the sums of losses and rewards of {name} do not follow from its rows"
+    for number in numbers if settings.kind == RELEASE_KIND else ():
+        if not _agree(kept.sums(number, old=True), fresh.sums(number, old=True), in_order):
+            yield f"the sums of the old system in step {number} do not follow from its rows"
     if in_order:
         yield from _find_wrong_monitors(connection, settings, kept, list(numbers), to)
 
@@ -73,7 +76,7 @@ def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
 
 def _find_wrong_monitors(
     connection: sql.Connection,
-    settings: Settings,
+    settings: RunSettings,
     kept: LossesSeen,
     numbers: list[int],
     to: dict[int, int],
@@ -85,7 +88,7 @@ def _find_wrong_monitors(
     for _, columns in fresh.new_observations(to):
         for name, part in fresh.by_loss(columns):
             for number in numbers:
-                mine = part["served"] == number
+                mine = (part["round"] == number) & fresh.is_monitored(part)
                 if mine.any():
                     monitors[number, name] = fresh.risk_monitor(name)
                     monitors[number, name].update(part["loss"][mine])

@@ -18,7 +18,7 @@ from tether.monitor import ShiftMonitor
 from tether.rounds.contexts_seen import SHIFT, read_scores, start_monitor
 from tether.rounds.kept import Kept
 from tether.rounds.replayed_monitors import Numbers, find_restart
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 
@@ -26,7 +26,7 @@ LOG_WEALTH_TOLERANCE = 1e-9
 """By how much a wealth may differ that was computed on another machine."""
 
 
-def find_wrong_shift(connection: sql.Connection, settings: Settings) -> Iterator[str]:
+def find_wrong_shift(connection: sql.Connection, settings: RunSettings) -> Iterator[str]:
     """What is kept of the contexts but does not follow from the rows.
 
     Contexts that wait to be seen by the monitor are left out.

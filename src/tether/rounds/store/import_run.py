@@ -13,10 +13,12 @@ import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
 from tether._core import files
+from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError
 from tether.rounds.interventions import checked_actor
+from tether.rounds.releases.key_rows import create_key_index
 from tether.rounds.replayed_monitors import recompute_kept
-from tether.rounds.settings import Settings
+from tether.rounds.run_settings import RELEASE_KIND
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import PATIENCE_FOR_COPIES, Store
 from tether.rounds.store.export_reader import ExportFile, readable_errors
@@ -92,8 +94,10 @@ def import_run(path: str | Path, store: str | Path, *, actor: str | None = None)
                 raise TamperedError(
                     f"{path} is not as it was written, and was not imported: {'; '.join(findings)}"
                 )
-            settings = Settings.from_dict(queries.read_settings(writer.connection))
+            settings = any_settings(queries.read_settings(writer.connection))
             recompute_kept(writer.connection, settings)
+            if settings.kind == RELEASE_KIND:
+                create_key_index(writer.connection)
             reason = f"{Path(path).name}, heads {file.heads.hex()}"
             queries.write_audit(writer, IMPORT, actor, reason)
     finally:
@@ -155,7 +159,7 @@ def _findings_of(
             if check_signature is not None:
                 found += _wrong_signatures(writer.connection, file, check_signature)
             if not found:
-                Settings.from_dict(queries.read_settings(writer.connection))
+                any_settings(queries.read_settings(writer.connection))
             raise _UndoError
     except _UndoError:
         pass

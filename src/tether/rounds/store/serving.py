@@ -14,11 +14,15 @@ RESUME, RETIRE = "resume", "retire"
 
 
 class Serving(NamedTuple):
-    """Who serves: the last round, the alarm that stands, if any, and whether it is retired."""
+    """Who serves: the last round, the alarm that stands, if any, and whether it is retired.
+
+    `cleared` is the last alarm that was cleared; 0 if none was.
+    """
 
     round: int
     alarm: int | None
     retired: bool = False
+    cleared: int = 0
 
 
 def read_serving(connection: sql.Connection) -> Serving:
@@ -28,9 +32,9 @@ def read_serving(connection: sql.Connection) -> Serving:
 
 def serving_from_row(row: Sequence[Any]) -> Serving:
     """What `SERVING_COLUMNS` say."""
-    number, alarm, last_retired = row
-    number = int(number or 0)
-    return Serving(number, None if alarm is None else int(alarm), last_retired == number > 0)
+    number, alarm, last_retired, cleared = row
+    number, alarm = int(number or 0), None if alarm is None else int(alarm)
+    return Serving(number, alarm, last_retired == number > 0, int(cleared))
 
 
 def _columns() -> list[sql.ColumnElement[Any]]:
@@ -40,7 +44,8 @@ def _columns() -> list[sql.ColumnElement[Any]]:
     standing = sql.select(sql.func.min(alarm)).where(alarm > last_cleared)
     latest = sql.select(sql.func.max(schema.rounds.c.number))
     retired = sql.select(sql.func.max(audit.c.subject)).where(audit.c.act == RETIRE)
-    return [each.scalar_subquery() for each in (latest, standing, retired)]
+    found = [each.scalar_subquery() for each in (latest, standing, retired)]
+    return [*found, last_cleared]
 
 
 SERVING_COLUMNS = _columns()

@@ -14,6 +14,8 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError, as_tampering
+from tether.rounds.releases.step import Step
+from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND
 from tether.rounds.store import chain, schema
 from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
@@ -23,7 +25,7 @@ from tether.rounds.store.followed_lane import (
     read_entries,
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
-from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.queries import calibration_from_json, read_settings
 from tether.rounds.store.stored_types import find_wrong_types
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
@@ -215,8 +217,11 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
 
 
 def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
-    """Rounds whose beta is not the one that their calibration found."""
+    """Rounds whose beta is not the one that their calibration found; steps likewise."""
     table = schema.rounds
+    if read_settings(connection).get(KIND_SETTING) == RELEASE_KIND:
+        yield from _find_wrong_step_records(connection)
+        return
     query = sql.select(table.c.number, table.c.log_beta, table.c.calibration)
     for number, log_beta, text in connection.execute(query.order_by(table.c.number)):
         try:
@@ -227,3 +232,12 @@ def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
         found = -float("inf") if calibration is None else calibration.log_beta
         if log_beta not in (found, -float("inf")):
             yield (f"round {number}: log_beta is {log_beta!r}, but its calibration found {found!r}")
+
+
+def _find_wrong_step_records(connection: sql.Connection) -> Iterator[str]:
+    table = schema.rounds
+    for row in connection.execute(sql.select(table).order_by(table.c.number)).mappings():
+        try:
+            Step.from_row(dict(row))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            yield f"step {row['number']}: it cannot be read ({error})"

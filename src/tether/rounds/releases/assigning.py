@@ -1,0 +1,134 @@
+"""Assigning keys: by their hash and the share in force, and stored before anyone is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy.exc import IntegrityError
+
+from tether.release.assignment import is_new, positions
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.recording import Recorder
+from tether.rounds.releases.beginning import StepKeeper
+from tether.rounds.releases.key_rows import NEW, OLD, Key, KeyRow, key_content, read_key_rows
+from tether.rounds.releases.release_settings import ReleaseSettings
+from tether.rounds.releases.step import Step
+from tether.rounds.silence import taken
+from tether.rounds.store.database import Store
+from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.serving import Serving, read_serving
+from tether.rounds.store.writer import Writer
+
+Known = dict[bytes, dict[str, KeyRow]]
+
+
+class _Moment(NamedTuple):
+    """What an assignment was decided on: the step, what serves, and the rows of the keys."""
+
+    step: Step
+    serving: Serving
+    rows: int
+    known: Known
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.serving.alarm is not None else self.step.share
+
+
+class Assigner:
+    """Assigns keys to systems, and writes each key and system once."""
+
+    def __init__(
+        self, store: Store, settings: ReleaseSettings, recorder: Recorder, steps: StepKeeper
+    ) -> None:
+        self._store, self._settings = store, settings
+        self._recorder, self._steps = recorder, steps
+
+    def assign(self, keys: Sequence[Key]) -> list[str]:
+        """The system of each key."""
+        contents = [key_content(key) for key in keys]
+        waiting = list(dict.fromkeys(contents))
+        place = dict(zip(waiting, positions(waiting, self._settings.salt_bytes), strict=True))
+        answers: dict[bytes, str] = {}
+        while waiting:
+            moment = self._look(waiting)
+            if moment is None:
+                continue  # something has changed just now
+            arms = is_new(np.array([place[key] for key in waiting], np.uint64), moment.share)
+            systems = dict(zip(waiting, np.where(arms, NEW, OLD).tolist(), strict=True))
+            fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
+            left = moment.step.keys_left(self._settings, moment.rows)
+            if left is not None and moment.serving.alarm is None:
+                fresh = fresh[:left]
+            if fresh and not self._write(moment, fresh, systems):
+                continue
+            done = set(fresh)
+            for key in waiting:
+                if key in done or systems[key] in moment.known.get(key, {}):
+                    answers[key] = systems[key]
+            waiting = [key for key in waiting if key not in answers]
+        return [answers[key] for key in contents]
+
+    def _look(self, keys: Sequence[bytes]) -> _Moment | None:
+        """What holds now; None if the next step had to begin, or an alarm to be raised."""
+        with self._store.reading() as connection:
+            serving, lanes = read_serving(connection), read_lanes(connection)
+            step = self._steps.of(connection, serving)
+            due = self._steps.is_over(step, serving, lanes)
+            serves = serving.alarm is None and step.share > 0
+            silent = serves and not due and self._recorder.is_silent(connection, lanes)
+            known = {} if due or silent else read_key_rows(connection, keys)
+        if due:
+            self._steps.advance_if_due()
+            return None
+        if silent:
+            self._recorder.standing_alarm(step.number, serves=True)
+            return None
+        return _Moment(step, serving, taken(lanes), known)
+
+    def _write(self, moment: _Moment, keys: Sequence[bytes], systems: dict[bytes, str]) -> bool:
+        """Store the rows of keys; False, and nothing is stored, if something has changed."""
+        step, share = moment.step, moment.share
+        chances = {NEW: math.log(share) if share else -math.inf, OLD: _log1m(share)}
+
+        def write(writer: Writer) -> bool:
+            if writer.serving != moment.serving:
+                return False
+            if taken(writer.lanes) != moment.rows and not self._still(writer, moment, keys):
+                return False
+            for system in (OLD, NEW):
+                mine = [key for key in keys if systems[key] == system]
+                if mine:
+                    columns: dict[str, list[Any]] = {
+                        "context": mine,
+                        "action": [system.encode()] * len(mine),
+                        "calibration": [True] * len(mine),
+                        "log_safe": [0.0] * len(mine),
+                        "log_optimized": [None] * len(mine),
+                        "log_prob": [
+                            None if moment.known.get(key) else chances[system] for key in mine
+                        ],
+                    }
+                    served = SAFE if system == OLD else step.number
+                    writer.actions(columns, number=step.number, served=served)
+            return True
+
+        try:
+            return self._recorder.submit(write)
+        except IntegrityError:  # another process has stored one of the keys
+            return False
+
+    def _still(self, writer: Writer, moment: _Moment, keys: Sequence[bytes]) -> bool:
+        """Whether what others have written meanwhile changes nothing for these keys."""
+        left = moment.step.keys_left(self._settings, taken(writer.lanes))
+        if left is not None and moment.serving.alarm is None and left < len(keys):
+            return False
+        known = read_key_rows(writer.connection, keys)
+        return known == {key: moment.known[key] for key in keys if key in moment.known}
+
+
+def _log1m(share: float) -> float:
+    return math.log1p(-share) if share < 1 else -math.inf

@@ -1,0 +1,146 @@
+"""Creating a release, and beginning its steps."""
+
+from __future__ import annotations
+
+from threading import RLock
+from uuid import uuid4
+
+import sqlalchemy as sql
+
+from tether.rounds.errors import StoreError, as_tampering
+from tether.rounds.monitors import Monitors
+from tether.rounds.releases.arm_rows import ArmRows
+from tether.rounds.releases.key_rows import KEY_CODECS, create_key_index
+from tether.rounds.releases.next_step import next_step
+from tether.rounds.releases.release_settings import ReleaseSettings
+from tether.rounds.releases.step import Step, moment
+from tether.rounds.run_settings import RELEASE_KIND, check_kind
+from tether.rounds.silence import taken
+from tether.rounds.store import schema
+from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.lanes import Lane, read_lanes
+from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings
+from tether.rounds.store.serving import Serving, read_serving
+from tether.rounds.store.writer import Writer
+
+
+def open_release(
+    store: Store, given: ReleaseSettings | None, free: tuple[str, ...]
+) -> ReleaseSettings:
+    """The settings of a release, which is created with its first step if the store is empty.
+
+    `free` settings were not given, and are those of the store if it has any.
+    """
+    with store.reading() as connection:
+        stored = read_settings(connection)
+    if not stored and given is not None:
+        with store.writing(exclusive=True) as writer:
+            stored = read_settings(writer.connection)
+            if not stored:
+                entries = {**given.to_dict(), RUN_SETTING: uuid4().hex, **KEY_CODECS.to_dict()}
+                write_settings(writer, entries)
+                create_key_index(writer.connection)
+                write_step(writer, given, ArmRows(list(given.limits)), None, Serving(0, None))
+                return given
+    if not stored:
+        raise StoreError(f"{store.name} holds no release yet: name its guardrails to create one")
+    check_kind(stored, RELEASE_KIND, store.name)
+    settings = ReleaseSettings.from_dict(stored)
+    if given is not None:
+        given.check_same(settings, store.name, free=free)
+    return settings
+
+
+def write_step(
+    writer: Writer,
+    settings: ReleaseSettings,
+    rows: ArmRows,
+    previous: Step | None,
+    serving: Serving,
+) -> Step:
+    """Begin the next step, in a transaction without any other writer."""
+    rows.refresh(writer.connection)
+    step = next_step(
+        settings,
+        rows,
+        previous,
+        alarm=serving.alarm,
+        cleared=serving.cleared,
+        seen=rows.seen,
+        begun=now(),
+    )
+    writer.record(schema.rounds, step.to_row())
+    return step
+
+
+def read_step(connection: sql.Connection, number: int) -> Step:
+    """A step that is stored."""
+    table = schema.rounds
+    row = connection.execute(sql.select(table).where(table.c.number == number)).mappings().one()
+    with as_tampering(f"step {number}"):
+        return Step.from_row(dict(row))
+
+
+class StepKeeper:
+    """The present step of a release, and the next one; for several threads."""
+
+    def __init__(self, store: Store, settings: ReleaseSettings, monitors: Monitors) -> None:
+        self._store, self._settings, self._monitors = store, settings, monitors
+        self._rows = ArmRows(list(settings.limits))
+        self._lock = RLock()
+        self._known: Step | None = None
+
+    def of(self, connection: sql.Connection, serving: Serving) -> Step:
+        """The step that serves; a step never changes, so it is read once."""
+        known = self._known
+        if known is None or known.number != serving.round:
+            known = self._known = read_step(connection, serving.round)
+        return known
+
+    def present(self) -> tuple[Step, Serving]:
+        """The present step, and what serves."""
+        with self._store.reading() as connection:
+            serving = read_serving(connection)
+            return self.of(connection, serving), serving
+
+    def share_in_force(self) -> float:
+        """The share of the present step, unless an alarm stands or was only just cleared."""
+        step, serving = self.present()
+        return step.share if serving.alarm is None and serving.cleared == step.cleared else 0.0
+
+    def is_over(self, step: Step, serving: Serving, lanes: dict[int, Lane]) -> bool:
+        """Whether the next step is due."""
+        if serving.alarm is not None:
+            return False
+        return step.is_over(self._settings, taken(lanes), serving.cleared, moment())
+
+    def advance(self) -> Step:
+        """Begin the next step by hand."""
+        by_itself = {
+            f"{self._settings.keys_per_step} keys": self._settings.keys_per_step,
+            f"{self._settings.step_seconds} seconds": self._settings.step_seconds,
+        }
+        for length, each in by_itself.items():
+            if each is not None and self._settings.confidence is None:
+                raise ValueError(
+                    f"the steps of this release end by themselves, after {length}: a step that is "
+                    f"ended by hand could be ended because its losses look good"
+                )
+        return self._begin(due_only=False)
+
+    def advance_if_due(self) -> None:
+        """Begin the next step, unless another process has."""
+        self._begin(due_only=True)
+
+    def _begin(self, *, due_only: bool) -> Step:
+        with self._lock:
+            with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+                self._rows.refresh(connection)
+            with self._store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
+                self._monitors.update(writer)
+                serving = read_serving(writer.connection)
+                step = self.of(writer.connection, serving)
+                if due_only and not self.is_over(step, serving, read_lanes(writer.connection)):
+                    return step
+                made = write_step(writer, self._settings, self._rows, step, serving)
+            return made

@@ -1,0 +1,81 @@
+"""The rows of keys: at most one for each key and system, which a unique index guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether.rounds.store import schema
+from tether.rounds.store.codecs import TEXT_ROWS, Codec, RowCodecs
+from tether.rounds.store.queries import IDS_PER_QUERY
+
+OLD, NEW = "old", "new"
+"""The two systems, as `assign` names them."""
+MAX_RELEASE_KEY_BYTES = 500
+"""How long a key may be."""
+KEY_CODECS = RowCodecs(Codec(TEXT_ROWS), Codec(TEXT_ROWS))
+"""How keys and systems are stored: as contexts and actions that are text."""
+
+Key = str | bytes | int
+
+
+class KeyRow(NamedTuple):
+    """The row of a key and a system."""
+
+    id: int
+    step: int
+    system: str
+
+
+def create_key_index(connection: sql.Connection) -> None:
+    """Let the database refuse a second row of a key and a system, and find the first."""
+    table = schema.actions.name
+    connection.execute(sql.text(f"CREATE UNIQUE INDEX tether_keys ON {table} (context, action)"))
+
+
+def key_content(key: Key) -> bytes:
+    """A key as it is stored and hashed: text as UTF-8, an integer as its decimal digits."""
+    if isinstance(key, bytes):
+        content = key
+    elif isinstance(key, int | np.integer) and not isinstance(key, bool):
+        content = str(int(key)).encode()
+    elif isinstance(key, str):
+        content = key.encode("utf-8", "surrogatepass")
+    else:
+        raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
+    if not 0 < len(content) <= MAX_RELEASE_KEY_BYTES:
+        raise ValueError(f"a key must have 1 to {MAX_RELEASE_KEY_BYTES} bytes, got {key!r:.80}")
+    try:
+        is_text = "\0" not in content.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
+        raise ValueError(f"a key must be text in UTF-8 without NUL, got {key!r:.80}")
+    return content
+
+
+def read_key_rows(
+    connection: sql.Connection, keys: Sequence[bytes]
+) -> dict[bytes, dict[str, KeyRow]]:
+    """The rows of keys, by system; those that have none are left out."""
+    table = schema.actions
+    found: dict[bytes, dict[str, KeyRow]] = {}
+    query = sql.select(table.c.context, table.c.id, table.c.round, table.c.action)
+    for begin in range(0, len(keys), IDS_PER_QUERY):
+        among = table.c.context.in_(keys[begin : begin + IDS_PER_QUERY])
+        for key, number, step, action in connection.execute(query.where(among)):
+            system = bytes(action).decode()
+            found.setdefault(bytes(key), {})[system] = KeyRow(number, step, system)
+    return found
+
+
+def find_repeated_keys(connection: sql.Connection) -> Iterable[str]:
+    """Keys with several rows of one system, which the index does not allow."""
+    table = schema.actions
+    count = sql.func.count()
+    query = sql.select(table.c.context, count).group_by(table.c.context, table.c.action)
+    for key, number in connection.execute(query.having(count > 1).limit(5)):
+        yield f"key {bytes(key).decode(errors='replace')!r} has {number} rows of one system"

@@ -1,0 +1,126 @@
+"""A release so far, as frozen records: one for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tether.release.ramp_result import RampShare
+from tether.rounds.history import Alarm, AuditRecord, Estimate
+from tether.rounds.limits import Limit
+
+
+@dataclass(frozen=True)
+class SystemRecord:
+    """One system in a step.
+
+    Parameters
+    ----------
+    rows : int
+        The keys that it answered for the first time.
+    losses : mapping of str to Estimate
+        Their mean losses so far, by guardrail; those of which nothing has arrived are left out.
+    """
+
+    rows: int
+    losses: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a release: its share, why, and what has come of it so far.
+
+    Parameters
+    ----------
+    number : int
+        The step's number, from 1.
+    begun : str
+        When it began, in UTC, as ISO 8601.
+    calibration : RampShare
+        The share with the bounds and the promise that it rests on.
+    window : int
+        The step whose rows of the new system decided the share; 0 if none did.
+    ramp : int
+        The step at which the ramp began: 1, or the first after an alarm was cleared.
+    old : SystemRecord
+        The old system in this step.
+    new : SystemRecord
+        The new system in this step.
+    """
+
+    number: int
+    begun: str
+    calibration: RampShare
+    window: int
+    ramp: int
+    old: SystemRecord
+    new: SystemRecord
+
+    @property
+    def share(self) -> float:
+        """The new system's share of the keys when the step began."""
+        return self.calibration.share
+
+    @property
+    def why(self) -> str:
+        """What decided the share, in words."""
+        if self.calibration.reason:
+            return self.calibration.reason
+        if self.calibration.confidence is not None:
+            return f"all rows so far; bound by {self.calibration.binding}"
+        rows = self.calibration.guardrails[self.calibration.binding].new.rows
+        if not rows:
+            return "what even the worst new system could not hurt"
+        return f"{rows:,} rows of step {self.window}; bound by {self.calibration.binding}"
+
+
+@dataclass(frozen=True)
+class ReleaseHistory:
+    """A release so far: its settings, its steps in order, its alarms.
+
+    Parameters
+    ----------
+    store : str
+        The URL of the store, without any password.
+    created : str
+        When the store was created, in UTC, as ISO 8601.
+    limits : mapping of str to Limit
+        The guardrails by name, each with what is tolerated, the largest possible loss and the risk
+        above which its monitor raises an alarm.
+    target : str
+        What is tolerated: "alpha" or the whole "promise".
+    confidence : float or None
+        The probability of a promise that holds at all steps; None if it is in expectation.
+    length : str
+        When a step ends, in words.
+    wait : int
+        How many steps after its end the rows of a step are used.
+    share : float
+        The share in force: 0 while an alarm stands.
+    steps : tuple of StepRecord
+        The steps in order.
+    old_losses : mapping of str to Estimate
+        The old system's mean losses over all steps.
+    alarms : tuple of Alarm
+        The alarms in order; the round of an alarm is a step.
+    audit : tuple of AuditRecord
+        What people did to the release, in order.
+    """
+
+    store: str
+    created: str
+    limits: Mapping[str, Limit]
+    target: str
+    confidence: float | None
+    length: str
+    wait: int
+    share: float
+    steps: tuple[StepRecord, ...]
+    old_losses: Mapping[str, Estimate]
+    alarms: tuple[Alarm, ...]
+    audit: tuple[AuditRecord, ...]
+
+    @property
+    def alarm(self) -> Alarm | None:
+        """The alarm that stands, if any."""
+        return next((alarm for alarm in self.alarms if alarm.cleared is None), None)

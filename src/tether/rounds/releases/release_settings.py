@@ -1,0 +1,153 @@
+"""The settings of a release: fixed when its store is created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether._core import validate
+from tether.release.arm_counts import ArmCounts
+from tether.release.assignment import LONGEST_SALT
+from tether.release.guardrail import Guardrail
+from tether.rounds.limits import Limit, check_names, default_alarm_risk
+from tether.rounds.run_settings import RELEASE_KIND, RunSettings
+
+GuardrailLike = float | tuple[float, float] | Guardrail
+"""A tolerance, a tolerance and the largest possible loss, or an object with both."""
+Log = Mapping[str, "ArrayLike | ArmCounts"]
+"""The old system's losses from before the release: one for each key, by guardrail."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSettings(RunSettings):
+    """Everything that the promise of a release rests on."""
+
+    kind: str = RELEASE_KIND
+    salt: str
+    """Of the hash that assigns keys, in hexadecimal."""
+    keys_per_step: int | None = None
+    step_seconds: float | None = None
+    wait: int = 0
+    """How many steps after its end the rows of a step are used."""
+    log: dict[str, dict[str, Any]] | None = None
+    """The old system's rows from before the release: what they sum to, by guardrail."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= len(bytes.fromhex(self.salt)) <= LONGEST_SALT:
+            raise ValueError(f"salt must have 1 to {LONGEST_SALT} bytes, got {self.salt!r}")
+        if self.keys_per_step is not None and self.step_seconds is not None:
+            raise ValueError("give keys_per_step or step_duration, not both")
+        if self.keys_per_step is not None:
+            validate.integer_at_least("keys_per_step", self.keys_per_step)
+        if self.step_seconds is not None:
+            validate.number("step_duration", self.step_seconds, above=0, below=np.inf)
+        validate.integer_at_least("wait", self.wait, 0)
+        if self.confidence is not None and self.target == "promise":
+            raise ValueError("with a confidence alpha itself is promised: leave out promise=True")
+        if self.log is not None and set(self.log) != set(self.limits):
+            raise ValueError(
+                f"old must have losses for the guardrails {sorted(self.limits)}, got "
+                f"{sorted(self.log)}"
+            )
+        for name, each in self.old_log.items():
+            each.worst_total(self.limits[name].bound)
+
+    @property
+    def guardrails(self) -> dict[str, Guardrail]:
+        """As `ramp_share` takes them."""
+        return {
+            name: Guardrail(**{self.target: limit.alpha}, bound=limit.bound)
+            for name, limit in self.limits.items()
+        }
+
+    @property
+    def old_log(self) -> dict[str, ArmCounts]:
+        """The rows from before the release; none without a log."""
+        if self.log is None:
+            return {name: ArmCounts(0, 0.0) for name in self.limits}
+        return {name: ArmCounts(**each) for name, each in self.log.items()}
+
+    @property
+    def salt_bytes(self) -> bytes:
+        """The salt as the hash takes it."""
+        return bytes.fromhex(self.salt)
+
+
+def limits_of(
+    guardrails: Mapping[str, GuardrailLike], promise: bool, alarm_risk: Mapping[str, float] | None
+) -> tuple[str, dict[str, Limit]]:
+    """What the tolerances are, "alpha" or "promise", and the limits that guardrails set."""
+    if not isinstance(guardrails, Mapping):
+        raise TypeError(f"guardrails must map names to tolerances, got {guardrails!r}")
+    check_names("guardrails", guardrails)
+    made = {name: _guardrail(name, each, promise) for name, each in guardrails.items()}
+    targets = {"alpha" if each.promise is None else "promise" for each in made.values()}
+    if len(targets) > 1:
+        raise ValueError("guardrails must all have an alpha, or all a promise; got both")
+    unknown = set(alarm_risk or {}) - set(made)
+    if unknown:
+        raise ValueError(f"alarm_risk must name guardrails {sorted(made)}, got {sorted(unknown)}")
+    risks = {name: default_alarm_risk(each.tolerated, each.bound) for name, each in made.items()}
+    risks |= alarm_risk or {}
+    limits = {
+        name: Limit(float(each.tolerated), float(each.bound), float(risks[name]))
+        for name, each in made.items()
+    }
+    return targets.pop(), limits
+
+
+def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, Any]]:
+    """The old system's log as it is kept: rows, their sum, and how many are not known (NaN)."""
+    if not isinstance(log, Mapping):
+        raise TypeError(f"old must map guardrails to losses, got {type(log).__name__}")
+    counts = {}
+    for name, losses in log.items():
+        each = losses
+        if not isinstance(each, ArmCounts):
+            if name not in limits:
+                raise ValueError(f"old must have losses for {sorted(limits)}, got {name!r}")
+            values = np.atleast_1d(np.asarray(losses, dtype=np.float64))
+            known = values[~np.isnan(values)]
+            bound = limits[name].bound
+            if values.ndim != 1 or (known < 0).any() or (known > bound).any():
+                raise ValueError(
+                    f"old[{name!r}] must be one loss in [0, {bound:g}] per key, got {losses!r:.80}"
+                )
+            each = ArmCounts(len(values), float(known.sum()), len(values) - len(known))
+        counts[name] = {"rows": each.rows, "total": float(each.total), "pending": each.pending}
+    return counts
+
+
+def step_length(
+    keys_per_step: int | None, step_duration: timedelta | float | None
+) -> dict[str, Any]:
+    """The two settings that say when a step ends."""
+    seconds = step_duration
+    if isinstance(step_duration, timedelta):
+        seconds = step_duration.total_seconds()
+    return {
+        "keys_per_step": keys_per_step,
+        "step_seconds": None if seconds is None else float(seconds),  # type: ignore[arg-type]
+    }
+
+
+def _guardrail(name: str, given: GuardrailLike, promise: bool) -> Guardrail:
+    if isinstance(given, Guardrail):
+        return given
+    values = given if isinstance(given, tuple | list) else (given,)
+    if not 1 <= len(values) <= 2:
+        raise ValueError(
+            f"guardrails[{name!r}] must be a tolerance, or a tolerance and the largest loss, got "
+            f"{given!r}"
+        )
+    bound = values[1] if len(values) == 2 else 1.0
+    try:
+        return Guardrail(**{"promise" if promise else "alpha": values[0]}, bound=bound)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"guardrails[{name!r}]: {error}") from None

@@ -1,0 +1,165 @@
+"""Whether the steps of a release follow from its rows: they are computed again, and compared.
+
+The counts come from queries of their own, and not from the reader that the release itself uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether.release.assignment import is_new, positions
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.releases.arm_rows import Arm, ArmRows
+from tether.rounds.releases.key_rows import NEW, OLD, find_repeated_keys
+from tether.rounds.releases.next_step import next_step
+from tether.rounds.releases.release_settings import ReleaseSettings
+from tether.rounds.releases.step import Seen, Step
+from tether.rounds.store import schema
+from tether.rounds.store.lanes import CONTROL_LANE, first_id
+from tether.rounds.store.queries import read_all
+from tether.rounds.store.serving import RESUME
+from tether.rounds.store.table_pages import read_pages
+from tether.rounds.store.writer import record_kind
+
+STEP_SHARE_TOLERANCE = 1e-9
+"""By how much a share may differ whose losses were added in another order."""
+
+
+@dataclass
+class _Alarms:
+    """What stood when a step began, and whether anything was raised until the next one."""
+
+    standing: int | None
+    cleared: int
+    raised_during: bool = False
+
+
+def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> Iterator[str]:
+    """What does not follow: shares from rows, systems from shares, and keys that are there twice.
+
+    `stored` are the settings; the hash chain has been checked.
+    """
+    settings = ReleaseSettings.from_dict(stored)
+    steps = [Step.from_row(row) for row in read_all(connection, schema.rounds)]
+    alarms = _alarms_by_step(connection)
+    rows, previous = ArmRows(list(settings.limits)), None
+    for step in steps:
+        before: Seen = {} if previous is None else previous.seen
+        _add_actions(connection, rows, before, step.seen)
+        _add_losses(connection, rows, before, step.seen)
+        at_begin = alarms[step.number]
+        expected = next_step(
+            settings,
+            rows,
+            previous,
+            alarm=at_begin.standing,
+            cleared=at_begin.cleared,
+            seen=step.seen,
+            begun=step.begun,
+        )
+        if not _agree(step, expected):
+            yield (
+                f"step {step.number}: its share is {step.share!r} from step {step.window}, but the "
+                f"rows that it saw give {expected.share!r} from step {expected.window}"
+            )
+        previous = step
+    yield from _find_wrong_systems(
+        connection, settings, {each.number: each for each in steps}, alarms
+    )
+    yield from find_repeated_keys(connection)
+
+
+def _agree(step: Step, expected: Step) -> bool:
+    same = ("window", "ramp", "cleared")
+    return math.isclose(step.share, expected.share, rel_tol=STEP_SHARE_TOLERANCE) and all(
+        getattr(step, name) == getattr(expected, name) for name in same
+    )
+
+
+def _alarms_by_step(connection: sql.Connection) -> dict[int, _Alarms]:
+    """What the order of the control lane says about alarms and steps."""
+    entry, audit = schema.entries, schema.audit
+    kinds = {each: record_kind(each) for each in (schema.rounds, schema.alarms, audit)}
+    subjects = sql.select(audit.c.number, audit.c.subject).where(audit.c.act == RESUME)
+    clears = {number: subject or 0 for number, subject in connection.execute(subjects)}
+    query = sql.select(entry.c.kind, entry.c.first).where(
+        entry.c.lane == CONTROL_LANE, entry.c.kind.in_(kinds.values())
+    )
+    found: dict[int, _Alarms] = {}
+    raised: list[int] = []
+    cleared, latest = 0, 0
+    for kind, number in connection.execute(query.order_by(entry.c.number)).fetchall():
+        if kind == kinds[schema.alarms]:
+            raised.append(number)
+            if latest:
+                found[latest].raised_during = True
+        elif kind == kinds[audit]:
+            cleared = max(cleared, clears.get(number, 0))
+        else:
+            standing = min((each for each in raised if each > cleared), default=None)
+            found[number], latest = _Alarms(standing, cleared), number
+    return found
+
+
+def _add_actions(connection: sql.Connection, rows: ArmRows, after: Seen, to: Seen) -> None:
+    table = schema.actions
+    query = sql.select(table.c.round, table.c.served, sql.func.count())
+    for lane, (last, _) in to.items():
+        start, first = first_id(lane), after.get(lane, (0, 0))[0]
+        within = (table.c.id > start + first, table.c.id <= start + last)
+        for step, served, count in connection.execute(
+            query.where(*within).group_by(table.c.round, table.c.served)
+        ):
+            rows.rows[Arm(step, served != SAFE)] += count
+
+
+def _add_losses(connection: sql.Connection, rows: ArmRows, after: Seen, to: Seen) -> None:
+    action, observed = schema.actions, schema.observations
+    names = (action.c.round, action.c.served, observed.c.which)
+    query = (
+        sql.select(*names, sql.func.count(observed.c.loss), sql.func.sum(observed.c.loss))
+        .join_from(observed, action, observed.c.action == action.c.id)
+        .group_by(*names)
+    )
+    for lane, (_, last) in to.items():
+        start, first = first_id(lane), after.get(lane, (0, 0))[1]
+        within = (observed.c.number > start + first, observed.c.number <= start + last)
+        for step, served, which, count, total in connection.execute(query.where(*within)):
+            arm, name = Arm(step, served != SAFE), rows.names[which]
+            rows.known[arm, name] += count
+            rows.totals[arm, name] += float(total or 0.0)
+
+
+def _find_wrong_systems(
+    connection: sql.Connection,
+    settings: ReleaseSettings,
+    steps: Mapping[int, Step],
+    alarms: Mapping[int, _Alarms],
+) -> Iterator[str]:
+    """Keys that another system answered than the one that their hash and the share say."""
+    table = schema.actions
+    columns = {name: table.c[name] for name in ("id", "round", "served", "context", "action")}
+    for page in read_pages(connection, columns, table, [table.c.id]):
+        places = positions([row["context"] for row in page], settings.salt_bytes)
+        numbers = np.array([row["round"] for row in page])
+        expected = np.zeros(len(page), bool)
+        for number in np.unique(numbers).tolist():
+            mine = numbers == number
+            expected[mine] = is_new(places[mine], steps[number].share)
+        for row, by_new in zip(page, expected.tolist(), strict=True):
+            system = NEW if row["served"] == row["round"] else OLD
+            may_be_old = not by_new or alarms[row["round"]].raised_during
+            is_right = by_new if system == NEW else may_be_old
+            if not is_right or row["action"] != system.encode():
+                yield (
+                    f"row {row['id']}: key {row['context'].decode()!r} was answered by "
+                    f"{row['action'].decode()!r}, which its hash and the share of step "
+                    f"{row['round']} do not say"
+                )
+                return
