@@ -13,7 +13,6 @@ exact share needs no such term, and its theorem covers all of them.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binom
 
 from tether._core.types import Floats
 from tether.release.risk_bounds import expected_bound
@@ -47,6 +46,8 @@ def _risks(rows: int, alpha: float) -> Floats:
 
 
 def _excess(rows: int, risk: float, old_bound: float, alpha: float, bound: float) -> float:
+    from scipy.stats import binom  # takes a second to import, which a reader need not wait for
+
     first, last = binom.ppf([NEGLIGIBLE_TAIL, 1 - NEGLIGIBLE_TAIL], rows, risk)
     losses = np.arange(max(first, 0.0), last + 1)
     new_bound = expected_bound(np.array(rows), bound * losses, bound)

@@ -61,15 +61,13 @@ class Assigner:
             systems = dict(zip(waiting, np.where(arms, NEW, OLD).tolist(), strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
             left = moment.step.keys_left(self._settings, moment.rows)
-            if left is not None and moment.serving.alarm is None:
-                fresh = fresh[:left]
-            if fresh and not self._write(moment, fresh, systems):
-                continue
-            done = set(fresh)
-            for key in waiting:
-                if key in done or systems[key] in moment.known.get(key, {}):
-                    answers[key] = systems[key]
-            waiting = [key for key in waiting if key not in answers]
+            now = waiting
+            if left is not None and moment.serving.alarm is None and left <= len(fresh):
+                fresh = fresh[:left]  # and with the last of them the step is over
+                now = waiting[: waiting.index(fresh[-1]) + 1]
+            if not fresh or self._write(moment, fresh, systems):
+                answers |= {key: systems[key] for key in now}
+                waiting = waiting[len(now) :]
         return [answers[key] for key in contents]
 
     def _look(self, keys: Sequence[bytes]) -> _Moment | None:
