@@ -11,7 +11,9 @@ import tether
 FOLDER = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["six_lines", "mixture_proposal", "own_family", "shortlist"])
+@pytest.mark.parametrize(
+    "name", ["six_lines", "mixture_proposal", "own_family", "shortlist", "canary"]
+)
 def test_example(name, capsys):
     names = runpy.run_path(str(FOLDER / f"{name}.py"))
     printed = capsys.readouterr().out
@@ -22,6 +24,12 @@ def test_example(name, capsys):
         assert "within the promise" in printed
         assert 0.1 < names["found"].beta < 1
         assert abs(names["served"] - 0.1) < 0.01
+    elif name == "canary":
+        ramps = names["ramps"]
+        assert ramps["better"][-1] > 0.9
+        assert ramps["slightly worse"][-1] > 0.9
+        assert ramps["worse"][-1] < 0.5
+        assert max(ramps["always harmful"]) < 0.03
     elif name == "shortlist":
         risks = names["risks"]
         assert risks["safe"] < 0.06 < risks["tethered"] < 0.105 < risks["picked by score"]

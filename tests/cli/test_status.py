@@ -103,3 +103,28 @@ def test_text_from_a_store_cannot_act_in_the_report(hostile_store, tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "\\x1b[31m[/] [red]x \\u202e" in page
     assert not any(character in page for character in "\x1b\u202e\x00")
+
+
+def test_status_of_a_release(tmp_path):
+    path = tmp_path / "release.db"
+    log = {"complaint": np.zeros(500)}
+    with tether.Release(path, {"complaint": 0.05}, old=log) as release:
+        keys = [f"key {k}" for k in range(200)]
+        release.assign(keys)
+        release.observe(keys, np.zeros(200))
+        release.advance()
+        shown = run("status", path)
+        assert shown.exit_code == 0
+        assert "release, alpha 0.05 of at most 1" in one_line(shown)
+        assert "what even the worst" in one_line(shown)
+        content = json.loads(run("status", path, "--json").output)
+        assert [row["share"] for row in content["steps"]] == [
+            step.share for step in release.history().steps
+        ]
+        release.halt("a test", actor="ann")
+    shown = run("status", path)
+    assert shown.exit_code == 4
+    assert "The old system acts until" in one_line(shown)
+    assert run("resume", path, "--reason", "a test").exit_code == 0
+    assert run("status", path).exit_code == 0
+    assert "holds a release" in one_line(run("report", path, "--out", tmp_path / "report.html"))

@@ -1,3 +1,5 @@
+import json
+
 from tether.release import ArmCounts, Guardrail, GuardrailShare, RampShare
 
 
@@ -32,3 +34,8 @@ def test_it_reads_well():
     assert str(made) == "share 0.1: in expectation, loss ≤ 0.023 (alpha 0.02); bound by loss"
     closed = RampShare(0.0, {"loss": part()}, "loss", "halted by hand")
     assert str(closed) == "share 0: halted by hand; nothing is promised"
+
+
+def test_it_can_be_read_back_from_json():
+    made = RampShare(0.1, {"loss": part()}, "loss", confidence=0.9)
+    assert RampShare.from_dict(json.loads(json.dumps(made.to_dict()))) == made

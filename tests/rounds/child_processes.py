@@ -83,10 +83,12 @@ class ChildProcesses:
 def main() -> None:
     """The children's end of it."""
     from tests.rounds import concurrent_jobs, worker_process
+    from tests.rounds.releases import release_jobs
 
     worker_process.warm_up()
+    release_jobs.warm_up()
     gc.freeze()
-    jobs = {**vars(worker_process), **vars(concurrent_jobs)}
+    jobs = {**vars(worker_process), **vars(concurrent_jobs), **vars(release_jobs)}
     for line in sys.stdin:
         order = json.loads(line)
         if "job" in order:

@@ -18,10 +18,13 @@ from rich.text import Text
 from tether._core import records
 from tether._core.redact import redact_url
 from tether._core.visible_text import visible
+from tether.cli.release_status import plain_release, rendered_release
+from tether.cli.status_text import estimate_text, limits_text, number_text, plain_text
 from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
 
 if TYPE_CHECKING:
-    from tether.rounds.history import Estimate, History, RoundRecord
+    from tether.rounds.history import History, RoundRecord
+    from tether.rounds.releases.release_history import ReleaseHistory
 
 
 @report_errors
@@ -37,11 +40,11 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show the rounds, losses and alarms of a run; exit code 4 while an alarm stands."""
-    from tether.rounds import read_history
+    from tether.rounds.any_history import read_any_history
 
     if math.isnan(every):
         raise ValueError(f"--every must be a number of seconds, got {every}")
-    history = read_history(store)
+    history = read_any_history(store)
     if as_json:
         print(json.dumps(_plain(history), indent=2))
     elif follow:
@@ -52,53 +55,59 @@ def status(
         raise typer.Exit(ALARM_STANDS)
 
 
-def _follow(store: str, history: History, interval: float) -> None:
-    from tether.rounds import read_history
+def _follow(store: str, history: History | ReleaseHistory, interval: float) -> None:
+    from tether.rounds.any_history import read_any_history
 
     with Live(_rendered(history), console=Console(highlight=False), auto_refresh=False) as live:
         try:
             while True:
                 sleep(interval)
-                live.update(_rendered(read_history(store)), refresh=True)
+                live.update(_rendered(read_any_history(store)), refresh=True)
         except KeyboardInterrupt:
             pass
 
 
-def _rendered(history: History) -> RenderableType:
-    candidates = history.shortlist
-    shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
-    sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
-    title = (
-        f"{redact_url(history.store)}: {history.target} {_limits(history)}{sure}, family "
-        f"{history.family}, safe policy {history.safe!r}{shortlist}"
+def _rendered(history: History | ReleaseHistory) -> RenderableType:
+    from tether.rounds import ReleaseHistory
+
+    is_release = isinstance(history, ReleaseHistory)
+    lines = (
+        rendered_release(history)
+        if isinstance(history, ReleaseHistory)
+        else _rendered_rounds(history)
     )
-    lines: list[RenderableType] = [_text(title)]
-    if history.rounds:
-        lines += [_round_table(history), *_progress(history.rounds[-1])]
-    else:
-        lines.append(Text("No round has begun yet."))
+    what, who = ("step", "old system") if is_release else ("round", "safe policy")
     for alarm in history.alarms:
         stands = alarm.cleared is None
         state = "stands"
         if not stands:
             state = f"cleared {alarm.cleared} by {alarm.actor}: {alarm.reason}"
-        line = f"alarm {alarm.number} ({alarm.monitor}), round {alarm.round}, {alarm.raised}: "
-        lines.append(_text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
+        line = f"alarm {alarm.number} ({alarm.monitor}), {what} {alarm.round}, {alarm.raised}: "
+        lines.append(plain_text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
     if history.alarm is not None:
-        lines.append(Text("The safe policy acts until `tether resume … --reason …`."))
+        lines.append(Text(f"The {who} acts until `tether resume … --reason …`."))
     for each in history.audit:
         if each.act != "resume":  # those stand beside their alarms
-            lines.append(_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim"))
+            lines.append(
+                plain_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim")
+            )
     return Group(*lines)
 
 
-def _limits(history: History) -> str:
-    """What is tolerated of each loss, out of what it can be at most."""
-    several = len(history.limits) > 1
-    return ", ".join(
-        f"{name + ' ' if several else ''}{limit.alpha:g} of at most {limit.bound:g}"
-        for name, limit in history.limits.items()
+def _rendered_rounds(history: History) -> list[RenderableType]:
+    candidates = history.shortlist
+    shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
+    sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
+    title = (
+        f"{redact_url(history.store)}: {history.target} {limits_text(history.limits)}{sure}, "
+        f"family {history.family}, safe policy {history.safe!r}{shortlist}"
     )
+    lines: list[RenderableType] = [plain_text(title)]
+    if history.rounds:
+        lines += [_round_table(history), *_progress(history.rounds[-1])]
+    else:
+        lines.append(Text("No round has begun yet."))
+    return lines
 
 
 def _round_table(history: History) -> Table:
@@ -114,19 +123,19 @@ def _round_table(history: History) -> Table:
         )
         table.add_row(
             *map(
-                _text,
+                plain_text,
                 (
                     str(record.number),
                     (record.policy or "safe") + (" (retired)" if record.retired else ""),
-                    _number(record.beta),
+                    number_text(record.beta),
                     f"{record.rows:,}",
                     f"{record.observed:,}",
                     *(
                         text
                         for name in history.limits
-                        for text in _estimate(record.losses.get(name))
+                        for text in estimate_text(record.losses.get(name))
                     ),
-                    "" if record.reward is None else _number(record.reward.mean),
+                    "" if record.reward is None else number_text(record.reward.mean),
                 ),
             ),
             style="red" if above_alpha else None,
@@ -143,32 +152,21 @@ def _progress(record: RoundRecord) -> list[RenderableType]:
         bar.add_row(ProgressBar(total=expected, completed=record.observed, width=60))
         lines.append(bar)
     if record.note:
-        lines.append(_text(record.note, "yellow"))
+        lines.append(plain_text(record.note, "yellow"))
     if record.fallback_rows:
         line = (
             f"the safe policy took {record.fallback_rows:,} of {record.rows:,} actions after a "
             f"failure, most recently: {record.failure}"
         )
-        lines.append(_text(line, "yellow"))
+        lines.append(plain_text(line, "yellow"))
     return lines
 
 
-def _estimate(estimate: Estimate | None) -> tuple[str, str]:
-    if estimate is None:
-        return "", ""
-    return _number(estimate.mean), f"{_number(estimate.lower, 3)} – {_number(estimate.upper, 3)}"
+def _plain(history: History | ReleaseHistory) -> dict[str, Any]:
+    from tether.rounds import ReleaseHistory
 
-
-def _number(value: float, digits: int = 4) -> str:
-    return "?" if math.isnan(value) else f"{value:.{digits}g}"
-
-
-def _text(text: str, style: str = "") -> Text:
-    """Text from a store as it is: no markup, and no control characters."""
-    return Text(visible(text), style)
-
-
-def _plain(history: History) -> dict[str, Any]:
+    if isinstance(history, ReleaseHistory):
+        return plain_release(history)
     plain = asdict(history) | {"store": redact_url(history.store)}
     for row, record in zip(plain["rounds"], history.rounds, strict=True):
         row["calibration"] = None if record.calibration is None else record.calibration.to_dict()

@@ -14,6 +14,7 @@ from tether._core import validate
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError
 from tether.rounds.monitors import Monitors
+from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.serving import RESUME, RETIRE, read_retired
@@ -107,6 +108,7 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
     reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
     number = validate.integer_at_least("number", number)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
+        check_kind(queries.read_settings(writer.connection), ROUNDS_KIND, opened.name)
         _check_retirable(writer, number)
         queries.write_audit(writer, RETIRE, actor, reason, number)
 

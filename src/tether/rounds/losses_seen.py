@@ -120,7 +120,7 @@ class LossesSeen:
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The observations of each lane that were not seen yet, as columns."""
         action, observation, round_ = schema.actions, schema.observations, schema.rounds
-        names = ("number", "round", "served", "which", "loss", "reward", "log_beta", "log_prob")
+        names = ("number", "round", "served", "which", "loss", "reward", "log_beta")
         for lane, reached in self.lanes.items():
             seen, start = self.seen.get(str(lane), 0), first_id(lane)
             if seen > reached.last_observation:
@@ -131,7 +131,7 @@ class LossesSeen:
             last = reached.last_observation if to is None else to.get(lane, 0)
             if lane < 0 or last <= seen:
                 continue
-            table = {"round": action, "served": action, "log_prob": action, "log_beta": round_}
+            table = {"round": action, "served": action, "log_beta": round_}
             query = (
                 sql.select(*(table.get(name, observation).c[name] for name in names))
                 .join_from(observation, action, observation.c.action == action.c.id)
@@ -141,7 +141,7 @@ class LossesSeen:
                 .order_by(observation.c.number)
             )
             rows = zip(*self._connection.execute(query).fetchall(), strict=True)
-            types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 4)
+            types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 3)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
             columns = dict(zip(names, typed, strict=True))
             if not np.isin(columns["which"], np.arange(len(self.names))).all():
@@ -173,42 +173,44 @@ class LossesSeen:
                 self._add_mean(self.sums(number, old=True), name, loss[part["served"] == SAFE])
                 self._changed.add(f"{OLD_SUMS} {number}")
             if watch and raised is None:
-                raised = self._monitor(number, name, of_loss, loss[self.is_monitored(part)])
+                raised = self._monitor(number, name, of_loss, part)
         return raised
 
     def _monitor(
-        self, number: int, name: str, sums: LossSums, losses: NDArray[Any]
+        self, number: int, name: str, sums: LossSums, columns: dict[str, NDArray[Any]]
     ) -> Raised | None:
         """Let the risk monitor of a loss see the losses of a round's own policy."""
+        losses = columns["loss"][columns["served"] != SAFE]
         if not len(losses):
             return None
         if sums.risk is None:
-            sums.risk = self.risk_monitor(name)
+            sums.risk = self.risk_monitor(name, float(columns["log_beta"][0]))
+        if sums.risk is None:
+            return None
         status = sums.risk.update(losses)
         of = "" if name == ONLY_LOSS else f"{name}: "
         return Raised(number, "risk", f"{of}{status}") if status.alarm else None
-
-    def is_monitored(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Which losses the risk monitors see: those of what is served under a promise.
-
-        In a release that is both systems together, in the proportions of the step's share. Keys
-        that are new to the release have them; a key that only moves from old to new has not, and
-        no probability is stored for it.
-        """
-        if self._is_release:
-            chosen = ~np.isnan(columns["log_prob"])
-            return np.asarray(chosen & ~np.isneginf(columns["log_beta"]))
-        return np.asarray(columns["served"] != SAFE)
 
     def _is_own(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
         """Which rows are of the policy that their round began with: its own, or the safe one."""
         by_own = columns["served"] != SAFE
         return np.asarray(by_own if self._is_release else by_own | np.isneginf(columns["log_beta"]))
 
-    def risk_monitor(self, name: str) -> RiskMonitor:
-        """A monitor of a loss that has not seen anything."""
+    def risk_monitor(self, name: str, log_beta: float) -> RiskMonitor | None:
+        """A monitor of a loss that has not seen anything; None if there is nothing to monitor.
+
+        In a release what is served is both systems together, and the new one has a share s, the
+        logarithm of which is `log_beta`. If the new one's risk is above alarm_risk/s, so is that of
+        both above alarm_risk, whatever the old one's is. So the monitor sees the new one's losses,
+        in whatever order those of the two systems arrive.
+        """
         limit, settings = self._settings.limits[name], self._settings
-        return RiskMonitor(limit.alarm_risk, limit.bound, settings.false_alarm_probability)
+        risk = limit.alarm_risk
+        if self._is_release:
+            risk = risk * float(np.exp(-log_beta))
+        if risk >= limit.bound:
+            return None
+        return RiskMonitor(risk, limit.bound, settings.false_alarm_probability)
 
     def _add_safe(self, columns: dict[str, NDArray[Any]]) -> None:
         """The safe policy's losses in the order of their arrival, whatever their rounds."""

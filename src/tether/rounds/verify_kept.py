@@ -88,10 +88,13 @@ def _find_wrong_monitors(
     for _, columns in fresh.new_observations(to):
         for name, part in fresh.by_loss(columns):
             for number in numbers:
-                mine = (part["round"] == number) & fresh.is_monitored(part)
+                mine = part["served"] == number
+                monitor = None
                 if mine.any():
-                    monitors[number, name] = fresh.risk_monitor(name)
-                    monitors[number, name].update(part["loss"][mine])
+                    monitor = fresh.risk_monitor(name, float(part["log_beta"][mine][0]))
+                if monitor is not None:
+                    monitors[number, name] = monitor
+                    monitor.update(part["loss"][mine])
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
         for name in settings.limits:

@@ -30,9 +30,8 @@ class DictionaryModel:
         if self.stale:
             self.advance()
         of_step = [row for row in self.rows.values() if row["step"] == len(self.steps)]
-        if not self.alarm and self.keys_per_step is not None:
-            if len(of_step) >= self.keys_per_step:
-                self.advance()
+        if not self.alarm and len(of_step) >= (self.keys_per_step or float("inf")):
+            self.advance()
         digest = blake2b(key.encode(), digest_size=8, key=self.salt).digest()
         below = int.from_bytes(digest, "big") < int(self.share * 2.0**64)
         system = "new" if below else "old"

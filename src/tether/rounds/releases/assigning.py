@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -89,8 +88,7 @@ class Assigner:
 
     def _write(self, moment: _Moment, keys: Sequence[bytes], systems: dict[bytes, str]) -> bool:
         """Store the rows of keys; False, and nothing is stored, if something has changed."""
-        step, share = moment.step, moment.share
-        chances = {NEW: math.log(share) if share else -math.inf, OLD: _log1m(share)}
+        step = moment.step
 
         def write(writer: Writer) -> bool:
             if writer.serving != moment.serving:
@@ -106,9 +104,7 @@ class Assigner:
                         "calibration": [True] * len(mine),
                         "log_safe": [0.0] * len(mine),
                         "log_optimized": [None] * len(mine),
-                        "log_prob": [
-                            None if moment.known.get(key) else chances[system] for key in mine
-                        ],
+                        "log_prob": [None] * len(mine),
                     }
                     served = SAFE if system == OLD else step.number
                     writer.actions(columns, number=step.number, served=served)
@@ -126,7 +122,3 @@ class Assigner:
             return False
         known = read_key_rows(writer.connection, keys)
         return known == {key: moment.known[key] for key in keys if key in moment.known}
-
-
-def _log1m(share: float) -> float:
-    return math.log1p(-share) if share < 1 else -math.inf

@@ -19,7 +19,7 @@ from tether.rounds.silence import taken
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.lanes import Lane, read_lanes
-from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings
+from tether.rounds.store.queries import RUN_SETTING, read_settings, write_settings
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
 
@@ -67,7 +67,7 @@ def write_step(
         alarm=serving.alarm,
         cleared=serving.cleared,
         seen=rows.seen,
-        begun=now(),
+        begun=moment().isoformat(),
     )
     writer.record(schema.rounds, step.to_row())
     return step

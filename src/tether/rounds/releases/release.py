@@ -52,7 +52,7 @@ class Release:
     the first unit of the key that the system answered.
 
     An alarm sends all keys to the old system until `resume`, and then the ramp begins anew; it is
-    raised when the mean loss of a step's keys is shown to exceed its `alarm_risk`, when losses stop
+    raised when the mean loss of a step is shown to exceed its `alarm_risk`, when losses stop
     arriving, or by hand.
 
     Parameters
@@ -75,7 +75,8 @@ class Release:
     keys_per_step : int, optional
         A step ends after so many rows.
     step_duration : float or datetime.timedelta, optional
-        Instead: a step ends after so many seconds. With neither, steps end by `advance`.
+        Instead: a step ends after so many seconds, at least one. With neither, steps end by
+        `advance`.
     wait : int, default 0
         How many steps after its end the rows of a step are used, if losses take a while.
     alarm_risk : mapping of str to float, optional
@@ -135,7 +136,18 @@ class Release:
         given = None
         if salt is not None and not isinstance(salt, bytes):
             raise TypeError(f"salt must be bytes, got {salt!r}")
-        if guardrails is not None:
+        if guardrails is None:
+            _require_none(
+                old=old,
+                promise=promise or None,
+                confidence=confidence,
+                keys_per_step=keys_per_step,
+                step_duration=step_duration,
+                wait=wait or None,
+                alarm_risk=alarm_risk,
+                salt=salt,
+            )
+        else:
             target, limits = limits_of(guardrails, promise, alarm_risk)
             given = ReleaseSettings(
                 limits=limits,
@@ -319,3 +331,13 @@ class Release:
     def __repr__(self) -> str:
         named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
         return f"Release({named}, store={self._store.name!r})"
+
+
+def _require_none(**given: object) -> None:
+    """Refuse settings without guardrails: an existing release is opened with its own."""
+    named = [name for name, each in given.items() if each is not None]
+    if named:
+        raise ValueError(
+            f"{named[0]} is given without guardrails: name these too, or open an existing release "
+            f"with the settings that it has"
+        )

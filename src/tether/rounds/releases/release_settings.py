@@ -46,7 +46,9 @@ class ReleaseSettings(RunSettings):
         if self.keys_per_step is not None:
             validate.integer_at_least("keys_per_step", self.keys_per_step)
         if self.step_seconds is not None:
-            validate.number("step_duration", self.step_seconds, above=0, below=np.inf)
+            validate.number(
+                "step_duration", self.step_seconds, above=1, below=np.inf, including=(1,)
+            )
         validate.integer_at_least("wait", self.wait, 0)
         if self.confidence is not None and self.target == "promise":
             raise ValueError("with a confidence alpha itself is promised: leave out promise=True")

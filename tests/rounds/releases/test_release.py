@@ -1,0 +1,384 @@
+"""What a user of a release sees: assignments, losses, steps, alarms."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import tether
+from tether.release import ArmCounts, Guardrail, Release, is_new, positions
+from tether.rounds import StoreError, halt, read_history, read_release, reopen, resume, retire
+from tether.rounds.releases import step as step_module
+
+LOG = {"complaint": ArmCounts(2000, 20.0)}
+GUARDRAILS = {"complaint": 0.02}
+USERS = [f"user {k}" for k in range(3000)]
+
+
+def release_in_memory(**changed):
+    return tether.Release("sqlite://", **{"guardrails": GUARDRAILS, "old": LOG} | changed)
+
+
+def play_step(release, keys, loss=0.0):
+    """Assign keys, and observe the same loss for each."""
+    systems = release.assign(keys)
+    release.observe(keys, [loss] * len(keys))
+    return systems
+
+
+def test_the_lines_of_the_readme():
+    release = tether.Release("sqlite://", guardrails={"complaint": 0.02})
+    for user in USERS[:100]:
+        system = release.assign(user)
+        assert system == "old"  # the first step is the old system's, since there is no log
+        release.observe(user, {"complaint": 0.0})
+    assert release.advance().share == pytest.approx((0.02 - 1 / 101) / (1 - 1 / 101))
+
+
+def test_the_first_share_is_what_even_the_worst_system_could_not_hurt():
+    release = release_in_memory()
+    bound = 21 / 2001
+    assert release.share == release.step.share == pytest.approx((0.02 - bound) / (1 - bound))
+    assert release.step.ramp_share.promises["complaint"] == pytest.approx(0.02, rel=0.02)
+
+
+def test_keys_stay_where_they_are_and_move_to_new_alone_while_the_share_grows():
+    release, before = release_in_memory(), None
+    for _ in range(4):
+        systems = np.array(play_step(release, USERS)) if before is None else None
+        systems = np.array(release.assign(USERS)) if systems is None else systems
+        release.observe(
+            [key for key, each in zip(USERS, systems, strict=True) if each == "new"],
+            {"complaint": [0.0] * int((systems == "new").sum())},
+        )
+        if before is not None:
+            assert not ((before == "new") & (systems == "old")).any()
+        expected = is_new(positions(USERS, release.settings.salt_bytes), release.share)
+        assert ((systems == "new") == expected).all()
+        share, before = release.share, systems
+        assert release.advance().share >= share
+    assert release.share == 1.0
+
+
+def test_a_key_that_comes_back_adds_no_row():
+    release = release_in_memory()
+    first = release.assign(USERS)
+    assert release.assign(USERS) == first
+    assert [release.assign(key) for key in USERS[:5]] == first[:5]
+    step = release.history().steps[0]
+    assert step.old.rows + step.new.rows == len(USERS)
+
+
+def test_an_integer_and_its_digits_and_bytes_are_the_same_key():
+    release = release_in_memory()
+    release.assign([7, "7", b"7", np.int64(7)])
+    assert release.history().steps[0].old.rows + release.history().steps[0].new.rows == 1
+
+
+@pytest.mark.parametrize("key", ["", "a" * 501, b"\xff", "a\0b", "\ud800"])
+def test_keys_that_cannot_be_stored_are_refused(key):
+    with pytest.raises(ValueError, match="a key must"):
+        release_in_memory().assign(key)
+
+
+@pytest.mark.parametrize("key", [1.5, None, True, [1]])
+def test_keys_of_other_types_are_refused(key):
+    with pytest.raises(TypeError, match="a key must"):
+        release_in_memory().assign([key])
+
+
+def test_losses_come_late_in_any_order_and_twice():
+    release = release_in_memory(
+        guardrails={"complaint": 0.02, "delay": (0.5, 2.0)},
+        old={**LOG, "delay": ArmCounts(2000, 100.0)},
+    )
+    release.assign(["ann", "bob"])
+    assert release.observe(["bob", "ann"], {"delay": [2.0, 0.5]}) == 2
+    assert release.observe("ann", {"complaint": 0.0, "delay": 0.5}) == 1
+    assert release.observe("ann", {"complaint": 0.0, "delay": 0.5}) == 0
+    with pytest.raises(ValueError, match="another result"):
+        release.observe("ann", {"complaint": 1.0})
+    assert release.observe("ann", {"complaint": 1.0}, keep_first=True) == 0
+    assert release.observe(["ann", "bob"], {"complaint": [1.0, 0.0]}, keep_first=True) == 1
+    with pytest.raises(ValueError, match=r"keys 'eve' were never assigned \(1 of 2\)"):
+        release.observe(["ann", "eve"], {"complaint": [0.0, 0.0]})
+    with pytest.raises(ValueError, match="each key once"):
+        release.observe(["ann", "ann"], {"complaint": [0.0, 0.0]})
+    with pytest.raises(ValueError, match="at most bound = 2"):
+        release.observe("bob", {"delay": 3.0})
+    with pytest.raises(TypeError, match="mapping"):
+        release.observe("bob", 0.0)
+
+
+def test_a_late_loss_of_a_key_that_moved_belongs_to_the_system_that_is_named():
+    release = release_in_memory()
+    systems = dict(zip(USERS, release.assign(USERS), strict=True))
+    release.observe(
+        [key for key in USERS if systems[key] == "new"], [0.0] * list(systems.values()).count("new")
+    )
+    release.advance()
+    moved = next(key for key in USERS if release.assign(key) == "new" and systems[key] == "old")
+    release.observe(moved, 1.0, system="old")
+    release.observe(moved, 0.0)
+    first, second = release.history().steps
+    assert first.old.losses["complaint"].mean == 1.0
+    assert second.new.losses["complaint"].mean == 0.0
+    with pytest.raises(ValueError, match="never assigned to the new system"):
+        release.observe(
+            next(key for key in USERS if release.assign(key) == "old"), 0.0, system="new"
+        )
+
+
+def test_unknown_losses_count_as_the_bound():
+    release = release_in_memory()
+    systems = release.assign(USERS)
+    release.observe(
+        [key for key, each in zip(USERS, systems, strict=True) if each == "old"],
+        [0.0] * systems.count("old"),
+    )
+    counts = release.advance().ramp_share.guardrails["complaint"]
+    assert counts.new.pending == counts.new.rows == systems.count("new") > 0
+    assert counts.new_bound == 1.0
+
+
+def test_steps_end_after_a_number_of_keys():
+    release = release_in_memory(keys_per_step=500)
+    for begin in range(0, 3000, 750):
+        play_step(release, USERS[begin : begin + 750])
+    rows = [step.old.rows + step.new.rows for step in release.history().steps]
+    assert rows == [500] * 6
+    with pytest.raises(ValueError, match="by themselves, after 500 keys"):
+        release.advance()
+    release.assign("another")
+    assert release.step.number == 7
+
+
+def test_steps_end_after_a_time(monkeypatch):
+    release = release_in_memory(step_duration=timedelta(hours=1))
+    play_step(release, USERS)
+    release.assign("another")
+    assert release.step.number == 1
+    later = step_module.moment() + timedelta(minutes=61)
+    monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
+    release.assign("one more")
+    assert release.step.number == 2
+
+
+def test_rows_may_be_used_some_steps_later():
+    release = release_in_memory(wait=1)
+    start = release.share
+    play_step(release, USERS[:1500])
+    assert release.advance().share == start
+    play_step(release, USERS[1500:])
+    assert release.advance().window == 1
+    assert release.share > 5 * start
+
+
+def test_a_halt_is_share_0_at_once_and_resuming_begins_at_the_start():
+    release = release_in_memory()
+    start = release.share
+    play_step(release, USERS[:1000])
+    release.advance()
+    play_step(release, USERS[1000:2000])
+    grown = release.advance().share
+    assert grown > 5 * start
+    release.halt("a bad feeling", actor="ann")
+    assert release.share == 0
+    assert set(release.assign(USERS)) == {"old"}
+    assert release.advance().share == 0
+    assert release.step.ramp_share.reason == "alarm 1 stands: the old system answers"
+    release.resume("it was nothing", actor="bob")
+    assert release.share == 0  # until the next step, which the next key begins
+    release.assign("another")
+    assert (release.share, release.step.ramp, release.step.window) == (start, 5, 0)
+    history = release.history()
+    assert [each.act for each in history.audit] == ["halt", "resume"]
+    assert history.alarms[0].actor == "bob"
+
+
+def test_harm_raises_an_alarm_in_every_process(tmp_path):
+    path = tmp_path / "release.db"
+    release = tether.Release(path, GUARDRAILS, old={"complaint": np.zeros(2000)})
+    other = tether.Release(path, GUARDRAILS)
+    play_step(release, USERS[:1000])
+    release.advance()
+    assert other.share == release.share > 0
+    other.assign(USERS)
+    other.observe(USERS[1000:1200], [1.0] * 200)
+    assert release.share == other.share == 0
+    assert release.history().alarm.monitor == "risk"
+    assert set(release.assign(USERS[2000:])) == {"old"}
+    resume(path, "the cause is found", "ann")
+    assert release.assign("another") in ("old", "new")
+    assert release.step.ramp == release.step.number == 3
+    release.close()
+    other.close()
+
+
+def test_a_harmful_system_within_its_share_raises_no_alarm():
+    """The monitor judges what is served, not the new system: its few keys may all be harmed."""
+    release = release_in_memory(old={"complaint": np.zeros(2000)})
+    for begin in (0, 1000, 2000):
+        keys = USERS[begin : begin + 1000]
+        systems = release.assign(keys)
+        assert "new" in systems
+        release.observe(keys, [float(each == "new") for each in systems])
+        release.advance()
+    assert release.history().alarms == ()
+    assert release.share == pytest.approx(0.02, rel=0.1)
+
+
+def test_keys_that_only_move_and_the_order_of_losses_do_not_mislead_the_monitor():
+    """All rows of later steps are of keys that move, and losses arrive by system."""
+    rng = np.random.default_rng(1)
+    release = release_in_memory(
+        guardrails={"complaint": (0.1, 1.0)}, old={"complaint": np.zeros(2000)}
+    )
+    harmed = dict(zip(USERS, rng.random(len(USERS)) < 0.25, strict=True))
+    for _ in range(8):
+        systems = release.assign(USERS)
+        new = [key for key, each in zip(USERS, systems, strict=True) if each == "new"]
+        release.observe(new, [float(harmed[key]) for key in new], system="new")
+        old = [key for key, each in zip(USERS, systems, strict=True) if each == "old"]
+        release.observe(old, [0.0] * len(old), system="old")
+        release.advance()
+    assert release.share > 0.2
+    assert release.history().alarms == ()
+
+
+def test_silence_is_an_alarm():
+    release = release_in_memory(max_silence=100)
+    release.assign(USERS[:150])
+    assert release.assign("another") == "old"
+    assert release.history().alarm.monitor == "silence"
+
+
+def test_an_old_system_that_does_not_pass_has_no_share():
+    release = release_in_memory(old={"complaint": ArmCounts(2000, 50.0)})
+    assert release.share == 0
+    assert "the old system alone does not pass for complaint" in release.step.ramp_share.reason
+    assert set(release.assign(USERS)) == {"old"}
+
+
+def test_with_a_confidence_all_rows_count():
+    release = release_in_memory(confidence=0.9, guardrails={"complaint": 0.1})
+    for begin in (0, 1000, 2000):
+        play_step(release, USERS[begin : begin + 1000])
+        release.advance()
+    counts = release.step.ramp_share.guardrails["complaint"]
+    steps = release.history().steps
+    assert counts.new.rows == sum(step.new.rows for step in steps)
+    assert counts.old.rows == 2000 + sum(step.old.rows for step in steps)
+    assert release.share > 0.5
+
+
+def test_the_log_may_have_unknown_losses():
+    release = release_in_memory(old={"complaint": [0.0] * 1990 + [np.nan] * 10})
+    assert release.settings.old_log["complaint"] == ArmCounts(2000, 0.0, 10)
+    assert release.step.ramp_share.guardrails["complaint"].old_bound == pytest.approx(11 / 2001)
+
+
+def test_a_restart_continues_in_the_middle_of_a_step(tmp_path):
+    path = tmp_path / "release.db"
+    with tether.Release(path, GUARDRAILS, old=LOG) as release:
+        first = play_step(release, USERS[:1000])
+        release.advance()
+        share = release.share
+        release.assign(USERS[1000:1500])
+    with tether.Release(path) as release:
+        assert release.share == share
+        assert release.assign(USERS[:1000]).count("new") >= first.count("new")
+        release.observe(USERS[1000:1500], [0.0] * 500)
+        release.assign(USERS[1500:2000])
+        assert release.advance().ramp_share.guardrails["complaint"].new.rows > 50
+    with tether.Release(path, GUARDRAILS) as release:
+        assert release.settings.old_log == LOG
+
+
+def test_a_store_keeps_its_settings_and_its_kind(tmp_path):
+    path = tmp_path / "release.db"
+    with pytest.raises(StoreError):
+        tether.Release(path)
+    tether.Release(path, GUARDRAILS, old=LOG).close()
+    for changed in (
+        {"guardrails": {"complaint": 0.03}},
+        {"guardrails": {"complaint": Guardrail(promise=0.02)}},
+        {"old": {"complaint": ArmCounts(2000, 21.0)}},
+        {"confidence": 0.9},
+        {"keys_per_step": 10},
+        {"wait": 1},
+        {"salt": b"another"},
+    ):
+        with pytest.raises(ValueError, match="was created with"):
+            tether.Release(path, **{"guardrails": GUARDRAILS} | changed)
+    with pytest.raises(ValueError, match="holds a release: open it with"):
+        tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=path)
+    for read in (read_history, reopen, lambda store: retire(store, 1, "a test")):
+        with pytest.raises(ValueError, match="holds a release"):
+            read(path)
+    other = tmp_path / "run.db"
+    tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=other).close()
+    for read in (tether.Release, read_release):
+        with pytest.raises(ValueError, match="holds the rounds of a controller"):
+            read(other)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"guardrails": {}}, "guardrails must name"),
+        ({"guardrails": 0.02}, "guardrails must map"),
+        ({"guardrails": {"complaint": 1.5}}, r"guardrails\['complaint'\]: alpha"),
+        ({"guardrails": {"complaint": (0.1, 2.0, 3.0)}}, "a tolerance and the largest loss"),
+        ({"guardrails": {"a": Guardrail(0.1), "b": Guardrail(promise=0.1)}, "old": None}, "both"),
+        ({"old": {"other": [0.0]}}, "old must have losses for"),
+        ({"old": {"complaint": [2.0]}}, r"one loss in \[0, 1\] per key"),
+        ({"old": [0.0]}, "old must map"),
+        ({"keys_per_step": 5, "step_duration": 3.0}, "not both"),
+        ({"keys_per_step": 0}, "keys_per_step"),
+        ({"step_duration": -1.0}, "step_duration"),
+        ({"wait": -1}, "wait"),
+        ({"promise": True, "confidence": 0.9}, "leave out promise"),
+        ({"alarm_risk": {"other": 0.1}}, "alarm_risk must name"),
+        ({"alarm_risk": {"complaint": 0.01}}, "alarm_risk"),
+        ({"guardrails": None}, "old is given without guardrails"),
+        ({"guardrails": None, "old": None, "wait": 2}, "wait is given without guardrails"),
+        ({"salt": "text"}, "salt must be bytes"),
+        ({"salt": b""}, "salt must have 1 to 64 bytes"),
+    ],
+)
+def test_bad_arguments_are_named(changed, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        release_in_memory(**changed)
+
+
+def test_threads_that_assign_the_same_keys_agree_and_add_each_row_once(tmp_path):
+    release = tether.Release(tmp_path / "release.db", GUARDRAILS, old={"complaint": np.zeros(100)})
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: [release.assign(key) for key in USERS[:40]], range(8)))
+    assert all(each == answers[0] for each in answers)
+    step = release.history().steps[0]
+    assert step.old.rows + step.new.rows == 40
+    release.close()
+
+
+def test_several_threads_begin_each_step_once():
+    release = release_in_memory(keys_per_step=50)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(release.assign, USERS[:200]))
+    rows = [step.old.rows + step.new.rows for step in release.history().steps]
+    assert rows == [50] * 4
+
+
+def test_a_halt_through_the_store_stops_an_open_release(tmp_path):
+    path = tmp_path / "release.db"
+    with Release(path, GUARDRAILS, old={"complaint": np.zeros(2000)}) as release:
+        assert release.share > 0
+        halt(path, "by hand", "ann")
+        assert release.share == 0
+        assert set(release.assign(USERS[:100])) == {"old"}
+    with pytest.raises(StoreError, match="closed"):
+        release.assign("ann")
