@@ -2,7 +2,8 @@
 
 An old service has a complaint in 1 of 100 answers, and at most 2 of 100 are tolerated. Four new
 ones are tried: a better one, one that is slightly worse but within alpha, one that is worse than
-alpha, and one that always does harm. Nobody knows which is which. Every step has 1,000 users.
+alpha, and one that always does harm. Nobody knows which is which. Every step has 1,000 users. The
+promise is on average over releases: the share of the third one goes up and down with its losses.
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ NEW = {"better": 0.005, "slightly worse": 0.015, "worse": 0.05, "always harmful"
 
 def ramp(risk, rng):
     """The share of the new system in each step."""
-    log = {"complaint": rng.random(2_000) < OLD}  # what the old system did last week
-    release = tether.Release("sqlite://", guardrails={"complaint": ALPHA}, old=log)
+    log = {"complaint": np.arange(2_000) < 20}  # what the old system did last week
+    release = tether.Release("sqlite://", {"complaint": ALPHA}, old=log, salt=b"canary")
     shares = []
     for step in range(STEPS):
         shares.append(release.share)
@@ -29,8 +30,8 @@ def ramp(risk, rng):
 
 
 ramps = {}
-print(f"{'new system':16}" + "".join(f"{f'step {k + 1}':>9}" for k in range(STEPS)) + "   risk")
+print(f"{'new system':16}" + "".join(f"{f'step {k + 1}':>9}" for k in range(STEPS)))
 for name, risk in NEW.items():
     ramps[name], history = ramp(risk, np.random.default_rng(1))
-    served = (1 - ramps[name][-1]) * OLD + ramps[name][-1] * risk
-    print(f"{name:16}" + "".join(f"{share:9.1%}" for share in ramps[name]) + f" {served:6.4f}")
+    print(f"{name:16}" + "".join(f"{share:9.1%}" for share in ramps[name]))
+print(f"\nthe last step of the last one: {history.steps[-1].calibration}")

@@ -4,6 +4,7 @@ import inspect
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tether
@@ -27,8 +28,8 @@ def test_example(name, capsys):
     elif name == "canary":
         ramps = names["ramps"]
         assert ramps["better"][-1] > 0.9
-        assert ramps["slightly worse"][-1] > 0.9
-        assert ramps["worse"][-1] < 0.5
+        assert ramps["slightly worse"][-1] > 0.6
+        assert np.mean(ramps["worse"]) < 0.35
         assert max(ramps["always harmful"]) < 0.03
     elif name == "shortlist":
         risks = names["risks"]

@@ -111,6 +111,7 @@ class Release:
     0.009...
     >>> system = release.assign("ann")
     >>> release.observe("ann", {"complaint": 0.0})
+    1
     >>> release.advance().number
     2
     """

@@ -19,11 +19,24 @@ Seen = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Step:
-    """One step: a row of the table of rounds.
+    """A step of a release, as it was stored when it began.
 
-    `window` is the step whose rows decided the share, 0 if none did. `ramp` is the step at which
-    the ramp began: 1, or the first one after an alarm was cleared. `cleared` is the last alarm that
-    was cleared before, and `seen` is how far each lane had come when the step began.
+    Parameters
+    ----------
+    number : int
+        Its number, from 1.
+    ramp_share : RampShare
+        The share of the new system, with the bounds and the promise that it rests on.
+    window : int
+        The step whose rows of the new system decided the share; 0 if none did.
+    ramp : int
+        The step at which the ramp began: 1, or the first one after an alarm was cleared.
+    cleared : int
+        The last alarm that was cleared before it; 0 if none was.
+    seen : dict
+        The last action and the last observation of each lane of the store when it began.
+    begun : str
+        When it began, in UTC, as ISO 8601.
     """
 
     number: int
@@ -45,9 +58,26 @@ class Step:
         return sum(action for action, _ in self.seen.values())
 
     def is_over(self, settings: ReleaseSettings, rows: int, cleared: int, now: datetime) -> bool:
-        """Whether the next step is due, given the number of rows and the last cleared alarm."""
+        """Say whether the next step is due.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+        rows : int
+            How many rows the release has.
+        cleared : int
+            The last alarm that was cleared.
+        now : datetime.datetime
+            The present time.
+
+        Returns
+        -------
+        bool
+            True if its keys have come, its time is over, or a person has resumed.
+        """
         if cleared > self.cleared:
-            return True  # a person has resumed
+            return True
         if settings.keys_per_step is not None:
             return rows - self.rows_before >= settings.keys_per_step
         if settings.step_seconds is not None:
@@ -56,13 +86,32 @@ class Step:
         return False
 
     def keys_left(self, settings: ReleaseSettings, rows: int) -> int | None:
-        """How many more keys belong to the step; None if it is not ended by their number."""
+        """Count the keys that still belong to the step.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+        rows : int
+            How many rows the release has.
+
+        Returns
+        -------
+        int or None
+            Their number; None if the step is not ended by it.
+        """
         if settings.keys_per_step is None:
             return None
         return settings.keys_per_step - (rows - self.rows_before)
 
     def to_row(self) -> dict[str, Any]:
-        """As the table of rounds has it."""
+        """Convert to a row of the table of rounds.
+
+        Returns
+        -------
+        dict
+            The columns by name.
+        """
         content = {
             "share": self.ramp_share.to_dict(),
             "window": self.window,
@@ -82,7 +131,23 @@ class Step:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Step:
-        """The inverse of `to_row`; a row whose share is not that of its record is a ValueError."""
+        """Convert back from what `to_row` returned.
+
+        Parameters
+        ----------
+        row : mapping
+            A row of the table of rounds.
+
+        Returns
+        -------
+        Step
+            The step.
+
+        Raises
+        ------
+        ValueError
+            If columns of the row contradict each other.
+        """
         content = json.loads(row["calibration"])
         seen = {int(lane): (each[0], each[1]) for lane, each in json.loads(row["seen"]).items()}
         share = RampShare.from_dict(content["share"])
