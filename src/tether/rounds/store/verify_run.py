@@ -25,7 +25,7 @@ from tether.rounds.store.followed_lane import (
     read_entries,
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
-from tether.rounds.store.queries import calibration_from_json, read_settings
+from tether.rounds.store.queries import calibration_from_json
 from tether.rounds.store.stored_types import find_wrong_types
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
@@ -219,7 +219,8 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
 def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
     """Rounds whose beta is not the one that their calibration found; steps likewise."""
     table = schema.rounds
-    if read_settings(connection).get(KIND_SETTING) == RELEASE_KIND:
+    kind = sql.select(schema.settings.c.value).where(schema.settings.c.name == KIND_SETTING)
+    if connection.scalar(kind) == json.dumps(RELEASE_KIND):
         yield from _find_wrong_step_records(connection)
         return
     query = sql.select(table.c.number, table.c.log_beta, table.c.calibration)
