@@ -15,11 +15,11 @@ from tether.release import ArmCounts
 RELEASE = {
     "guardrails": {"complaint": 0.2},
     "old": {"complaint": ArmCounts(200, 20.0)},
-    "keys_per_step": 40,
+    "keys_per_step": 30,
     "max_silence": None,
     "salt": b"of these tests",
 }
-KEYS = [f"key {k}" for k in range(120)]
+KEYS = [f"key {k}" for k in range(80)]
 
 
 def open_release(url: str) -> tether.Release:

@@ -35,7 +35,7 @@ calls = st.one_of(
 )
 
 
-@settings(max_examples=scaled(25), deadline=None)
+@settings(max_examples=scaled(15), deadline=None)
 @given(
     st.lists(calls, min_size=5, max_size=30),
     st.sampled_from([None, 0.9]),
