@@ -48,7 +48,6 @@ def simulate(new_risk, runs=RUNS, **given):
 def test_the_mean_risk_of_every_step_is_within_the_promise(new_risk):
     mean, error = simulate(new_risk, promise=True)
     assert (mean <= ALPHA + 3 * error).all()
-    assert (mean[1:] != mean[0]).all() or new_risk == 1.0
     if new_risk < OLD:
         assert mean[-1] < 0.08  # it gets most of the keys
 
