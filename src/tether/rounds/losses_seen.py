@@ -135,7 +135,7 @@ class LossesSeen:
             types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 3)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
             columns = dict(zip(names, typed, strict=True))
-            if not np.isin(columns["which"], np.arange(len(self.names))).all():
+            if not 0 <= columns["which"].min() <= columns["which"].max() < len(self.names):
                 raise TamperedError(f"observations of lane {lane} are of losses that do not exist")
             yield lane, columns
 
