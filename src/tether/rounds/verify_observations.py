@@ -51,4 +51,8 @@ def _rules(
     yield "have a reason, but are no withdrawals", _ROW, ~withdrawn & row.reason.is_not(None)
     yield "are of actions that are withdrawn and observed", _SAME_ACTION, withdrawn
     twice = row.reward.is_not(None) & _OTHER.c.reward.is_not(None)
-    yield "are second rewards of the same action", _SAME_ACTION, twice & (row.which > _OTHER.c.which)
+    yield (
+        "are second rewards of the same action",
+        _SAME_ACTION,
+        twice & (row.which > _OTHER.c.which),
+    )
