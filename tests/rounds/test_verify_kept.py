@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tether
+from tether._core import records
+from tether.monitor import RiskMonitor
 from tether.rounds import Controller, resume, verify_store
 
 
@@ -54,6 +56,12 @@ def change_monitor(path, change):
     connection.close()
 
 
+def after_seven_losses(alpha, bound, false_alarm_probability, **_):
+    monitor = RiskMonitor(alpha, bound, false_alarm_probability)
+    monitor.update(np.full(7, 0.5))
+    return records.encode(monitor.to_dict())
+
+
 def test_several_lanes_verify(several_lanes):
     assert problems(several_lanes) == []
 
@@ -62,14 +70,15 @@ def test_several_lanes_verify(several_lanes):
     "change",
     [
         lambda loss: loss.update(risk=None),
-        lambda loss: loss["risk"]["e_process"].update(seen=7),
+        lambda loss: loss.update(risk=after_seven_losses(**loss["risk"])),
         lambda loss: loss["risk"].update(total=0.5),
         lambda loss: loss["risk"].update(false_alarm_probability=1e-9),
     ],
 )
 def test_a_changed_risk_monitor_of_several_lanes_is_named(several_lanes, change):
     change_monitor(several_lanes, change)
-    assert any("risk monitor of round 2" in text for text in problems(several_lanes))
+    found = problems(several_lanes)
+    assert any("risk monitor of round 2" in text for text in found), found
 
 
 @pytest.mark.parametrize("name", ["round 1x", "round 7", "round", "other"])

@@ -138,7 +138,8 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
 
 def _check_observations(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
     """Whether tether can have written the observations, and the monitors follow from them."""
-    name, wrong = "observations", []
+    name = "observations"
+    wrong: list[str] = []
     try:
         with as_tampering("the state of the monitors"):
             own = Settings.from_dict(settings)
