@@ -10,7 +10,7 @@ from tests.release.exact_releases import excess
 from tests.release.test_share_formulas import calibrated
 from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.release.share_formulas import calibrated_share
-from tether.release.stability import worst_excess
+from tether.release.stability import _binomial_means, worst_excess
 
 
 def two_point_excess(rows, low, high, mean, old, alpha):
@@ -53,6 +53,8 @@ def test_losses_that_are_worse_than_0_and_1_are_covered(alpha, old, rows, low, h
         made = ramp_share({"x": Guardrail(alpha)}, old={"x": counts}, new={"x": new})
         expected += chance * (old + made.share * (mean - old))
         stated = made.promises["x"]
+    share_bound = _binomial_means(rows, mean, old, alpha).min()
+    assert (expected - old) / (mean - old) <= share_bound + 1e-7  # of the proof, at this mean
     assert risk is None or expected == pytest.approx(risk, abs=2e-5)
     assert alpha < expected <= stated
 

@@ -81,8 +81,9 @@ class RampShare:
     """The share of keys that the new system may answer in the next step.
 
     Without a confidence: the expected loss of the next step is at most `promise`, in expectation
-    over the rows of all logs, those included on which nothing is promised. With a confidence: with at least this probability, the expected loss is at most
-    alpha, for every guardrail and at every step of the release at once.
+    over the rows of all logs, those included on which nothing is promised. With a confidence: with
+    at least this probability, the expected loss is at most alpha, for every guardrail and at every
+    step of the release at once.
 
     Parameters
     ----------
