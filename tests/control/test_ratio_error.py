@@ -171,7 +171,7 @@ def test_the_factor_of_the_log_is_the_default():
     assert found.log_beta == explicit.log_beta
     assert tether.calibrate(estimated, proposals, alpha=ALPHA, ratio_error=1.0) == plain
     for wrong in (0.9, 0, -1.0):
-        with pytest.raises(ValueError, match="ratio_error must be above 1"):
+        with pytest.raises(ValueError, match="ratio_error must be at least 1"):
             tether.calibrate(log, proposals, alpha=ALPHA, ratio_error=wrong)
 
 

@@ -66,6 +66,9 @@ def test_bad_keys_and_salts_are_refused():
         positions([1.5], SALT)
     with pytest.raises(TypeError, match="a key must be a str, bytes or int, got True"):
         positions([True], SALT)
+    for key in ("ann", b"ann", np.str_("ann"), bytearray(b"ann")):
+        with pytest.raises(TypeError, match="keys must be several keys, such as"):
+            positions(key, SALT)
     with pytest.raises(TypeError, match="salt must be bytes, got 'salt'"):
         positions(["a"], "salt")
     for salt in (b"", bytes(65)):

@@ -13,11 +13,12 @@ import tether
 from tests.rounds.small_runs import monitored_run
 from tests.rounds.store_invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run
-from tether.rounds import Controller
+from tether.rounds import Controller, StoreError, verify_store
 from tether.rounds.contexts_seen import REFERENCE_CONTEXTS
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import SEEN
 from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.postgres_locks import NEXT_MONITOR_LOCK
 
 
 def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
@@ -197,3 +198,38 @@ def test_losses_that_were_not_committed_are_not_counted():
     run.observe(taken.ids[:count], np.zeros(count))
     run.observe(taken.ids[count : count + 1], [1.0])
     assert run.history().alarm is None
+
+
+def test_losses_that_were_left_alone_are_seen_by_those_who_act(postgres_url):
+    """Who was to let the monitors see them was killed, and nobody observes any more."""
+    rng = np.random.default_rng(0)
+    with Controller(tether.Gaussian(0.0), store=postgres_url, alpha=0.1) as run:
+        taken = run.begin().act(400, rng)
+        run.observe(taken.ids, (taken.actions > 2).astype(float))
+        begun = run.begin(tether.Gaussian(0.3))
+        taken = begun.act(100, rng)
+        with run._store._engine.connect() as killed:
+            killed.exec_driver_sql(f"SELECT pg_advisory_lock({NEXT_MONITOR_LOCK})")
+            run.observe(taken.ids, np.ones(100))
+            killed.invalidate()
+        assert run.history().alarm is None
+        for _ in range(3):
+            begun.act(1, rng)
+        assert run.history().alarm.monitor == "risk"
+
+
+def test_contexts_are_seen_once_although_the_state_could_not_be_kept(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    options = {"store": tmp_path / "run.db", "alpha": 0.3, "context_score": lambda x: x[:, 0]}
+    with Controller(tether.Gaussian(0.0), **options) as run:
+        begun = run.begin()
+        begun.act(rng.normal(size=(600, 1)), rng)
+        save = Kept.save
+        monkeypatch.setattr(Kept, "save", lambda self: (_ for _ in ()).throw(StoreError("full")))
+        with pytest.raises(StoreError):
+            begun.act(rng.normal(size=(50, 1)), rng)
+        monkeypatch.setattr(Kept, "save", save)
+        begun.act(rng.normal(size=(10, 1)), rng)
+        seen = run._recorder._monitors._contexts._monitor.state()["e_process"]["seen"]
+        assert seen == 600 + 10 - 500
+    assert verify_store(tmp_path / "run.db").ok

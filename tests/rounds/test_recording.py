@@ -71,7 +71,7 @@ def test_losses_are_stored_once_on_both_databases(store_url):
             ValueError, match=r"ids 11, 12 were already observed or withdrawn with .* \(2 of 4\)"
         ):
             run.observe([9, 10, 11, 12], [0, 0, 0, 0])
-        with pytest.raises(ValueError, match=r"ids 31, 0 are unknown \(2 of 3\)"):
+        with pytest.raises(ValueError, match=r"ids 0, 31 are unknown \(2 of 3\)"):
             run.observe([31, 1, 0], [0, 0, 0])
         with pytest.raises(ValueError, match="ids 3 occur more than once"):
             run.observe([3, 3], [0, 0])

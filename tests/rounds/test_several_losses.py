@@ -1,6 +1,8 @@
 """A run with several losses: each has its limit, its monitor and its silence."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -346,3 +348,46 @@ def test_any_order_of_reports_gives_what_a_dictionary_would(steps):
     assert record.observed == min(counts)
     assert record.withdrawn == len(withdrawn)
     assert (0 if record.reward is None else record.reward.count) == len(rewards)
+
+
+def both_at_once(*calls):
+    """Run calls in threads of their own, from one moment on; what they return or raise."""
+    barrier = Barrier(len(calls))
+
+    def one(call):
+        barrier.wait(timeout=60)
+        try:
+            return call()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(one, calls))
+
+
+def test_an_action_has_one_reward_whoever_reports_it(postgres_url):
+    """Two processes report different losses of the same actions, each with a reward."""
+    with open_run(postgres_url) as one, open_run(postgres_url) as other:
+        ids = one.begin().act(6, np.random.default_rng(0)).ids
+        for k in range(6):
+            results = both_at_once(
+                lambda k=k: one.observe(ids[k : k + 1], {"harm": [0.0]}, [1.0]),
+                lambda k=k: other.observe(ids[k : k + 1], {"delay": [0.0]}, [2.0]),
+            )
+            assert sum(isinstance(each, ValueError) for each in results) == 1, results
+        assert one.history().rounds[0].reward.count == 6
+
+
+def test_the_same_losses_may_be_reported_at_once_in_any_order(postgres_url):
+    with open_run(postgres_url) as one, open_run(postgres_url) as other:
+        for _ in range(4):
+            begun = one.begin()
+            taken = begun.act(300, np.random.default_rng(0))
+            losses = both_losses(taken.actions)
+            turned = {name: values[::-1] for name, values in losses.items()}
+            results = both_at_once(
+                lambda: one.observe(taken.ids, losses),  # noqa: B023
+                lambda: other.observe(taken.ids[::-1], turned),  # noqa: B023
+            )
+            assert results == [None, None]
+        assert one.history().rounds[-1].observed == 300

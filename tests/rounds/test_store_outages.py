@@ -110,11 +110,11 @@ def test_a_file_that_may_not_grow(sqlite_url):
         def full():
             limit = 1
             pages = sql.event.listens_for(run._store._engine, "connect")
-            run.close()  # connections are made anew
+            run._store._engine.dispose()  # connections are made anew
             pages(lambda raw, _: raw.execute(f"PRAGMA max_page_count={limit}").fetchall())
             yield
             limit = 2**30
-            run.close()
+            run._store._engine.dispose()
 
         fail_until_there_is_space(run, taken, full())
 

@@ -173,6 +173,8 @@ def test_late_losses_of_several_rounds_verify(tmp_path):
         ("seen", "{}"),
         ("seen", "nonsense"),
         ("silence", "[1000000, 0]"),
+        ("silence", '[["loss", NaN, "2026-01-01T00:00:00+00:00"]]'),
+        ("silence", "[]"),
         ("safe", "[[[]]]"),
     ],
 )

@@ -43,7 +43,7 @@ def positions(keys: Iterable[str | bytes | int], salt: bytes) -> NDArray[np.uint
     Raises
     ------
     TypeError
-        If a key is of another type, or the salt is not bytes.
+        If `keys` is a single key, a key is of another type, or the salt is not bytes.
     ValueError
         If the salt is empty or longer than 64 bytes.
 
@@ -56,6 +56,8 @@ def positions(keys: Iterable[str | bytes | int], salt: bytes) -> NDArray[np.uint
         raise TypeError(f"salt must be bytes, got {salt!r}")
     if not 1 <= len(salt) <= LONGEST_SALT:
         raise ValueError(f"salt must have 1 to {LONGEST_SALT} bytes, got {len(salt)}")
+    if isinstance(keys, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"keys must be several keys, such as [{keys!r}], got {keys!r}")
     prepared = blake2b(digest_size=POSITION_BITS // 8, key=salt)
     digests = []
     for key in keys:

@@ -16,8 +16,11 @@ E[R₀ − ρ]·E[g] ≤ 0, because g does not fall where ρ rises and E[ρ] ≥
 
 The exact share (`share_formulas`) meets the condition, so with `promise=` nothing but the existence
 term E[(ρ − α)₊] is added. With `alpha=` the calibrated share is used, which is larger and reaches
-the new system sooner. It may break the condition, and by how much at most is computed (`stability`)
-and stated as the stability term.
+the new system sooner. It may break the condition: E[s | ρ] ≤ f(ρ) + e with R₁·e ≤ the stability
+term (`stability`), for all losses in [0, B]. In the proof this adds (R₁ − R₀)·e ≤ R₁·e, so the
+stability term, in expectation, is what is added to the theorem's bound.
+
+The expectations are over all logs, those included on which the share is 0 and nothing is promised.
 
 **With a confidence** the bounds hold for both systems and all guardrails, at all times at once,
 with that probability (`risk_bounds`). Where they hold, so does (1 − s)·R₀ + s·R₁ ≤ α at every step.

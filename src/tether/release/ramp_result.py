@@ -32,7 +32,8 @@ class GuardrailShare:
     share : float
         The share that this guardrail allows by itself.
     stability : float
-        What choosing the share on these rows may add to alpha in expectation, at most.
+        What choosing the share on these rows may add to alpha in expectation, at most, whatever
+        the distribution of losses in [0, bound].
     existence : float
         What is added by logs on which the old system alone does not pass, an estimate.
 
@@ -80,8 +81,9 @@ class RampShare:
     """The share of keys that the new system may answer in the next step.
 
     Without a confidence: the expected loss of the next step is at most `promise`, in expectation
-    over the rows. With a confidence: with at least this probability, the expected loss is at most
-    alpha, for every guardrail and at every step of the release at once.
+    over the rows of all logs, those included on which nothing is promised. With a confidence: with
+    at least this probability, the expected loss is at most alpha, for every guardrail and at every
+    step of the release at once.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ class RampShare:
     ...     new={"complaint": ArmCounts(100, 3.0)},
     ... )
     >>> print(made)
-    share 0.327: in expectation, complaint ≤ 0.0205 (alpha 0.02); bound by complaint
+    share 0.327: in expectation, complaint ≤ 0.021 (alpha 0.02); bound by complaint
     """
 
     share: float

@@ -28,8 +28,8 @@ at 1. At 1 the factors S − 1 + j are S, S + 1, …, S + k, so the sum is at mo
 Π_{j=2}^{k+1} (n + j)/(S + j − 1) = T_{k−1}(S, n + 1). So R·E[T_k] with n rows is at most E[T_{k−1}]
 with n + 1 rows, and T_{−1} = 1. ∎
 
-The calibrated share has no such bound: it can exceed (α − ρ)/(R − ρ) in expectation. What this may
-cost is the stability term of the promise. The share of either kind does not grow when a loss grows.
+The calibrated share can exceed (α − ρ)/(R − ρ) in expectation. What this costs at most is the
+stability term of the promise. The share of either kind does not grow when a loss grows.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def calibrate_round(
     at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
     probe = (take(contexts, probed), actions[probed], at_probed)
     deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
-    return RoundStart(note, calibration, deployed, reference, proposals, all_actions)
+    return RoundStart(note, without_log, deployed, reference, proposals, all_actions)
 
 
 def _why_none(settings: Settings) -> str:

@@ -46,11 +46,13 @@ class ContextsSeen:
         kept = Kept(connection, SHIFT)
         text = kept[SHIFT]
         start, seen, saved = json.loads(text) if text is not None else ({}, {}, None)
-        if text is None or text != self._state:
+        known, self._state = self._state, None  # until it is kept what the monitor sees now
+        if text is None or text != known:
             self._monitor = self._restored(connection, start, seen, saved)
         reached = _reached(connection, to)
         scores = read_scores(connection, seen, reached)
         if not len(scores):
+            self._state = text
             return None
         status = self._add(connection, start, seen, scores)
         saved = None if self._monitor is None else records.encode(self._monitor.state())

@@ -98,11 +98,11 @@ class LossesSeen:
 
     def restart(self) -> None:
         """Begin the risk monitors anew, after an alarm was cleared."""
-        names = self._connection.scalars(
-            sql.select(schema.kept.c.name).where(schema.kept.c.name.like("round %"))
-        )
-        for name in names.all():
-            for sums in self.sums(int(name.removeprefix("round "))).losses.values():
+        names = set(self._connection.scalars(sql.select(schema.kept.c.name)))
+        numbers = self._connection.scalars(sql.select(schema.rounds.c.number)).all()
+        for number in numbers:
+            name = f"round {number}"
+            for sums in self.sums(number).losses.values() if name in names else ():
                 if sums.risk is not None:
                     sums.risk = None
                     self._changed.add(name)
@@ -140,12 +140,21 @@ class LossesSeen:
                 .where(observation.c.number <= start + last)
                 .order_by(observation.c.number)
             )
-            rows = zip(*self._connection.execute(query).fetchall(), strict=True)
+            found = self._connection.execute(query).fetchall()
+            if len(found) != last - seen:
+                raise TamperedError(
+                    f"{last - seen - len(found)} observations of lane {lane} were removed, or are "
+                    f"of actions that do not exist"
+                )
+            rows = zip(*found, strict=True)
             types = (np.int64, *(np.int32,) * 3, *(np.float64,) * 3)
             typed = (np.array(column, kind) for column, kind in zip(rows, types, strict=True))
             columns = dict(zip(names, typed, strict=True))
-            if not np.isin(columns["which"], np.arange(len(self.names))).all():
+            if not 0 <= columns["which"].min() <= columns["which"].max() < len(self.names):
                 raise TamperedError(f"observations of lane {lane} are of losses that do not exist")
+            bounds = np.array([limit.bound for limit in self._settings.limits.values()])
+            if ((columns["loss"] < 0) | (columns["loss"] > bounds[columns["which"]])).any():
+                raise TamperedError(f"observations of lane {lane} have losses outside [0, bound]")
             yield lane, columns
 
     def by_loss(

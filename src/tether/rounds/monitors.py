@@ -6,6 +6,7 @@ or alongside another, continues where the last one stopped.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -18,7 +19,7 @@ from tether._core.types import Contexts, Floats
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept import Kept
-from tether.rounds.losses_seen import LossesSeen, Raised
+from tether.rounds.losses_seen import SEEN, LossesSeen, Raised
 from tether.rounds.run_settings import RunSettings
 from tether.rounds.silence import end_silence, find_silence
 from tether.rounds.store import queries
@@ -91,6 +92,16 @@ class Monitors:
             return ""
         lanes = read_lanes(connection) if lanes is None else lanes
         return find_silence(Kept(connection), self._settings, lanes)
+
+    def unseen(self, writer: Writer) -> str | None:
+        """How far the monitors have read, if losses are stored that they have not seen."""
+        text = Kept(writer.connection)[SEEN]
+        seen = json.loads(text or "{}")
+        behind = any(
+            lane.last_observation > seen.get(str(number), 0)
+            for number, lane in writer.lanes.items()
+        )
+        return (text or "{}") if behind else None
 
     def _advance(self, connection: sql.Connection) -> Raised | None:
         watch = read_serving(connection).alarm is None

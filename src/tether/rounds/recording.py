@@ -68,6 +68,7 @@ class Recorder:
         self._lock = Lock()
         self._codecs = None if outage is None else _known_codecs(store)
         self._serving: Serving | None = None
+        self._unseen: str | None = None
 
     def close(self) -> None:
         """Release the spool, if there is one."""
@@ -174,8 +175,10 @@ class Recorder:
         knew of, there was silence for too long, or the key was used meanwhile.
         """
         columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
+        unseen: str | None = None
 
         def write(writer: Writer) -> Integers | None:
+            nonlocal unseen
             serving = writer.serving
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
@@ -184,6 +187,8 @@ class Recorder:
                 serving.retired or self._monitors.silence(writer.connection, writer.lanes)
             ):
                 return None
+            if new.served != SAFE and not self._store.single_writer:
+                unseen = self._monitors.unseen(writer)
             ids = writer.actions(
                 columns,
                 number=new.number,
@@ -200,9 +205,18 @@ class Recorder:
             if new.key is None:
                 raise
             return None
-        if self._monitors.monitors_contexts:
+        if self._monitors.monitors_contexts or self._is_left_alone(unseen):
             self.catch_up()
         return ids
+
+    def _is_left_alone(self, unseen: str | None) -> bool:
+        """Whether losses that wait for the monitors waited in the last call already.
+
+        Whoever stored them lets the monitors see them, unless it was killed before it could.
+        """
+        left_alone = unseen is not None and unseen == self._unseen
+        self._unseen = unseen
+        return left_alone
 
     def _columns(self, codecs: RowCodecs, new: NewActions) -> dict[str, list[Any]]:
         """Actions as the database takes them."""
@@ -229,17 +243,22 @@ class Recorder:
 
         Returns how many losses were new.
         """
-        return self._write_observations(observations(ids, losses, rewards, limits))
+        rewarded_together = rewards is not None and len(limits) > 1  # a reward is the action's
+        return self._write_observations(
+            observations(ids, losses, rewards, limits), alone=rewarded_together
+        )
 
     def withdraw(self, ids: ArrayLike, reason: str, actor: str) -> None:
         """Store that actions were never carried out, why, and who says so."""
         self._write_observations(withdrawals(ids, storable_text(reason)), actor)
 
-    def _write_observations(self, given: NewObservations, actor: str = "") -> int:
+    def _write_observations(
+        self, given: NewObservations, actor: str = "", *, alone: bool = False
+    ) -> int:
         self.deliver()
 
         def write(writer: Writer) -> int:
-            check_known(writer.lanes, given.action)
+            check_known(writer.lanes, np.unique(given.action))
             new = without_repeated(writer.connection, given)
             if not len(new):
                 return 0
@@ -250,9 +269,9 @@ class Recorder:
             return len(new)
 
         try:
-            stored = self._submit(write, exclusive=bool(actor))
+            stored = self._submit(write, exclusive=bool(actor) or alone)
         except IntegrityError:  # another process stored some of them meanwhile: compare
-            stored = self._submit(write, exclusive=bool(actor))
+            stored = self._submit(write, exclusive=True)
         self.catch_up()
         return stored
 

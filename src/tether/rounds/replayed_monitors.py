@@ -56,7 +56,7 @@ def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
         for to in _steps(connection, losses, event.entries):
             losses.update(watch=watch, to=to)
         losses.save()
-        actions = _last_rows(connection, ACTIONS, event.entries)
+        actions = last_rows(connection, ACTIONS, event.entries)
         if watch and has_scores:
             for to in _context_steps(Kept(connection)[SHIFT], actions):
                 contexts.update(connection, to)
@@ -71,10 +71,16 @@ def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
         _restore_silence(connection, settings, last_sign)
 
 
-def find_restart(connection: sql.Connection) -> Numbers | None:
-    """The last action of each lane when the monitors last began anew; None if they never did."""
+def find_restart(connection: sql.Connection, kind: str = ACTIONS) -> Numbers | None:
+    """The last row of each lane when the monitors last began anew; None if they never did."""
     restarts = [event for event in _events(connection) if event.restart]
-    return _last_rows(connection, ACTIONS, restarts[-1].entries) if restarts else None
+    return last_rows(connection, kind, restarts[-1].entries) if restarts else None
+
+
+def find_last_sign(connection: sql.Connection) -> Numbers | None:
+    """The last entry of each lane at the last round or resumption; None if there is none."""
+    signs = [event for event in _events(connection) if event.is_sign_of_life]
+    return signs[-1].entries if signs else None
 
 
 def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator[_Event]:
@@ -111,7 +117,7 @@ def _resumptions(connection: sql.Connection) -> Numbers:
 
 def _steps(connection: sql.Connection, losses: LossesSeen, entries: Numbers) -> Iterator[Numbers]:
     """How far to read the losses of each lane, step by step, up to some entries."""
-    table, last = schema.entries, _last_rows(connection, OBSERVATIONS, entries)
+    table, last = schema.entries, last_rows(connection, OBSERVATIONS, entries)
     is_observation = (table.c.kind == OBSERVATIONS, table.c.lane >= 0)
     counts = sql.select(sql.func.count(), sql.func.sum(table.c.last - table.c.first + 1))
     calls, rows = connection.execute(counts.where(*is_observation)).one()
@@ -136,7 +142,7 @@ def _context_steps(state: str | None, actions: Numbers) -> Iterator[Numbers]:
             yield dict(reached)
 
 
-def _last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Numbers:
+def last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Numbers:
     """The last actions or observations of each lane, up to some entries."""
     table, found = schema.entries, {}
     for lane, entry in entries.items():
@@ -154,15 +160,15 @@ def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: _E
     count as taken before that loss.
     """
     lanes = {n: lane for n, lane in read_lanes(connection).items() if n >= 0}
-    at_sign = sum(_last_rows(connection, ACTIONS, sign.entries).values())
+    at_sign = sum(last_rows(connection, ACTIONS, sign.entries).values())
     total = sum(lane.last_action for lane in lanes.values())
     last, moment = {}, queries.now()
     for which, name in enumerate(settings.limits):
         counted = at_sign
         for number, lane in lanes.items():
-            entry = _last_entry_with(connection, number, which)
+            entry = last_entry_with(connection, number, which, lane.last_observation)
             if entry > sign.entries.get(number, 0):
-                before = _last_rows(connection, ACTIONS, {number: entry})[number]
+                before = last_rows(connection, ACTIONS, {number: entry})[number]
                 counted = max(counted, total - lane.last_action + before)
         last[name] = (counted, moment)
     kept = Kept(connection)
@@ -170,13 +176,13 @@ def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: _E
     kept.save()
 
 
-def _last_entry_with(connection: sql.Connection, lane: int, which: int) -> int:
-    """The last entry of a lane that has one of the losses; 0 if none has."""
+def last_entry_with(connection: sql.Connection, lane: int, which: int, seen: int) -> int:
+    """The last entry of a lane that has one of the losses among the first `seen`; 0 if none has."""
     table, entry, start = schema.observations, schema.entries, first_id(lane)
     latest = sql.select(table.c.number).where(
         table.c.which == which,
         table.c.loss.is_not(None),
-        table.c.number.between(start, first_id(lane + 1) - 1),
+        table.c.number.between(start + 1, start + seen),
     )
     number = connection.scalar(latest.order_by(table.c.number.desc()).limit(1))
     if number is None:

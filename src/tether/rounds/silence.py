@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+from tether.rounds.errors import as_tampering
 from tether.rounds.kept import Kept
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.run_settings import RunSettings
@@ -17,7 +18,11 @@ SILENCE = "silence"
 
 def read_silence(kept: Kept) -> dict[str, tuple[int, str]]:
     """For each loss, how many actions there were when it last arrived, and when that was."""
-    return {name: (count, since) for name, count, since in json.loads(kept[SILENCE] or "[]")}
+    with as_tampering("the count of silence"):
+        rows = json.loads(kept[SILENCE] or "[]")
+        if any(type(count) is not int for _, count, _ in rows):
+            raise TypeError(f"{rows!r:.100} counts from something that is no action")
+        return {name: (count, since) for name, count, since in rows}
 
 
 def write_silence(kept: Kept, last: Mapping[str, tuple[int, str]]) -> None:

@@ -26,6 +26,7 @@ from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
 from tether.rounds.verify_kept import find_wrong_sums
+from tether.rounds.verify_observations import find_wrong_observations
 from tether.rounds.verify_shift import find_wrong_shift
 
 if TYPE_CHECKING:
@@ -136,20 +137,27 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
         _check_steps(connection, settings) if is_release else _check_calibrations(connection)
     )
     if settings:
-        sums = _wrong_state(connection, settings)
-        yield from (Finding("monitors", False, text) for text in sums)
-        if not sums:
-            yield Finding("monitors", True, "their state follows from losses and contexts")
+        yield from _check_observations(connection, settings)
     yield from _check_signatures(connection, key)
 
 
-def _wrong_state(connection: sql.Connection, settings: dict[str, Any]) -> list[str]:
+def _check_observations(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
+    """Whether tether can have written the observations, and the monitors follow from them."""
+    name = "observations"
+    wrong: list[str] = []
     try:
         with as_tampering("the state of the monitors"):
             own = any_settings(settings)
-            return [*find_wrong_sums(connection, own), *find_wrong_shift(connection, own)]
+            wrong += find_wrong_observations(connection, own.limits)
+            if not wrong:
+                name = "monitors"
+                wrong += find_wrong_sums(connection, own)
+                wrong += find_wrong_shift(connection, own)
     except TamperedError as error:
-        return [str(error)]
+        wrong.append(str(error))
+    yield from (Finding(name, False, text) for text in wrong)
+    if not wrong:
+        yield Finding(name, True, "their state follows from losses and contexts")
 
 
 def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:

@@ -9,18 +9,23 @@ from collections.abc import Iterator
 import sqlalchemy as sql
 
 from tether.monitor import RiskMonitor
+from tether.rounds.contexts_seen import SHIFT
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
-from tether.rounds.losses_seen import SEEN, LossesSeen
+from tether.rounds.losses_seen import OLD_SUMS, SAFE_SUMS, SEEN, LossesSeen
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.replayed_monitors import find_restart
 from tether.rounds.run_settings import RELEASE_KIND, RunSettings
-from tether.rounds.silence import read_silence
+from tether.rounds.silence import SILENCE
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
-from tether.rounds.store.serving import RESUME, read_serving
-from tether.rounds.store.writer import OBSERVATIONS, record_kind
+from tether.rounds.store.serving import read_serving
+from tether.rounds.store.writer import OBSERVATIONS
+from tether.rounds.verify_silence import find_wrong_silence
 
 RELATIVE_TOLERANCE = 1e-9
 """Sums of the same numbers in another order differ by rounding."""
+_MONITOR_SETTINGS = ("alpha", "bound", "false_alarm_probability")
 
 
 def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterator[str]:
@@ -28,6 +33,12 @@ def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterat
 
     Observations that wait to be added to the sums are left out.
     """
+    numbers = list(connection.scalars(sql.select(schema.rounds.c.number)))
+    written = {SEEN, SAFE_SUMS, SILENCE, SHIFT, *(f"round {number}" for number in numbers)}
+    if settings.kind == RELEASE_KIND:
+        written |= {f"{OLD_SUMS} {number}" for number in numbers}
+    for name in sorted(set(connection.scalars(sql.select(schema.kept.c.name))) - written):
+        yield f"the state of the monitors has {name!r}, which tether does not write"
     seen = json.loads(Kept(connection)[SEEN] or "{}")
     lanes = read_lanes(connection)
     for name, number in seen.items():
@@ -39,20 +50,17 @@ def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterat
     fresh = LossesSeen(connection, settings, anew=True)
     fresh.update(watch=False, to=to)
     kept = LossesSeen(connection, settings)
-    taken = sum(lane.last_action for lane in lanes.values())
-    if any(count > taken for count, _ in read_silence(kept.kept).values()):
-        yield "silence is counted from an action that has not been taken"
+    yield from find_wrong_silence(connection, settings, to)
     in_order = len(fresh.seen) <= 1
-    numbers = connection.scalars(sql.select(schema.rounds.c.number)).all()
     for number in (None, *numbers):
         name = "the safe policy" if number is None else f"round {number}"
-        if not _agree(kept.sums(number), fresh.sums(number), in_order):
+        known = set(kept.sums(number).losses) <= set(settings.limits)
+        if not known or not _agree(kept.sums(number), fresh.sums(number), in_order):
             yield f"the sums of losses and rewards of {name} do not follow from its rows"
     for number in numbers if settings.kind == RELEASE_KIND else ():
         if not _agree(kept.sums(number, old=True), fresh.sums(number, old=True), in_order):
             yield f"the sums of the old system in step {number} do not follow from its rows"
-    if in_order:
-        yield from _find_wrong_monitors(connection, settings, kept, list(numbers), to)
+    yield from _find_wrong_monitors(connection, settings, kept, numbers, to, in_order)
 
 
 def _agree(kept: Sums, fresh: Sums, in_order: bool) -> bool:
@@ -80,52 +88,52 @@ def _find_wrong_monitors(
     kept: LossesSeen,
     numbers: list[int],
     to: dict[int, int],
+    in_order: bool,
 ) -> Iterator[str]:
     """Risk monitors that are not where the losses since the last restart bring them."""
     fresh = LossesSeen(connection, settings, anew=True)
-    fresh.seen = {lane: _observed_before_restart(connection) for lane in kept.seen}
+    restart = find_restart(connection, OBSERVATIONS) or {}
+    for lane, last in restart.items():
+        if to.get(lane, 0) < last:
+            yield f"the monitors have seen fewer losses of lane {lane} than when they restarted"
+            return
+    fresh.seen = {str(lane): last for lane, last in restart.items()}
     monitors: dict[tuple[int, str], RiskMonitor] = {}
     for _, columns in fresh.new_observations(to):
         for name, part in fresh.by_loss(columns):
-            for number in numbers:
+            for number in set(part["served"].tolist()) - {SAFE}:
                 mine = part["served"] == number
-                monitor = None
-                if mine.any():
-                    monitor = fresh.risk_monitor(name, float(part["log_beta"][mine][0]))
-                if monitor is not None:
+                if (number, name) not in monitors:
+                    log_share = float(part["log_beta"][mine][0])
+                    monitor = fresh.risk_monitor(name, log_share)
+                    if monitor is None:
+                        continue
                     monitors[number, name] = monitor
-                    monitor.update(part["loss"][mine])
+                monitors[number, name].update(part["loss"][mine])
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
         for name in settings.limits:
-            ours = kept.sums(number).losses[name].risk
-            if not _same(ours, monitors.get((number, name)), alarm_stands):
+            ours, theirs = kept.sums(number).losses[name].risk, monitors.get((number, name))
+            if not _same(ours, theirs, alarm_stands, in_order):
                 yield f"the risk monitor of round {number} does not follow from its losses"
 
 
-def _same(ours: RiskMonitor | None, theirs: RiskMonitor | None, alarm_stands: bool) -> bool:
-    """Whether a kept monitor is the recomputed one; while an alarm stands it sees no losses."""
+def _same(
+    ours: RiskMonitor | None, theirs: RiskMonitor | None, alarm_stands: bool, in_order: bool
+) -> bool:
+    """Whether a kept monitor is the recomputed one; while an alarm stands it sees no losses.
+
+    Where the order of the losses is not known, their number and mean are compared alone.
+    """
     if ours is None or theirs is None:
         return ours is theirs or (alarm_stands and ours is None)
+    if any(getattr(ours, name) != getattr(theirs, name) for name in _MONITOR_SETTINGS):
+        return False
     kept, fresh = ours.status, theirs.status
-    if kept.alarm or fresh.alarm:
+    if in_order and (kept.alarm or fresh.alarm):
         return alarm_stands and kept.alarm_at in (None, fresh.alarm_at)
     if kept.seen != fresh.seen:
         return alarm_stands and kept.seen < fresh.seen
-    return math.isclose(kept.log_wealth, fresh.log_wealth, rel_tol=1e-9, abs_tol=1e-9)
-
-
-def _observed_before_restart(connection: sql.Connection) -> int:
-    """How many observations of the only lane there were when the monitors last restarted."""
-    entry, audit = schema.entries, schema.audit
-    resumed = sql.select(sql.func.max(audit.c.number)).where(audit.c.act == RESUME)
-    number = connection.scalar(resumed)
-    if number is None:
-        return 0
-    kind = record_kind(audit)
-    heads = sql.select(entry.c.heads).where(entry.c.kind == kind, entry.c.first == number)
-    last = json.loads(connection.scalar(heads) or "{}").get("0", [0])[0]
-    seen = sql.select(sql.func.max(entry.c.last)).where(
-        entry.c.lane == 0, entry.c.kind == OBSERVATIONS, entry.c.number <= last
-    )
-    return int(connection.scalar(seen) or 0)
+    compared = ["mean", "log_wealth"] if in_order else ["mean"]
+    pairs = [(getattr(kept, name), getattr(fresh, name)) for name in compared]
+    return all(math.isclose(*pair, rel_tol=1e-9, abs_tol=1e-9) for pair in pairs)

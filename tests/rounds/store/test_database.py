@@ -218,3 +218,11 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "pip install 'tether[postgres]'" in done.stdout, done.stderr
     assert "hush" not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["run?1.db", "run%20.db", "a b#c.db", "ü&=;.db", "mode=ro?"])
+def test_a_path_is_a_path_whatever_characters_it_has(tmp_path, name):
+    for path in (tmp_path / name, str(tmp_path / name)):
+        Store(path).close()
+    found = {each.name for each in tmp_path.iterdir()}
+    assert {each for each in found if not each.endswith(("-queue", "-wal", "-shm"))} == {name}

@@ -105,3 +105,21 @@ def test_a_lane_is_taken_only_once_nobody_writes_alone(store, server, postgres_u
         assert taken == 1  # by the one who writes alone
     wait(waiting, PATIENCE_SECONDS)
     assert all(each.result() is None for each in waiting)
+
+
+def test_a_client_that_asks_for_nothing_loses_its_locks(postgres_url):
+    """As a process does that was stopped while it had them: nobody could raise an alarm."""
+    holder, other = (Store(postgres_url, deadline=each) for each in (0.5, PATIENCE_SECONDS))
+
+    def hold():
+        with holder.writing(exclusive=True) as writer:
+            with other.writing(exclusive=True):  # waits until the server ends the transaction
+                pass
+            writer.connection.exec_driver_sql("SELECT 1")
+
+    with pytest.raises(StoreError):
+        hold()
+    with holder.writing(exclusive=True):  # on a new connection
+        pass
+    holder.close()
+    other.close()

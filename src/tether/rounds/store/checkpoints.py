@@ -237,12 +237,12 @@ def _read(connection: sql.Connection, lane: int, place: Place, digest: bytes) ->
     return Chunk(found.get(ACTIONS), found.get(OBSERVATIONS), after)
 
 
-def _split(lengths: NDArray[Any], content: bytes) -> list[bytes | None]:
+def _split(lengths: NDArray[Any], content: bytes) -> Sequence[bytes | None] | NDArray[np.void]:
     """The inverse of `chain.join_content`."""
     if (lengths < 0).all():
         return [None] * len(lengths)
     if (lengths == lengths[0]).all() and lengths[0]:
-        return list(np.frombuffer(content, f"V{lengths[0]}").tolist())
+        return np.frombuffer(content, f"V{lengths[0]}")
     ends = np.cumsum(lengths.clip(0))
     bounds = zip((ends - lengths.clip(0)).tolist(), ends.tolist(), strict=True)
     split: list[bytes | None] = [content[first:last] for first, last in bounds]

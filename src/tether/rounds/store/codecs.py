@@ -96,7 +96,8 @@ class Codec:
         if self.kind == NO_CONTENT:
             return len(rows)
         if self.kind == NUMBER_ROWS:
-            flat = np.frombuffer(b"".join(rows), dtype=self.dtype)  # type: ignore[arg-type]
+            content = rows.tobytes() if isinstance(rows, np.ndarray) else b"".join(rows)  # type: ignore[arg-type]
+            flat = np.frombuffer(content, dtype=self.dtype)
             return flat.astype(flat.dtype.newbyteorder("=")).reshape(len(rows), *self.shape)
         raw = [bytes(row) for row in rows if row is not None]
         if self.kind == TEXT_ROWS and not self.shape:

@@ -33,6 +33,8 @@ PATIENCE_FOR_ROWS = 60
 """How many deadlines a call may take that reads every row, such as one that begins a round."""
 PATIENCE_FOR_COPIES = 10_000
 """How many deadlines a call may take that copies a whole run."""
+PATIENCE_WHILE_LOCKED = 12
+"""How many deadlines a call may compute between two statements while others wait for its locks."""
 MIN_DEADLINE, MAX_DEADLINE = 1e-3, 86_400.0
 """A deadline has at least one millisecond, the unit of the databases, and less than one day."""
 _STATE = (
@@ -153,7 +155,7 @@ class Store:
         with within(seconds), ExitStack() as stack:
             try:
                 with within(self.deadline):  # nobody waits for others any longer
-                    begun = self._begin(stack, locks)
+                    begun = self._begin(stack, locks, patience)
                 yield begun
                 body_done = True
                 stack.close()  # commits
@@ -165,7 +167,9 @@ class Store:
                     ) from error
                 raise
 
-    def _begin(self, stack: ExitStack, locks: sql.Select[Any] | None) -> tuple[sql.Connection, Any]:
+    def _begin(
+        self, stack: ExitStack, locks: sql.Select[Any] | None, patience: float
+    ) -> tuple[sql.Connection, Any]:
         """Wait for one's turn, and begin; everything ends with the stack."""
         writes = locks is not None
         stack.enter_context(self._one_at_a_time)
@@ -179,9 +183,10 @@ class Store:
         stack.enter_context(connection.begin())
         if locks is None or self.single_writer:
             return connection, None
-        limit = {"limit": f"{max(1, round(1000 * remaining()))}ms"}
+        idle = self.deadline * min(patience, PATIENCE_WHILE_LOCKED)
+        limits = {"limit": _milliseconds(remaining()), "idle": _milliseconds(idle)}
         try:
-            return connection, connection.execute(locks, limit).one()[-1]
+            return connection, connection.execute(locks, limits).one()[-1]
         except BaseException:
             connection.invalidate()  # the server releases what was taken for the whole session
             raise
@@ -239,3 +244,7 @@ def read_version(connection: sql.Connection) -> int:
             f"database"
         )
     return int(version)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(1000 * seconds))}ms"

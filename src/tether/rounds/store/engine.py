@@ -44,8 +44,8 @@ def is_in_memory(engine: sql.Engine) -> bool:
 
 def _parse(url: str | Path) -> sql.URL:
     text = store_text(url)
-    if "://" not in text:
-        text = f"sqlite:///{text}"
+    if "://" not in text:  # a path, whatever characters it has
+        return sql.URL.create("sqlite", database=text)
     try:
         if is_well_formed(text):
             return sql.make_url(text)

@@ -124,6 +124,7 @@ def _write(
     with parquet.ParquetWriter(path, layout, write_statistics=["kind", "id"], **options) as writer:
         for group in _row_groups(_pages(connection, codecs), layout):
             writer.write_table(group, row_group_size=len(group))
+            pa.default_memory_pool().release_unused()
 
 
 def _row_groups(pages: Iterator[tuple[str, Arrays]], layout: pa.Schema) -> Iterator[pa.Table]:

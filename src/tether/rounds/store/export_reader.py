@@ -90,6 +90,8 @@ class ExportFile:
                 if table[name].null_count != len(table):
                     self._refuse(f"rows of kind {kind!r} have something in column {name!r}")
             yield kind, table.select(sorted(own))
+            del table
+            pa.default_memory_pool().release_unused()
 
     def check_types(self, settings: Mapping[str, Any]) -> RowCodecs | None:
         """Check the types of all columns; how contexts and actions are encoded."""

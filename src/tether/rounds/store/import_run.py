@@ -27,6 +27,7 @@ from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, read_entries
 from tether.rounds.store.lanes import CONTROL_LANE
 from tether.rounds.store.store_files import sqlite_file
 from tether.rounds.store.verify_run import find_tampering
+from tether.rounds.verify_observations import find_wrong_observations
 
 IMPORT = "import"
 """The act in the audit trail that is stored with an imported run."""
@@ -158,8 +159,6 @@ def _findings_of(
             found += islice(_fill(writer.connection, file), MAX_FINDINGS)
             if check_signature is not None:
                 found += _wrong_signatures(writer.connection, file, check_signature)
-            if not found:
-                any_settings(queries.read_settings(writer.connection))
             raise _UndoError
     except _UndoError:
         pass
@@ -175,9 +174,13 @@ def _fill(connection: sql.Connection, file: ExportFile) -> Iterator[str]:
         yield f"rows are there twice, or belong to a round or action that is not there ({cause})"
         return
     try:
-        yield from find_tampering(connection)
+        wrong = list(find_tampering(connection))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        yield f"the hash chain has an entry that tether cannot have written ({error!r:.200})"
+        wrong = [f"the hash chain has an entry that tether cannot have written ({error!r:.200})"]
+    yield from wrong
+    if not wrong:
+        settings = any_settings(queries.read_settings(connection))
+        yield from find_wrong_observations(connection, settings.limits)
 
 
 def _wrong_signatures(

@@ -37,9 +37,17 @@ def _turn_for_monitors() -> sql.ColumnElement[Any]:
 
 
 def _locks(*locks: sql.ColumnElement[Any]) -> sql.Select[Any]:
-    """Take locks within `limit`; the last one may say what was taken."""
-    limit = sql.bindparam("limit", type_=sql.Text)
-    return sql.select(sql.func.set_config("lock_timeout", limit, True), *locks)
+    """Take locks within `limit`; the last one may say what was taken.
+
+    The server ends the transaction of a client that asks for nothing for as long as `idle`: one
+    that was stopped while it had them would keep everybody else from raising alarms.
+    """
+    limits = {"lock_timeout": "limit", "idle_in_transaction_session_timeout": "idle"}
+    set_limits = [
+        sql.func.set_config(name, sql.bindparam(parameter, type_=sql.Text), True)
+        for name, parameter in limits.items()
+    ]
+    return sql.select(*set_limits, *locks)
 
 
 _shared = sql.func.pg_advisory_xact_lock_shared(ROUND_LOCK)

@@ -133,16 +133,28 @@ class Rows:
         columns = {
             name: np.concatenate([each[name] for each in observed]) for name in _OBSERVATION_COLUMNS
         }
-        if not np.isin(columns["which"], np.arange(self.loss_count)).all():
+        which = columns["which"]
+        if not 0 <= which.min() <= which.max() < self.loss_count:
             raise TamperedError("observations are of losses that the run does not have")
-        order = np.argsort(self.ids, kind="stable")
-        place = order[np.searchsorted(self.ids, columns["action"], sorter=order)]
+        place = self._places(columns["action"])
         self.losses, self.reward = self.losses.copy(), self.reward.copy()
-        self.losses[place, columns["which"]] = columns["loss"]
+        self.losses[place, which] = columns["loss"]
         rewarded = ~np.isnan(columns["reward"])
         self.reward[place[rewarded]] = columns["reward"][rewarded]
         self.withdrawn = self.withdrawn.copy()
         self.withdrawn[place[np.isnan(columns["loss"])]] = True
+
+    def _places(self, ids: Integers) -> Integers:
+        """Where the rows with these ids are."""
+        known, count = self.ids, len(self.ids)
+        if count and known[-1] - known[0] == count - 1 and _is_sorted(known):  # a single lane
+            place = np.clip(ids - known[0], 0, count - 1)
+        elif count:
+            order = np.argsort(known, kind="stable")
+            place = order[np.searchsorted(known, ids, sorter=order).clip(max=count - 1)]
+        if not count or not np.array_equal(known[place], ids):
+            raise TamperedError("observations are of actions that the run does not have")
+        return np.asarray(place)
 
     def _settle(self, connection: sql.Connection) -> None:
         """Put new rows into the order in which calibrations saw them."""
