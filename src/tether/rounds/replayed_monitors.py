@@ -17,7 +17,7 @@ import sqlalchemy as sql
 from tether.rounds.contexts_seen import SHIFT, ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.run_settings import RELEASE_KIND, ROUNDS_KIND, RunSettings
+from tether.rounds.run_settings import ROUNDS_KIND, RunSettings
 from tether.rounds.silence import write_silence
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
@@ -48,8 +48,6 @@ def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
     lanes = read_lanes(connection)
     end = _Event(True, False, False, {n: lane.last_entry for n, lane in lanes.items() if n >= 0})
     watch, last_sign = True, None
-    if settings.kind == RELEASE_KIND:
-        last_sign = _Event(True, False, True, {})  # its creation
     scored = sql.select(schema.actions.c.id).where(schema.actions.c.context_score.is_not(None))
     has_scores = connection.execute(scored.limit(1)).first() is not None
     for event in (*_events(connection, settings.kind), end):
@@ -77,16 +75,17 @@ def find_restart(connection: sql.Connection, kind: str = ACTIONS) -> Numbers | N
     return last_rows(connection, kind, restarts[-1].entries) if restarts else None
 
 
-def find_last_sign(connection: sql.Connection) -> Numbers | None:
+def find_last_sign(connection: sql.Connection, run_kind: str) -> Numbers | None:
     """The last entry of each lane at the last round or resumption; None if there is none."""
-    signs = [event for event in _events(connection) if event.is_sign_of_life]
+    signs = [event for event in _events(connection, run_kind) if event.is_sign_of_life]
     return signs[-1].entries if signs else None
 
 
 def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator[_Event]:
     """Rounds, alarms and resumptions in order.
 
-    Silence counts anew from the beginning of a round, but not of a step of a release.
+    Silence counts anew from the beginning of a round, but of a release only at its first step: the
+    others begin by themselves.
     """
     entry = schema.entries
     kinds = [record_kind(table) for table in (schema.rounds, schema.alarms, schema.audit)]
@@ -104,7 +103,8 @@ def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator
             continue
         reached = {int(lane): place[0] for lane, place in json.loads(heads).items()}
         entries = {lane: last for lane, last in reached.items() if lane >= 0}
-        signs = resumes or (kind == kinds[0] and run_kind == ROUNDS_KIND)
+        begins = kind == kinds[0] and (run_kind == ROUNDS_KIND or number == 1)
+        signs = resumes or begins
         yield _Event(last_alarm <= last_cleared, resumes, signs, entries)
 
 

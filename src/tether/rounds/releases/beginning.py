@@ -8,6 +8,7 @@ from uuid import uuid4
 import sqlalchemy as sql
 
 from tether.rounds.errors import StoreError, as_tampering
+from tether.rounds.kept import Kept
 from tether.rounds.monitors import Monitors
 from tether.rounds.releases.arm_rows import ArmRows
 from tether.rounds.releases.key_rows import KEY_CODECS, create_key_index
@@ -15,7 +16,7 @@ from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Step, moment
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
-from tether.rounds.silence import taken
+from tether.rounds.silence import end_silence, taken
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.lanes import Lane, read_lanes
@@ -41,6 +42,9 @@ def open_release(
                 write_settings(writer, entries)
                 create_key_index(writer.connection)
                 write_step(writer, given, ArmRows(list(given.limits)), None, Serving(0, None))
+                kept = Kept(writer.connection)
+                end_silence(kept, given.limits, writer.lanes)
+                kept.save()
                 return given
     if not stored:
         raise StoreError(f"{store.name} holds no release yet: name its guardrails to create one")
