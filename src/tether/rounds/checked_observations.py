@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.limits import Limits
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import Lane, split_ids
-from tether.rounds.store.queries import IDS_PER_QUERY, is_among
+from tether.rounds.store.queries import IDS_PER_QUERY, is_among, null_for_nan
 
 MAX_IDS_SHOWN = 5
 """How many ids an error message lists."""
@@ -44,13 +45,18 @@ class NewObservations:
     def __len__(self) -> int:
         return len(self.action)
 
+    @cached_property
+    def ids(self) -> Integers:
+        """The actions, each once."""
+        return np.unique(self.action)
+
     def columns(self) -> dict[str, list[Any]]:
         """As the database takes them."""
         return {
             "action": self.action.tolist(),
             "which": self.which.tolist(),
-            "loss": _null_for_nan(self.loss),
-            "reward": _null_for_nan(self.reward),
+            "loss": null_for_nan(self.loss),
+            "reward": null_for_nan(self.reward),
             "reason": [self.reason] * len(self),
         }
 
@@ -125,7 +131,7 @@ def check_known(reached: Mapping[int, Lane], numbers: Integers) -> None:
 
 def without_repeated(connection: sql.Connection, given: NewObservations) -> NewObservations:
     """The observations that are not stored yet; one that differs from what is stored is refused."""
-    stored = _read_stored(connection, np.unique(given.action))
+    stored = _read_stored(connection, given.ids)
     if not stored:
         return _with_one_reward(given)
     rows = list(zip(given.action.tolist(), given.which.tolist(), strict=True))
@@ -142,8 +148,8 @@ def without_repeated(connection: sql.Connection, given: NewObservations) -> NewO
     if different:
         raise ValueError(
             f"ids {_listed(sorted(different))} were already observed or withdrawn with another "
-            f"result ({len(different)} of {len(set(given.action.tolist()))}): a loss is final, and "
-            f"nothing of this call was stored"
+            f"result ({len(different)} of {len(given.ids)}): a loss is final, and nothing of this "
+            f"call was stored"
         )
     _check_same_reason(given, stored)
     rewarded = np.array([not np.isnan(stored[action].reward) for action, _ in rows])
@@ -229,10 +235,6 @@ def _by_name(losses: Losses, limits: Limits) -> Mapping[str, ArrayLike]:
     if not losses or not set(losses) <= set(limits):
         raise ValueError(f"losses must have names among {list(limits)}, got {list(losses)}")
     return losses
-
-
-def _null_for_nan(values: Floats) -> list[float | None]:
-    return [None if value != value else value for value in values.tolist()]
 
 
 def _listed(numbers: list[int]) -> str:

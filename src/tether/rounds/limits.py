@@ -51,7 +51,7 @@ class Limit:
         name : str
             The name of the loss.
         """
-        of = "" if name == ONLY_LOSS else f"[{name!r}]"
+        of = _key(name)
         validate.number(f"bound{of}", self.bound, above=0, below=np.inf)
         validate.number(f"{target}{of}", self.alpha, above=0, below=self.bound)
         validate.number(f"alarm_risk{of}", self.alarm_risk, above=0, below=self.bound)
@@ -110,7 +110,7 @@ def as_arguments(target: str, limits: Limits) -> dict[str, float]:
     """Limits as a flat mapping, by the arguments that set them; to compare and to show."""
     flat = {}
     for name, limit in limits.items():
-        of = "" if name == ONLY_LOSS else f"[{name!r}]"
+        of = _key(name)
         flat[f"{target}{of}"] = limit.alpha
         flat |= {f"bound{of}": limit.bound, f"alarm_risk{of}": limit.alarm_risk}
     return flat
@@ -121,6 +121,11 @@ def listed_limits(limits: Limits) -> str:
     if list(limits) == [ONLY_LOSS]:
         return f"{limits[ONLY_LOSS].alpha:g}"
     return ", ".join(f"{name} {limit.alpha:g}" for name, limit in limits.items())
+
+
+def _key(name: str) -> str:
+    """What follows an argument where it is of one loss by name."""
+    return "" if name == ONLY_LOSS else f"[{name!r}]"
 
 
 def check_names(target: str, named: Mapping[str, Any]) -> None:

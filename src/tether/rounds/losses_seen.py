@@ -98,14 +98,13 @@ class LossesSeen:
 
     def restart(self) -> None:
         """Begin the risk monitors anew, after an alarm was cleared."""
-        names = set(self._connection.scalars(sql.select(schema.kept.c.name)))
         numbers = self._connection.scalars(sql.select(schema.rounds.c.number)).all()
+        self.kept.load(f"round {number}" for number in numbers)
         for number in numbers:
-            name = f"round {number}"
-            for sums in self.sums(number).losses.values() if name in names else ():
+            for sums in self.sums(number).losses.values():
                 if sums.risk is not None:
                     sums.risk = None
-                    self._changed.add(name)
+                    self._changed.add(f"round {number}")
 
     def save(self) -> None:
         """Keep everything that changed, also in `kept`."""

@@ -21,10 +21,10 @@ from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import SEEN, LossesSeen, Raised
 from tether.rounds.run_settings import RunSettings
-from tether.rounds.silence import end_silence, find_silence
+from tether.rounds.silence import SILENCE, end_silence, find_silence
 from tether.rounds.store import queries
 from tether.rounds.store.database import Store
-from tether.rounds.store.lanes import Lane, read_lanes
+from tether.rounds.store.lanes import Lane
 from tether.rounds.store.serving import read_serving
 from tether.rounds.store.writer import Writer
 
@@ -86,20 +86,19 @@ class Monitors:
         seen.save()
         self._contexts.restart(writer.connection)
 
-    def silence(self, connection: sql.Connection, lanes: Mapping[int, Lane] | None = None) -> str:
+    def silence(self, kept: Kept, lanes: Mapping[int, Lane]) -> str:
         """Why the run has been without one of its losses for too long; empty if it has not."""
         if self._settings.max_silence is None:
             return ""
-        lanes = read_lanes(connection) if lanes is None else lanes
-        return find_silence(Kept(connection), self._settings, lanes)
+        kept.load((SILENCE, SEEN))  # together with what `unseen` reads
+        return find_silence(kept, self._settings, lanes)
 
-    def unseen(self, writer: Writer) -> str | None:
+    def unseen(self, kept: Kept, lanes: Mapping[int, Lane]) -> str | None:
         """How far the monitors have read, if losses are stored that they have not seen."""
-        text = Kept(writer.connection)[SEEN]
+        text = kept[SEEN]
         seen = json.loads(text or "{}")
         behind = any(
-            lane.last_observation > seen.get(str(number), 0)
-            for number, lane in writer.lanes.items()
+            lane.last_observation > seen.get(str(number), 0) for number, lane in lanes.items()
         )
         return (text or "{}") if behind else None
 

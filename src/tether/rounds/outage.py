@@ -19,6 +19,7 @@ import sqlalchemy as sql
 
 from tether._core import files, validate
 from tether._core.types import Integers
+from tether.rounds.checked_observations import withdrawals
 from tether.rounds.errors import SpoolInUseError, StoreError, TamperedError
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.spool import Spool, SpoolRecord
@@ -208,10 +209,7 @@ def _withdraw(writer: Writer, entry: Any) -> None:
     known = set(queries.find_known(writer.connection, schema.observations.c.action, ids))
     new = [each for each in ids if each not in known]
     if new:
-        nothing: list[Any] = [None] * len(new)
-        reasons: list[Any] = [NEVER_TAKEN] * len(new)
-        columns = {"action": new, "which": [0] * len(new), "loss": nothing, "reward": nothing}
-        writer.observations({**columns, "reason": reasons})
+        writer.observations(withdrawals(new, NEVER_TAKEN).columns())
 
 
 def _open_spool(store: Store, path: Path) -> Spool:

@@ -22,6 +22,7 @@ from tether.rounds.checked_observations import (
     without_repeated,
 )
 from tether.rounds.errors import RoundOverError, StoreError
+from tether.rounds.kept import Kept
 from tether.rounds.limits import Limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
@@ -30,8 +31,8 @@ from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
 from tether.rounds.store.group_commit import GroupCommit, Result
-from tether.rounds.store.lanes import Lane, first_id
-from tether.rounds.store.queries import storable_text
+from tether.rounds.store.lanes import Lane, first_id, read_lanes
+from tether.rounds.store.queries import null_for_nan, storable_text
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
@@ -108,11 +109,13 @@ class Recorder:
         with self._store.reading() as connection:
             self._serving = read_serving(connection)
             alarm = self._serving.alarm
-            silence = self._monitors.silence(connection) if serves and alarm is None else ""
+            silence = ""
+            if serves and alarm is None:
+                silence = self._monitors.silence(Kept(connection), read_lanes(connection))
         if not silence:
             return alarm
         with self._store.writing(exclusive=True) as writer:
-            message = self._monitors.silence(writer.connection, writer.lanes)
+            message = self._monitors.silence(Kept(writer.connection), writer.lanes)
             if writer.serving.alarm is None and message:  # nobody was faster
                 queries.write_alarm(writer, number, "silence", message)
             self._serving = read_serving(writer.connection)
@@ -183,12 +186,12 @@ class Recorder:
             check_latest(serving, new.number)
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
-            if new.served != SAFE and (
-                serving.retired or self._monitors.silence(writer.connection, writer.lanes)
-            ):
-                return None
-            if new.served != SAFE and not self._store.single_writer:
-                unseen = self._monitors.unseen(writer)
+            if new.served != SAFE:
+                kept = Kept(writer.connection)
+                if serving.retired or self._monitors.silence(kept, writer.lanes):
+                    return None
+                if not self._store.single_writer:
+                    unseen = self._monitors.unseen(kept, writer.lanes)
             ids = writer.actions(
                 columns,
                 number=new.number,
@@ -220,17 +223,18 @@ class Recorder:
 
     def _columns(self, codecs: RowCodecs, new: NewActions) -> dict[str, list[Any]]:
         """Actions as the database takes them."""
+        scores = {**new.scores, "context_score": self._monitors.scores(new.contexts)}
+        nothing: list[Any] = [None] * len(new.actions)
         columns: dict[str, list[Any]] = {
-            name: _null_for_nan(values, len(new.actions)) for name, values in new.scores.items()
+            name: nothing if values is None else null_for_nan(values)
+            for name, values in scores.items()
         }
-        scores = self._monitors.scores(new.contexts)
-        columns["context_score"] = _null_for_nan(scores, len(new.actions))
         columns["calibration"] = new.calibration.tolist()
         return columns | codecs.encode(new.contexts, new.actions)
 
     def is_silent(self, connection: sql.Connection, lanes: Mapping[int, Lane]) -> bool:
         """Whether the run has been without one of its losses for too long."""
-        return bool(self._monitors.silence(connection, lanes))
+        return bool(self._monitors.silence(Kept(connection), lanes))
 
     def submit(self, write: Callable[[Writer], Result]) -> Result:
         """Call `write` in a transaction, together with what other threads write."""
@@ -258,7 +262,7 @@ class Recorder:
         self.deliver()
 
         def write(writer: Writer) -> int:
-            check_known(writer.lanes, np.unique(given.action))
+            check_known(writer.lanes, given.ids)
             new = without_repeated(writer.connection, given)
             if not len(new):
                 return 0
@@ -354,10 +358,3 @@ def _stored_codecs(store: Store, contexts: Any, actions: NDArray[Any]) -> RowCod
                 queries.write_settings(writer, first.to_dict())
                 return first
     return RowCodecs.from_dict(settings)
-
-
-def _null_for_nan(values: Floats | None, count: int) -> list[float | None]:
-    """Numbers for the database, which has NULL and no NaN."""
-    if values is None:
-        return [None] * count
-    return [None if value != value else value for value in values.tolist()]

@@ -18,7 +18,7 @@ from tether.rounds.contexts_seen import SHIFT, ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.run_settings import ROUNDS_KIND, RunSettings
-from tether.rounds.silence import write_silence
+from tether.rounds.silence import taken, write_silence
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
 from tether.rounds.store.serving import RESUME
@@ -161,7 +161,7 @@ def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: _E
     """
     lanes = {n: lane for n, lane in read_lanes(connection).items() if n >= 0}
     at_sign = sum(last_rows(connection, ACTIONS, sign.entries).values())
-    total = sum(lane.last_action for lane in lanes.values())
+    total = taken(lanes)
     last, moment = {}, queries.now()
     for which, name in enumerate(settings.limits):
         counted = at_sign

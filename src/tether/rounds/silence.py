@@ -10,6 +10,7 @@ from tether.rounds.errors import as_tampering
 from tether.rounds.kept import Kept
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.run_settings import RunSettings
+from tether.rounds.store import queries
 from tether.rounds.store.lanes import Lane
 
 SILENCE = "silence"
@@ -34,8 +35,7 @@ def write_silence(kept: Kept, last: Mapping[str, tuple[int, str]]) -> None:
 
 def end_silence(kept: Kept, names: Iterable[str], lanes: Mapping[int, Lane]) -> None:
     """Count actions and time without some of the losses from now on."""
-    moment = datetime.now(UTC).isoformat(timespec="seconds")
-    write_silence(kept, read_silence(kept) | dict.fromkeys(names, (taken(lanes), moment)))
+    write_silence(kept, read_silence(kept) | dict.fromkeys(names, (taken(lanes), queries.now())))
 
 
 def find_silence(

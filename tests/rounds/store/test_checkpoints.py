@@ -111,7 +111,6 @@ def test_what_was_changed_is_named(change, message, monkeypatch, tmp_path):
     monkeypatch.setattr(checkpoints, "MIN_ROWS", 50)
     run = make_run(Texts("marginal"), store=tmp_path / "run.db")
     with run._store._engine.begin() as connection:
-        connection.execute(sql.text("PRAGMA foreign_keys = OFF"))
         connection.execute(sql.text(change))
     with pytest.raises(TamperedError, match=message):
         read_rows(run)

@@ -25,7 +25,6 @@ def forge(original, tmp_path, statement):
     path = tmp_path / "forged.db"
     shutil.copy(original, path)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA foreign_keys=OFF")
     assert connection.execute(statement).rowcount > 0
     connection.commit()
     connection.close()

@@ -63,7 +63,6 @@ def forge(original, tmp_path, *statements):
     path = tmp_path / "forged.db"
     shutil.copy(original, path)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA foreign_keys=OFF")
     changed = 0
     for statement, *parameters in statements:
         changed += connection.execute(statement, parameters).rowcount

@@ -100,13 +100,13 @@ class StoreFiller:
         ):
             row = record_from_json(schema.policies, text, without=("content",))
             if part is None:
-                raise ValueError(f"the policy of round {row['round']} has no content")
+                raise ValueError(f"the policy {row['digest']} has no content")
             if self._policy is None or self._policy[0] != row:
                 self._add_policy()
                 self._policy = (row, [])
             self._policy[1].append(part)
             if sum(map(len, self._policy[1])) > MAX_IMPORTED_POLICY_BYTES:
-                raise ValueError(f"the policy of round {row['round']} is too large")
+                raise ValueError(f"the policy {row['digest']} is too large")
 
     def _add_policy(self) -> None:
         """Add the policy whose last part has been read."""

@@ -171,7 +171,7 @@ def _fill(connection: sql.Connection, file: ExportFile) -> Iterator[str]:
         StoreFiller(connection, file).fill()
     except IntegrityError as error:
         cause = " ".join(str(error.orig).split())[:200]
-        yield f"rows are there twice, or belong to a round or action that is not there ({cause})"
+        yield f"rows are there twice, or lack a value ({cause})"
         return
     try:
         wrong = list(find_tampering(connection))

@@ -11,7 +11,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql
 
 from tether._core import records
-from tether._core.types import Integers
+from tether._core.types import Floats, Integers
 from tether.control.calibration import Calibration
 from tether.rounds.store import schema
 from tether.rounds.store.writer import Writer
@@ -72,6 +72,11 @@ def is_among(
     if connection.dialect.name == "postgresql":
         return column == sql.any_(sql.literal(numbers, postgresql.ARRAY(sql.BigInteger)))
     return column.in_(numbers)
+
+
+def null_for_nan(values: Floats) -> list[float | None]:
+    """Numbers for the database, which has NULL and no NaN."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def calibration_to_json(calibration: Calibration | None) -> str | None:
