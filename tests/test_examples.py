@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 
 
 @pytest.mark.parametrize(
-    "name", ["six_lines", "mixture_proposal", "own_family", "shortlist", "canary"]
+    "name", ["six_lines", "mixture_proposal", "own_family", "shortlist", "canary", "routing"]
 )
 def test_example(name, capsys):
     names = runpy.run_path(str(FOLDER / f"{name}.py"))
@@ -31,6 +31,9 @@ def test_example(name, capsys):
         assert ramps["slightly worse"][-1] > 0.6
         assert np.mean(ramps["worse"]) < 0.35
         assert max(ramps["always harmful"]) < 0.03
+    elif name == "routing":
+        assert np.mean(names["ramps"]["no router"]) < 0.3
+        assert names["ramps"]["router"][-1] > 0.9
     elif name == "shortlist":
         risks = names["risks"]
         assert risks["safe"] < 0.06 < risks["tethered"] < 0.105 < risks["picked by score"]

@@ -14,6 +14,7 @@ from tether.release.calibration_window import replaces_window
 from tether.release.guardrail import Guardrail
 from tether.release.ramp_calibration import ramp_share
 from tether.release.ramp_result import GuardrailShare, RampShare
+from tether.release.routing import is_routed
 
 if TYPE_CHECKING:
     from tether.rounds import Release
@@ -25,6 +26,7 @@ __all__ = [
     "RampShare",
     "Release",
     "is_new",
+    "is_routed",
     "position_limit",
     "positions",
     "ramp_share",

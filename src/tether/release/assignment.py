@@ -52,13 +52,20 @@ def positions(keys: Iterable[str | bytes | int], salt: bytes) -> NDArray[np.uint
     >>> positions(["ann", b"ann", "bob"], b"salt") >> np.uint64(48)
     array([38978, 38978, 14873], dtype=uint64)
     """
+    return hashed_positions(keys, salt)
+
+
+def hashed_positions(
+    keys: Iterable[str | bytes | int], salt: bytes, purpose: bytes = b""
+) -> NDArray[np.uint64]:
+    """Positions for a purpose; those for different purposes are independent."""
     if not isinstance(salt, bytes):
         raise TypeError(f"salt must be bytes, got {salt!r}")
     if not 1 <= len(salt) <= LONGEST_SALT:
         raise ValueError(f"salt must have 1 to {LONGEST_SALT} bytes, got {len(salt)}")
     if isinstance(keys, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"keys must be several keys, such as [{keys!r}], got {keys!r}")
-    prepared = blake2b(digest_size=POSITION_BITS // 8, key=salt)
+    prepared = blake2b(digest_size=POSITION_BITS // 8, key=salt, person=purpose)
     digests = []
     for key in keys:
         each = prepared.copy()

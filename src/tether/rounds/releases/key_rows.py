@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import sqlalchemy as sql
@@ -28,6 +28,16 @@ class KeyRow(NamedTuple):
     id: int
     step: int
     system: str
+
+
+def is_one_key(keys: Key | Iterable[Key]) -> TypeGuard[Key]:
+    """Whether something is one key, and not several."""
+    return isinstance(keys, str | bytes | int | np.integer)
+
+
+def listed_keys(keys: Key | Iterable[Key]) -> list[Key]:
+    """One key or several, as a list."""
+    return [keys] if is_one_key(keys) else list(keys)  # type: ignore[arg-type]
 
 
 def create_key_index(connection: sql.Connection) -> None:

@@ -13,7 +13,15 @@ from tether._core.validate import choice
 from tether.rounds.checked_observations import MAX_IDS_SHOWN
 from tether.rounds.limits import Limits
 from tether.rounds.recording import Recorder
-from tether.rounds.releases.key_rows import NEW, OLD, Key, KeyRow, key_content, read_key_rows
+from tether.rounds.releases.key_rows import (
+    NEW,
+    OLD,
+    Key,
+    KeyRow,
+    key_content,
+    listed_keys,
+    read_key_rows,
+)
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import IDS_PER_QUERY, is_among
@@ -31,8 +39,7 @@ def observe_keys(
     """Store losses of keys; how many of them were new."""
     if system is not None:
         choice("system", system, (OLD, NEW))
-    listed = [keys] if isinstance(keys, str | bytes | int | np.integer) else list(keys)
-    contents = [key_content(key) for key in listed]
+    contents = [key_content(key) for key in listed_keys(keys)]
     if not contents:
         return 0
     if len(set(contents)) < len(contents):

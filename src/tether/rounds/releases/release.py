@@ -8,16 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.limits import listed_limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.assigning import Assigner
 from tether.rounds.releases.beginning import StepKeeper, open_release
-from tether.rounds.releases.key_rows import Key
+from tether.rounds.releases.key_rows import OLD, Key, is_one_key, key_content, listed_keys
 from tether.rounds.releases.observing import observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
@@ -206,9 +206,46 @@ class Release:
         StoreError
             If it could not be stored.
         """
-        if isinstance(keys, str | bytes | int | np.integer):
-            return self._assigner.assign([keys])[0]
-        return self._assigner.assign(list(keys))
+        systems = self._assigner.assign(listed_keys(keys))
+        return systems[0] if is_one_key(keys) else systems
+
+    @overload
+    def route(self, keys: Key, probabilities: float) -> str: ...
+
+    @overload
+    def route(self, keys: Iterable[Key], probabilities: ArrayLike) -> list[str]: ...
+
+    def route(self, keys: Key | Iterable[Key], probabilities: ArrayLike) -> str | list[str]:
+        """Assign keys, and let a router decide where the old system answers all the same.
+
+        The release then ramps up the routed pair: the new system with the given probability,
+        otherwise the old one. A row of "new" is a row of the pair, whoever answers.
+
+        Parameters
+        ----------
+        keys : str, bytes or int, or an iterable of them
+            As for `assign`.
+        probabilities : array-like of float
+            P(new | features) of each key, or one for all: from a rule that does not change during
+            the release.
+
+        Returns
+        -------
+        str or list of str
+            The system that answers, "old" or "new", for each key.
+
+        Raises
+        ------
+        ValueError
+            If a key or a probability is invalid; then nothing is stored.
+        StoreError
+            If it could not be stored.
+        """
+        listed = listed_keys(keys)
+        routed = is_routed(map(key_content, listed), probabilities, self.settings.salt_bytes)
+        systems = self._assigner.assign(listed)
+        answers = [each if goes else OLD for each, goes in zip(systems, routed, strict=True)]
+        return answers[0] if is_one_key(keys) else answers
 
     def observe(
         self,
