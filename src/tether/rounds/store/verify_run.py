@@ -26,8 +26,9 @@ from tether.rounds.store.followed_lane import (
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
-from tether.rounds.store.stored_types import find_wrong_types
+from tether.rounds.store.stored_types import find_repeated_keys, find_wrong_types
 from tether.rounds.store.table_pages import read_pages
+from tether.rounds.store.verify_scores import find_stray_scores
 from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
 
 ENTRIES_CHECKED_ON_OPENING, ROWS_CHECKED_ON_OPENING = 1_000, 20_000
@@ -41,7 +42,7 @@ RECORD_TABLES = {
 
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
-    wrong = list(find_wrong_types(connection))
+    wrong = [*find_wrong_types(connection), *find_repeated_keys(connection)]
     if wrong:
         yield from wrong
         return  # it cannot be read
@@ -61,6 +62,12 @@ def find_tampering(connection: sql.Connection) -> Iterator[str]:
         except TamperedError as error:
             yield str(error)
     yield from _find_uncovered(connection, lanes)
+    try:
+        with as_tampering("the lane of scores"):
+            wrong = list(find_stray_scores(connection))
+    except TamperedError as error:
+        wrong = [str(error)]
+    yield from wrong
     yield from _find_wrong_rounds(connection)
 
 
