@@ -12,20 +12,20 @@ from tests.rounds.worker_process import CONTEXTS, named
 from tether.rounds import Controller, RoundOverError, read_history
 
 SHARES = {
-    "act_once": 0.2,
+    "act_once": 0.24,
     "act_in_batch": 0.08,
     "act_with_key": 0.04,
-    "observe": 0.3,
-    "observe_again": 0.08,
+    "observe": 0.33,
+    "observe_again": 0.09,
     "observe_otherwise": 0.02,
-    "withdraw": 0.03,
+    "withdraw": 0.01,
     "pending": 0.05,
     "training_rows": 0.05,
-    "history": 0.07,
-    "status": 0.03,
+    "history": 0.04,
+    "status": 0.01,
     "round": 0.03,
-    "halt": 0.005,
-    "resume": 0.015,
+    "halt": 0.002,
+    "resume": 0.008,
 }
 """How often each call is made."""
 BAD_LOSSES = 2

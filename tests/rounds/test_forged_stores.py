@@ -69,6 +69,7 @@ def test_there_are_more_than_a_thousand_and_the_original_is_good(original):
     assert problems(original.path, original.key) == []
 
 
+@pytest.mark.slow
 def test_every_changed_value_and_row_is_named(original, tmp_path):
     tried = 0
     for forgery in chosen(forged_stores.forgeries(original.path)):
@@ -81,6 +82,7 @@ def test_every_changed_value_and_row_is_named(original, tmp_path):
     assert tried > 0.7 * FEW
 
 
+@pytest.mark.slow
 def test_a_forger_who_computes_the_chain_anew_lacks_the_key(original, tmp_path):
     given = forged_stores.forgeries(original.path, seed=1)
     tried = 0

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from tether._core import records
 from tether._core.signing import is_signature, key_id, read_private_key, read_public_key
 from tether._core.verification import Finding, Verification
-from tether.control.calibration_checks import find_problems
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
@@ -26,6 +24,7 @@ from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
+from tether.rounds.verify_calibrations import find_wrong_calibrations
 from tether.rounds.verify_kept import find_wrong_sums
 from tether.rounds.verify_observations import find_wrong_observations
 from tether.rounds.verify_shift import find_wrong_shift
@@ -168,15 +167,11 @@ def _check_observations(connection: sql.Connection, settings: dict[str, Any]) ->
 
 def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
     """Whether each round's calibration agrees with itself."""
-    table, count = schema.rounds, 0
-    query = sql.select(table.c.number, table.c.calibration).order_by(table.c.number)
-    for number, text in connection.execute(query):
-        if text is None:
-            continue
-        count += 1
-        for problem in find_problems(records.decode(json.loads(text))):
-            yield Finding("calibrations", False, f"round {number}: {problem}")
-    yield Finding("calibrations", True, f"{count:,} were checked")
+    wrong = list(find_wrong_calibrations(connection))
+    yield from (Finding("calibrations", False, text) for text in wrong)
+    if not wrong:
+        query = sql.select(sql.func.count(schema.rounds.c.calibration))
+        yield Finding("calibrations", True, f"{connection.scalar(query) or 0:,} were checked")
 
 
 def _check_steps(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
