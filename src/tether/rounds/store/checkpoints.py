@@ -114,6 +114,25 @@ def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
 
 def restore_checkpoints(connection: sql.Connection) -> None:
     """Make the checkpoints again that the hash chain names, from the rows, in a store without."""
+    for row in _made_again(connection):
+        connection.execute(schema.checkpoints.insert().values(**row))
+
+
+def find_wrong_checkpoints(connection: sql.Connection) -> Iterator[str]:
+    """Checkpoints that do not have what the rows have, although the hash chain covers both."""
+    table = schema.checkpoints
+    for row in _made_again(connection):
+        same = (table.c.lane == row["lane"], table.c.first == row["first"])
+        kept = connection.execute(sql.select(table).where(*same)).one()
+        if (kept.place, bytes(kept.content)) != (row["place"], row["content"]):
+            yield (
+                f"the checkpoint of lane {row['lane']} from entry {row['first']} on does not have "
+                f"what the rows have"
+            )
+
+
+def _made_again(connection: sql.Connection) -> Iterator[dict[str, Any]]:
+    """The checkpoints that the hash chain names, from the rows."""
     entry = schema.entries
     named = sql.select(entry.c.note, entry.c.first, entry.c.last)
     named = named.where(entry.c.lane == SCORES_LANE, entry.c.kind == CHECKPOINT)
@@ -121,10 +140,9 @@ def restore_checkpoints(connection: sql.Connection) -> None:
         lane = int(note)
         before, after = (place_after(connection, lane, each) for each in (first - 1, last))
         if _is_copied(connection, lane, before, after):
-            row = _encoded(lane, before, read_chunk(connection, lane, before, last))
+            yield _encoded(lane, before, read_chunk(connection, lane, before, last))
         else:
-            row = _row(lane, before, after, {})
-        connection.execute(schema.checkpoints.insert().values(**row))
+            yield _row(lane, before, after, {})
 
 
 def _size(before: Place, after: Place) -> int:
