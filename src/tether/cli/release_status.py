@@ -22,7 +22,8 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
     sure = "in expectation"
     if history.confidence is not None:
         sure = f"with confidence {history.confidence:g}"
-    waits = f", used {history.wait} steps later" if history.wait else ""
+    later = "a step" if history.wait == 1 else f"{history.wait} steps"
+    waits = f", used {later} later" if history.wait else ""
     title = (
         f"{redact_url(history.store)}: release, {history.target} {limits_text(history.limits)}, "
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"

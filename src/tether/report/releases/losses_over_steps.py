@@ -112,6 +112,7 @@ def _plot(
         markerfacecolor=face,
         markeredgecolor=color,
         markeredgewidth=1.5,
+        clip_on=False,
     )
 
 

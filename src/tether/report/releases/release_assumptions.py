@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 def release_assumptions(history: ReleaseHistory) -> list[Assumption]:
-    """List them, those that the library checks or ensures first."""
-    length = _length_of_steps(history)
+    """List them, those that the library checks or ensures first.
+
+    With a confidence a step may end at any time, and the old system's rows may be any.
+    """
     checked = [
         Assumption(
             CHECKED,
@@ -23,7 +25,7 @@ def release_assumptions(history: ReleaseHistory) -> list[Assumption]:
         Assumption(
             PROVEN,
             "Which system answers a key does not depend on its losses",
-            "It is decided by a hash of the key with a salt; `tether verify` computes it again for "
+            "It is decided by a hash of the key with a salt; “tether verify” computes it again for "
             "every key.",
         ),
     ]
@@ -54,13 +56,12 @@ def release_assumptions(history: ReleaseHistory) -> list[Assumption]:
                 "They were collected before the release, or in its first step.",
             )
         )
-    return [*checked, length, *assumed]
+    length = [] if history.confidence is not None else [_length_of_steps(history)]
+    return [*checked, *length, *assumed]
 
 
 def _length_of_steps(history: ReleaseHistory) -> Assumption:
     title = "The length of a step does not depend on its losses"
-    if history.confidence is not None:
-        return Assumption(PROVEN, title, "It may: with a confidence a step can end at any time.")
     if history.length != "by hand":
         return Assumption(PROVEN, title, f"A step ends by itself, after {history.length}.")
     return Assumption(

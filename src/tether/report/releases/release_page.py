@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tether.report.html_elements import Markup, element, join
-from tether.report.number_format import format_interval, format_number, format_time
+from tether.report.number_format import format_count, format_interval, format_number, format_time
 from tether.report.page_frame import PageParts
 from tether.report.page_opening import opening_block
 from tether.report.releases.losses_over_steps import losses_chart
@@ -59,27 +59,28 @@ def _key_figures(history: ReleaseHistory) -> list[tuple[str, str, str]]:
     number = history.steps[-1].number
     figures = [("Share of the new system", format_share(history.share), f"step {number}")]
     for name, limit in history.limits.items():
-        of, named = of_guardrail(history, name), history.target
-        bound = f"losses lie between 0 and {format_number(limit.bound)}"
-        term = f"Promise to keep{of}" if named == "promise" else f"Tolerated risk{of}, alpha"
+        loss = name if len(history.limits) > 1 else "Mean loss"
+        of, bound = of_guardrail(history, name), f"losses lie between 0 and {limit.bound:g}"
+        is_promise = history.target == "promise"
+        term = f"Promise to keep{of}" if is_promise else f"Tolerated risk{of}, alpha"
         figures.append((term, format_number(limit.alpha), bound))
         with_loss = [step for step in history.steps if name in step.new.losses]
         if with_loss:
-            found = with_loss[-1].new.losses[name]
-            term = f"Mean loss{of}, new system, step {with_loss[-1].number}"
-            figures.append((term, format_number(found.mean), format_interval(found)))
+            found, where = with_loss[-1].new.losses[name], f"in step {with_loss[-1].number}"
+            compared = f"{format_interval(found)} {where}"
+            figures.append((f"{loss}, new system", format_number(found.mean), compared))
         if name in history.old_losses:
             old = history.old_losses[name]
-            term = f"Mean loss{of}, old system, all steps"
-            figures.append((term, format_number(old.mean), format_interval(old)))
-    new = sum(step.new.rows for step in history.steps)
-    old_rows = sum(step.old.rows for step in history.steps)
-    compared = f"by the new system; {old_rows:,} by the old one"
-    return [*figures, ("Keys answered", f"{new:,}", compared)]
+            compared = f"{format_interval(old)} in all steps"
+            figures.append((f"{loss}, old system", format_number(old.mean), compared))
+    new_keys = sum(step.new.rows for step in history.steps)
+    old_keys = sum(step.old.rows for step in history.steps)
+    compared = f"{new_keys:,} by the new system, {old_keys:,} by the old one"
+    return [*figures, ("Keys answered", f"{new_keys + old_keys:,}", compared)]
 
 
 def _settings(history: ReleaseHistory) -> list[tuple[str, str]]:
-    sure = "in expectation"
+    sure, later = "in expectation", format_count(history.wait, "step")
     if history.confidence is not None:
         sure = f"with confidence {history.confidence:g}, at all steps"
     return [
@@ -89,7 +90,7 @@ def _settings(history: ReleaseHistory) -> list[tuple[str, str]]:
         ("A step ends", "by hand" if history.length == "by hand" else f"after {history.length}"),
         (
             "Rows of a step are used",
-            f"{history.wait} steps later" if history.wait else "at its end",
+            f"{later} later" if history.wait else "at its end",
         ),
         *(
             (f"Alarm level{of_guardrail(history, name)}", format_number(limit.alarm_risk))

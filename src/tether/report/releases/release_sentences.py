@@ -50,22 +50,25 @@ def release_promise(history: ReleaseHistory) -> tuple[str, str]:
             "The old system answers with its own risk.",
         )
     promises, guardrails = step.calibration.promises, step.calibration.guardrails
-    stated = ", ".join(f"{name} ≤ {format_number(promises[name])}" for name in history.limits)
+    stated = " is at most " + format_number(promises[step.calibration.binding])
+    if len(promises) > 1:
+        each = ", ".join(f"{name} {format_number(promises[name])}" for name in history.limits)
+        stated = f" is at most: {each}"
     holds = (
         "It is about all keys of the step, whichever system answers them, and holds under the "
         "assumptions below."
     )
     if history.confidence is not None:
         return (
-            f"With probability at least {history.confidence:g}, the expected loss of a key is at "
-            f"most alpha in this and all other steps: {stated}.",
+            f"With probability at least {history.confidence:g}, in this and all other steps the "
+            f"expected loss of a key{stated}.",
             f"The probability is over releases. {holds}",
         )
     binding = step.calibration.binding
     terms = guardrails[binding]
     this = "This" if len(promises) == 1 else f"That of {binding}, which limits the share,"
     return (
-        f"The expected loss of a key in step {step.number} is promised to be: {stated}.",
+        f"In step {step.number} the expected loss of a key{stated}.",
         f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
         f"for stability, which is the most that choosing the share on these rows can add, plus "
         f"{format_number(terms.existence)} for existence, which covers logs on which the old "
@@ -75,12 +78,12 @@ def release_promise(history: ReleaseHistory) -> tuple[str, str]:
 
 
 def format_share(share: float) -> str:
-    """Write a share of the keys as a percentage with three digits.
+    r"""Write a share of the keys as a percentage with three digits, and a no-break space.
 
     >>> format_share(0.583468), format_share(0.0096123), format_share(1.0)
-    ('58.3 %', '0.961 %', '100 %')
+    ('58.3\xa0%', '0.961\xa0%', '100\xa0%')
     """
-    return f"{format_number(100 * share)} %"
+    return f"{format_number(100 * share)}\N{NO-BREAK SPACE}%"
 
 
 def of_guardrail(history: ReleaseHistory, name: str) -> str:

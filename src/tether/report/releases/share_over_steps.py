@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 PIXELS_PER_SHARE_LABEL = 60
 """Dots that are closer together than this have no label of their own."""
 
+SHARE_AXIS = (-0.03, 1.08)
+"""From where to where the axis goes, so that dots at 0 and 1 are whole."""
+SHARES_LABELED_BELOW = 0.9
+"""Above a larger share there is no room for its label."""
+
 
 def share_chart(history: ReleaseHistory) -> Chart:
     """The share that every step began with, and the alarms that ended some of them."""
@@ -37,13 +42,14 @@ def share_chart(history: ReleaseHistory) -> Chart:
     def draw(name: str, width: float, height: float, label: str) -> Markup:
         figure, axes = blank_axes(width, height)
         set_round_axis(axes, numbers, width)
-        axes.set_ylim(0, 1.08)
+        axes.set_ylim(*SHARE_AXIS)
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-        mark_alarms(axes, alarms, 1.08)
+        _mark_alarms(axes, alarms)
         plot_line(axes, numbers, shares, hollow=[share == 0 for share in shares])
         if len(shares) * PIXELS_PER_SHARE_LABEL <= width:
-            for number, share in zip(numbers, shares, strict=True):
-                _label(axes, number, share)
+            neighbors = zip([*shares[:1], *shares], [*shares[1:], *shares[-1:]], strict=False)
+            for number, share, beside in zip(numbers, shares, neighbors, strict=True):
+                _label(axes, number, share, *beside)
         label_axes(axes, "step", "share of the keys")
         points = pixel_positions(axes, numbers, shares)
         return figure_to_svg(figure, name=name, label=label, points=points)
@@ -67,26 +73,23 @@ def share_chart(history: ReleaseHistory) -> Chart:
     )
 
 
-def mark_alarms(axes: Axes, steps: list[int], top: float) -> None:
+def _mark_alarms(axes: Axes, steps: list[int]) -> None:
     """Mark the steps with alarms by dotted lines."""
     for number in steps:
         axes.axvline(number, color=TEXT_COLOR, linewidth=1, dashes=(1, 3))
-        axes.annotate("alarm", (number, top), (5, -3), textcoords="offset points", **_style("top"))
+        where = (number, SHARE_AXIS[1])
+        axes.annotate("alarm", where, (5, -3), textcoords="offset points", **_style("top"))
 
 
-def _label(axes: Axes, number: int, share: float) -> None:
-    """Write a share at its dot: above it, or below one that is near the upper end."""
-    below = share > 0.9
-    where = (0, -9) if below else (0, 8)
-    style = _style("top" if below else "bottom")
-    axes.annotate(
-        format_share(share),
-        (number, share),
-        where,
-        textcoords="offset points",
-        ha="center",
-        **style,
-    )
+def _label(axes: Axes, number: int, share: float, before: float, after: float) -> None:
+    """Write a share at its dot, beside a rising line: above it, or below one near the upper end."""
+    below = share > SHARES_LABELED_BELOW
+    across = ("left" if before < share else "center") if below else "center"
+    if not below and after > share:
+        across = "right"
+    where = {"left": 4, "center": 0, "right": 3}[across], -9 if below else 8
+    text, style = format_share(share), _style("top" if below else "bottom")
+    axes.annotate(text, (number, share), where, textcoords="offset points", ha=across, **style)
 
 
 def _style(vertical: str) -> dict[str, Any]:
