@@ -77,7 +77,7 @@ def folder():
 
 @pytest.mark.slow
 def test_kill_9_at_any_moment_loses_nothing_that_was_answered(folder, child_processes):
-    kill_again_and_again(child_processes, folder, str(folder / "release.db"), scaled(16))
+    kill_again_and_again(child_processes, folder, str(folder / "release.db"), scaled(8))
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_kill_9_at_any_moment_loses_nothing_that_was_answered_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    kill_again_and_again(child_processes, folder, postgres_url, scaled(8), wait)
+    kill_again_and_again(child_processes, folder, postgres_url, scaled(4), wait)
 
 
 def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
@@ -142,7 +142,9 @@ def _check(url, lines):
             for key in line["keys"]:
                 losses = [rows.get((key, system), (0, None))[1] for system in ("old", "new")]
                 assert loss_of(key) in losses
+    asked = sorted({line["key"] for line in lines if line["what"] == "assigned"})
     with open_release(url) as release:  # whoever asks again has the answer that the share says
-        asked = sorted({line["key"] for line in lines if line["what"] == "assigned"})
-        systems = np.array(release.assign(asked), object)
+        before = None
+        while before != release.step.number:  # moved keys are rows, and may end the step
+            before, systems = release.step.number, np.array(release.assign(asked), object)
         assert ((systems == "new") == is_new(positions(asked, salt), release.share)).all()
