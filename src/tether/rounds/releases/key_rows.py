@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeGuard
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import sqlalchemy as sql
@@ -71,15 +71,23 @@ def read_key_rows(
     connection: sql.Connection, keys: Sequence[bytes]
 ) -> dict[bytes, dict[str, KeyRow]]:
     """The rows of keys, by system; those that have none are left out."""
-    table = schema.actions
     found: dict[bytes, dict[str, KeyRow]] = {}
-    query = sql.select(table.c.context, table.c.id, table.c.round, table.c.action)
-    for begin in range(0, len(keys), IDS_PER_QUERY):
-        among = table.c.context.in_(keys[begin : begin + IDS_PER_QUERY])
-        for key, number, step, action in connection.execute(query.where(among)):
-            system = bytes(action).decode()
-            found.setdefault(bytes(key), {})[system] = KeyRow(number, step, system)
+    for key, number, step, action in _fetch_key_rows(connection, keys):
+        system = bytes(action).decode()
+        found.setdefault(bytes(key), {})[system] = KeyRow(number, step, system)
     return found
+
+
+def _fetch_key_rows(connection: sql.Connection, keys: Sequence[bytes]) -> Iterator[Any]:
+    """Rows of keys through the driver, which is much faster with hundreds of parameters."""
+    query = f"SELECT context, id, round, action FROM {schema.actions.name} WHERE context"
+    if connection.dialect.name == "postgresql":
+        yield from connection.exec_driver_sql(f"{query} = ANY(%s)", (list(keys),)).fetchall()
+        return
+    for begin in range(0, len(keys), IDS_PER_QUERY):
+        some = tuple(keys[begin : begin + IDS_PER_QUERY])
+        places = ", ".join("?" * len(some))
+        yield from connection.exec_driver_sql(f"{query} IN ({places})", some).fetchall()
 
 
 def find_repeated_keys(connection: sql.Connection) -> Iterable[str]:
