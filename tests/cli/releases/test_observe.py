@@ -46,7 +46,7 @@ def test_losses_of_a_file_are_stored_as_far_as_they_are_known(
     store, systems = assigned
     if suffix == ".csv":
         monkeypatch.setattr("tether.cli.table_file.CSV_BLOCK_BYTES", 1_000)  # several batches
-    monkeypatch.setattr(table_batches, "ROWS_PER_BATCH", 70)
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 70)
     late = [None if k % 3 else 0.5 for k in range(300)]
     columns = {
         "key": KEYS,
@@ -139,7 +139,7 @@ def test_wrong_files(assigned, tmp_path, content, message):
 
 
 def test_an_error_says_what_was_stored_before_it(assigned, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_batches, "ROWS_PER_BATCH", 100)
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 100)
     columns = {"key": KEYS, "complaint": [0.0] * 250 + [5.0] * 50}
     write(tmp_path / "x.parquet", columns)
     done = run("release", "observe", assigned[0], "--file", tmp_path / "x.parquet")
