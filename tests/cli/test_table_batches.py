@@ -15,7 +15,7 @@ def read(path):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(table_batches, "ROWS_PER_BATCH", 30)
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 30)
     monkeypatch.setattr(table_file, "CSV_BLOCK_BYTES", 400)
 
 

@@ -17,12 +17,14 @@ from pyarrow import parquet
 from tether.cli.json_lines import JSON_LINES_SUFFIXES, read_json_lines
 from tether.cli.table_file import (
     CSV_SUFFIXES,
-    ROWS_PER_BATCH,
     check_header,
     naming_unreadable,
     open_csv,
 )
 from tether.cli.terminal import require_file
+
+MAX_BATCH_ROWS = 10_000
+"""How many rows a batch has at most: a store takes about a second for them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def read_batches(
         raise ValueError(f"{path} must end in .parquet, .csv, .csv.gz or .jsonl")
     first = 1
     with naming_unreadable(path):
-        for table in _tables(path, texts, numbers):
+        for table in _parts(_tables(path, texts, numbers)):
             names = table.schema.names
             yield Batch(
                 first,
@@ -61,6 +63,12 @@ def read_batches(
         raise ValueError(f"{path} has no rows")
 
 
+def _parts(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        for start in range(0, table.num_rows, MAX_BATCH_ROWS):
+            yield table.slice(start, MAX_BATCH_ROWS)
+
+
 def _tables(
     path: Path, texts: Collection[str], numbers: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
@@ -69,7 +77,7 @@ def _tables(
     elif path.suffix == ".parquet":
         with parquet.ParquetFile(path) as file:
             chosen = _chosen(path, file.schema_arrow.names, {*texts, *numbers})
-            yield from file.iter_batches(batch_size=ROWS_PER_BATCH, columns=chosen)
+            yield from file.iter_batches(batch_size=MAX_BATCH_ROWS, columns=chosen)
     else:
         with open_csv(path) as reader:
             schema = reader.schema
@@ -77,7 +85,7 @@ def _tables(
         chosen = _chosen(path, schema.names, {*texts, *numbers})
         kinds = {name: _csv_type(schema.field(name).type, name in texts) for name in chosen}
         with open_csv(path, kinds) as reader:
-            yield from (batch for batch in reader if batch.num_rows)
+            yield from reader
 
 
 def _chosen(path: Path, names: list[str], wanted: set[str]) -> list[str]:

@@ -46,7 +46,7 @@ def test_losses_of_a_file_are_stored_as_far_as_they_are_known(
     store, systems = assigned
     if suffix == ".csv":
         monkeypatch.setattr("tether.cli.table_file.CSV_BLOCK_BYTES", 1_000)  # several batches
-    monkeypatch.setattr(table_batches, "ROWS_PER_BATCH", 70)
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 70)
     late = [None if k % 3 else 0.5 for k in range(300)]
     columns = {
         "key": KEYS,
@@ -77,19 +77,27 @@ def test_one_loss_of_one_key(assigned):
 
 
 def test_the_system_of_a_row_says_whose_loss_it_is(assigned, tmp_path):
+    """A late loss of a key that has moved to the new system since."""
     store, systems = assigned
     key = KEYS[systems.index("old")]
+    others = [each for each in KEYS if each != key]
     with tether.Release(store) as release:
-        release.observe(KEYS, {"complaint": np.zeros(300), "latency": np.zeros(300)})
-        release.advance()
-        while release.assign(key) == "old":
-            release.assign([f"{release.step.number} {k}" for k in range(300)])
+        release.observe(others, {"complaint": np.zeros(299), "latency": np.zeros(299)})
+        for number in range(10):
             release.advance()
-    write(tmp_path / "late.csv", {"key": [key], "system": ["new"], "complaint": [1.0]})
-    done = run("release", "observe", store, "--file", tmp_path / "late.csv")
-    assert done.output == "1 new loss stored.\n"
-    done = run("release", "observe", store, "--file", tmp_path / "late.csv", "--system", "old")
-    assert "--system old contradicts the column 'system'" in one_line(done)
+            if release.assign(key) == "new":
+                break
+            fresh = [f"{number} {k}" for k in range(300)]
+            release.assign(fresh)
+            release.observe(fresh, {"complaint": np.zeros(300), "latency": np.zeros(300)})
+    path = write(tmp_path / "late.csv", {"key": [key], "system": ["old"], "complaint": [1.0]})
+    done = run("release", "observe", store, "--file", path, "--system", "new")
+    assert "--system new contradicts the column 'system'" in one_line(done)
+    assert run("release", "observe", store, "--file", path).output == "1 new loss stored.\n"
+    steps = read_release(store).steps
+    found = steps[0].old.losses["complaint"]
+    assert (steps[-1].new.rows, found.count * found.mean) == (1, pytest.approx(1.0))
+    assert "complaint" not in steps[-1].new.losses
 
 
 @pytest.mark.parametrize(
@@ -139,7 +147,7 @@ def test_wrong_files(assigned, tmp_path, content, message):
 
 
 def test_an_error_says_what_was_stored_before_it(assigned, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_batches, "ROWS_PER_BATCH", 100)
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 100)
     columns = {"key": KEYS, "complaint": [0.0] * 250 + [5.0] * 50}
     write(tmp_path / "x.parquet", columns)
     done = run("release", "observe", assigned[0], "--file", tmp_path / "x.parquet")

@@ -18,6 +18,8 @@ from tether.cli.terminal import JsonOption, StoreName, report_errors
 
 KEY_COLUMN = "key"
 SYSTEM_COLUMN = "system"
+SECONDS_PER_BATCH = 60.0
+"""How long a batch of a file may wait for the store."""
 
 
 @report_errors
@@ -41,7 +43,7 @@ def assign(
 
     if (file is None) == (not keys):
         raise ValueError("name either keys or a --file of them")
-    with Release(store) as release:
+    with Release(store, deadline=SECONDS_PER_BATCH) as release:
         batches = iter([keys or []]) if file is None else _keys_of(file)
         for number, batch in enumerate(batches):
             systems = release.assign(batch)

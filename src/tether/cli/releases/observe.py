@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from tether.cli.releases.assign import KEY_COLUMN, SYSTEM_COLUMN
+from tether.cli.releases.assign import KEY_COLUMN, SECONDS_PER_BATCH, SYSTEM_COLUMN
 from tether.cli.releases.option_values import named_numbers, naming_options
 from tether.cli.table_batches import Batch, read_batches
 from tether.cli.terminal import StoreName, print_line, report_errors
@@ -55,7 +55,7 @@ def observe(
         raise ValueError("--loss is for a --key; a file has its losses in columns")
     if system not in (None, "old", "new"):
         raise ValueError(f"--system must be old or new, got {system!r:.80}")
-    with Release(store) as release:
+    with Release(store, deadline=SECONDS_PER_BATCH) as release:
         if file is not None:
             count = _observe_file(release, file, system)
         else:
