@@ -69,10 +69,16 @@ def read_key_rows(
 
 
 def _fetch_key_rows(connection: sql.Connection, keys: Sequence[bytes]) -> Iterator[Any]:
-    """Rows of keys through the driver, which is much faster with hundreds of parameters."""
+    """Rows of keys through the driver, which is much faster with hundreds of parameters.
+
+    PostgreSQL would keep a plan from when the table was small, and read all of it for every call.
+    """
     query = f"SELECT context, id, round, action FROM {schema.actions.name} WHERE context"
     if connection.dialect.name == "postgresql":
-        yield from connection.exec_driver_sql(f"{query} = ANY(%s)", (list(keys),)).fetchall()
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        listed = ",".join(f'"\\\\x{key.hex()}"' for key in keys)
+        found = connection.exec_driver_sql(f"{query} = ANY(%s::bytea[])", (f"{{{listed}}}",))
+        yield from found.fetchall()
         return
     for begin in range(0, len(keys), IDS_PER_QUERY):
         some = tuple(keys[begin : begin + IDS_PER_QUERY])
