@@ -10,12 +10,15 @@ import sqlalchemy as sql
 
 from tether.rounds.store import schema
 from tether.rounds.store.codecs import TEXT_ROWS, Codec, RowCodecs
+from tether.rounds.store.database import Store
 from tether.rounds.store.queries import IDS_PER_QUERY
 
 OLD, NEW = "old", "new"
 """The two systems, as `assign` names them."""
 MAX_RELEASE_KEY_BYTES = 500
 """How long a key may be."""
+KEY_CACHE_KIB, KEY_CHECKPOINT_PAGES = 32_768, 20_000
+"""How much of an SQLite store a connection keeps in memory, and how much its log collects."""
 KEY_CODECS = RowCodecs(Codec(TEXT_ROWS), Codec(TEXT_ROWS))
 """How keys and systems are stored: as contexts and actions that are text."""
 
@@ -34,6 +37,24 @@ def create_key_index(connection: sql.Connection) -> None:
     """Let the database refuse a second row of a key and a system, and find the first."""
     table = schema.actions.name
     connection.execute(sql.text(f"CREATE UNIQUE INDEX tether_keys ON {table} (context, action)"))
+
+
+def tune_for_keys(store: Store) -> None:
+    """Let the log of an SQLite file collect the pages of many batches before they are copied.
+
+    Keys come in no order, so that each row changes another page of their index. With the default, a
+    thousand pages, a batch of a thousand keys would be copied into the file at every commit.
+    """
+    if store.file is None:
+        return
+    engine = store._engine
+
+    def tune(connection: Any, _: Any) -> None:
+        connection.execute(f"PRAGMA cache_size = -{KEY_CACHE_KIB}").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {KEY_CHECKPOINT_PAGES}").fetchall()
+
+    sql.event.listen(engine, "connect", tune)
+    engine.dispose()  # the connections so far have the defaults
 
 
 def key_content(key: Key) -> bytes:
