@@ -59,12 +59,12 @@ def tune_for_keys(store: Store) -> None:
 
 def key_content(key: Key) -> bytes:
     """A key as it is stored and hashed: text as UTF-8, an integer as its decimal digits."""
-    if isinstance(key, bytes):
+    if isinstance(key, str):
+        content = key.encode("utf-8", "surrogatepass")
+    elif isinstance(key, bytes):
         content = key
     elif isinstance(key, int | np.integer) and not isinstance(key, bool):
         content = str(int(key)).encode()
-    elif isinstance(key, str):
-        content = key.encode("utf-8", "surrogatepass")
     else:
         raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
     if not 0 < len(content) <= MAX_RELEASE_KEY_BYTES:
