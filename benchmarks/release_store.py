@@ -1,13 +1,14 @@
 """The Monte Carlo of releases through the class `tether.Release`, on a real store in memory.
 
-`python -m benchmarks.release_store --runs 300` drives several hundred releases through each world
+`python -m benchmarks.release_store` drives several hundred releases through each world
 (`release_store_worlds`), step after step, with `assign`, `observe`, `advance` and `resume`. The
 risk of a step is the mean expected loss, which is known, of the keys that were served in it.
 `stated` is alpha plus the stability term for the median window and the true risk of the old system.
 `held` says whether the mean risk over releases is at most what is stated plus three standard errors
-at every step. The step in which a new system changes is left out: nothing that was seen before
-could tell. The rows marked "(wrong)" leave unknown losses out; the command fails unless everything
-else holds and these break.
+at every step, and whether the share is as large as it should be, where the world says so (again
+within three standard errors). The step in which a new system changes is left out: nothing that was
+seen before could tell. The rows marked "(wrong)" leave unknown losses out; the command fails unless
+everything else holds and these break.
 
 The stability term is part of the promise, and the share does not depend on it. It takes longer than
 everything else in a step, so it is computed once for each world, and not in every step.
@@ -21,6 +22,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -31,7 +33,7 @@ from tether.release.stability import worst_excess
 from tether.rounds.releases.arm_rows import ArmRows
 from tether.rounds.store import database
 
-RUNS, ERRORS, CHUNK = 300, 3, 20
+RUNS, ERRORS, CHUNK = 200, 3, 10
 
 
 def harm(mean: float, later: float | None = None, **given: float) -> Segment:
@@ -45,6 +47,16 @@ RETURNING = (harm(0.02, part=0.85, requests=6), harm(1.0, part=0.15))
 LATE, NO_ALARM = late(2.0, 0.3), {"alarm_risk": {"harm": 0.99}}
 QUICK_ALARM = {"alarm_risk": {"harm": 0.105}, "false_alarm_probability": 0.5}
 TWO = Segment(1.0, new={"harm": 0.08, "delay": 0.9})
+GOOD = StoreWorld(
+    "0.015, 1,000 keys a step",
+    (harm(0.015),),
+    guardrails={"harm": 0.02},
+    old={"harm": 0.01},
+    keys=1000,
+    steps=5,
+    old_rows=2000,
+    runs=0.4,
+)
 WORLDS = [
     StoreWorld("0.2", (harm(0.2),)),
     StoreWorld("0.2", (harm(0.2),)).of_promise(),
@@ -64,7 +76,7 @@ WORLDS = [
         guardrails={"harm": 0.1, "delay": (0.6, 2.0)},
         old={"harm": 0.05, "delay": 0.4},
     ),
-    StoreWorld("0.3, resumed", (harm(0.3),), batches=4, resumes=True, options=QUICK_ALARM),
+    StoreWorld("0.3, resumed", (harm(0.3),), steps=8, batches=4, resumes=True, options=QUICK_ALARM),
     StoreWorld(
         "worse from step 4, resumed",
         (harm(0.08, 0.4),),
@@ -94,8 +106,10 @@ WORLDS = [
         runs=0.1,
     ),
     StoreWorld("no log: first step old", (harm(0.2),), has_log=False),
+    replace(GOOD, reaches={3: 0.65, 4: 0.9}),
+    replace(GOOD, name="0.015, no log", steps=6, has_log=False, reaches={4: 0.65, 5: 0.9}),
 ]
-DROPPED = " (wrong)"
+DROPPED, BREAK_IF_WRONG = " (wrong)", ("late", "20 % missing, mostly harm")
 
 
 def known_only(rows: ArmRows, arms: object) -> dict[str, ArmCounts]:
@@ -129,7 +143,8 @@ def line(world: StoreWorld, name: str, played: list[Played]) -> tuple[str, bool]
     """One guardrail of a world, and whether what is stated held."""
     alpha, bound = world.limit(name)
     risks = np.stack([each.risks[:, list(world.guardrails).index(name)] for each in played])
-    shares = np.stack([each.shares for each in played]).mean(axis=0)
+    all_shares = np.stack([each.shares for each in played])
+    shares = all_shares.mean(axis=0)
     windows = np.median(np.stack([each.windows for each in played]), axis=0)
     stated = np.full(world.steps, alpha)
     if not world.options.get("promise"):
@@ -139,6 +154,8 @@ def line(world: StoreWorld, name: str, played: list[Played]) -> tuple[str, bool]
     if world.changes_at is not None:
         counted[world.changes_at - 1] = False
     held = bool((mean <= stated + ERRORS * error)[counted].all())
+    for step, least in world.reaches.items():
+        held &= _reaches(all_shares[:, step - 1], least)
     within_alpha = bool((mean <= alpha + ERRORS * error)[counted].all())
     worst = int(np.argmax(np.where(counted, mean, -np.inf)))
     alarms = np.mean([each.alarms for each in played])
@@ -150,6 +167,10 @@ def line(world: StoreWorld, name: str, played: list[Played]) -> tuple[str, bool]
         f"{'':>6} {shown} {alarms:>7.2f} {len(played):>6}",
         held,
     )
+
+
+def _reaches(shares: np.ndarray, least: float) -> bool:
+    return bool(shares.mean() >= least - ERRORS * shares.std(ddof=1) / np.sqrt(len(shares)))
 
 
 HEAD = (
@@ -194,8 +215,6 @@ def main() -> int:
     print(f"SOMETHING IS OFF: {'a promise broke' if not good else f'{idle} did not break'}.")
     return 1
 
-
-BREAK_IF_WRONG = ("late", "20 % missing, mostly harm")
 
 if __name__ == "__main__":
     sys.exit(main())

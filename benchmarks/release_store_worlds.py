@@ -61,6 +61,8 @@ class StoreWorld:
     resumes: bool = False
     runs: float = 1.0
     """How many releases there are, compared with the other worlds."""
+    reaches: dict[int, float] = field(default_factory=dict)
+    """The mean share that a step must have at least."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def limit(self, name: str) -> tuple[float, float]:

@@ -78,13 +78,13 @@ class Assigner:
     def _assign(self, waiting: list[bytes], answers: dict[bytes, str]) -> None:
         """Add the systems of keys to the answers, once they are stored."""
         budget = Budget(self._store.deadline)
-        place = dict(zip(waiting, positions(waiting, self._settings.salt_bytes), strict=True))
+        places = positions(waiting, self._settings.salt_bytes)
         while waiting:
             moment = self._look(waiting, budget)
             if moment is None:
                 continue  # something has changed just now
-            arms = is_new(np.array([place[key] for key in waiting], np.uint64), moment.share)
-            systems = dict(zip(waiting, np.where(arms, NEW, OLD).tolist(), strict=True))
+            arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
+            systems = dict(zip(waiting, arms, strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
             left = moment.step.keys_left(self._settings, moment.rows)
             now = waiting
@@ -93,7 +93,7 @@ class Assigner:
                 now = waiting[: waiting.index(fresh[-1]) + 1]
             if not fresh or self._write(moment, fresh, systems, budget):
                 answers |= {key: systems[key] for key in now}
-                waiting = waiting[len(now) :]
+                waiting, places = waiting[len(now) :], places[len(now) :]
 
     def _attempt(self, budget: Budget) -> AbstractContextManager[None]:
         """Within the time that a call has for the store, where something else can be done."""

@@ -10,12 +10,15 @@ import sqlalchemy as sql
 
 from tether.rounds.store import schema
 from tether.rounds.store.codecs import TEXT_ROWS, Codec, RowCodecs
+from tether.rounds.store.database import Store
 from tether.rounds.store.queries import IDS_PER_QUERY
 
 OLD, NEW = "old", "new"
 """The two systems, as `assign` names them."""
 MAX_RELEASE_KEY_BYTES = 500
 """How long a key may be."""
+KEY_CACHE_KIB, KEY_CHECKPOINT_PAGES = 32_768, 20_000
+"""How much of an SQLite store a connection keeps in memory, and how much its log collects."""
 KEY_CODECS = RowCodecs(Codec(TEXT_ROWS), Codec(TEXT_ROWS))
 """How keys and systems are stored: as contexts and actions that are text."""
 
@@ -46,14 +49,32 @@ def create_key_index(connection: sql.Connection) -> None:
     connection.execute(sql.text(f"CREATE UNIQUE INDEX tether_keys ON {table} (context, action)"))
 
 
+def tune_for_keys(store: Store) -> None:
+    """Let the log of an SQLite file collect the pages of many batches before they are copied.
+
+    Keys come in no order, so that each row changes another page of their index. With the default, a
+    thousand pages, a batch of a thousand keys would be copied into the file at every commit.
+    """
+    if store.file is None:
+        return
+    engine = store._engine
+
+    def tune(connection: Any, _: Any) -> None:
+        connection.execute(f"PRAGMA cache_size = -{KEY_CACHE_KIB}").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {KEY_CHECKPOINT_PAGES}").fetchall()
+
+    sql.event.listen(engine, "connect", tune)
+    engine.dispose()  # the connections so far have the defaults
+
+
 def key_content(key: Key) -> bytes:
     """A key as it is stored and hashed: text as UTF-8, an integer as its decimal digits."""
-    if isinstance(key, bytes):
+    if isinstance(key, str):
+        content = key.encode("utf-8", "surrogatepass")
+    elif isinstance(key, bytes):
         content = key
     elif isinstance(key, int | np.integer) and not isinstance(key, bool):
         content = str(int(key)).encode()
-    elif isinstance(key, str):
-        content = key.encode("utf-8", "surrogatepass")
     else:
         raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
     if not 0 < len(content) <= MAX_RELEASE_KEY_BYTES:
@@ -79,10 +100,16 @@ def read_key_rows(
 
 
 def _fetch_key_rows(connection: sql.Connection, keys: Sequence[bytes]) -> Iterator[Any]:
-    """Rows of keys through the driver, which is much faster with hundreds of parameters."""
+    """Rows of keys through the driver, which is much faster with hundreds of parameters.
+
+    PostgreSQL would keep a plan from when the table was small, and read all of it for every call.
+    """
     query = f"SELECT context, id, round, action FROM {schema.actions.name} WHERE context"
     if connection.dialect.name == "postgresql":
-        yield from connection.exec_driver_sql(f"{query} = ANY(%s)", (list(keys),)).fetchall()
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        listed = ",".join(f'"\\\\x{key.hex()}"' for key in keys)
+        found = connection.exec_driver_sql(f"{query} = ANY(%s::bytea[])", (f"{{{listed}}}",))
+        yield from found.fetchall()
         return
     for begin in range(0, len(keys), IDS_PER_QUERY):
         some = tuple(keys[begin : begin + IDS_PER_QUERY])

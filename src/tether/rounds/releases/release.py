@@ -19,7 +19,13 @@ from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.assigning import RELEASE_FALLBACKS, Assigner
 from tether.rounds.releases.beginning import StepKeeper, open_release
-from tether.rounds.releases.key_rows import Key, is_one_key, key_content, listed_keys
+from tether.rounds.releases.key_rows import (
+    Key,
+    is_one_key,
+    key_content,
+    listed_keys,
+    tune_for_keys,
+)
 from tether.rounds.releases.observing import observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
@@ -175,6 +181,7 @@ class Release:
         free = tuple(name for name, each in (("salt", salt), ("log", old)) if each is None)
         self._store = Store(store, create=given is not None, deadline=deadline, sign=sign)
         try:
+            tune_for_keys(self._store)
             self.settings = open_release(self._store, given, free)
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
