@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.assigning import RELEASE_FALLBACKS, Assigner
 from tether.rounds.releases.beginning import StepKeeper, open_release
+from tether.rounds.releases.given_settings import DEFAULT_RELEASE_SILENCE, given_settings
 from tether.rounds.releases.key_rows import (
     Key,
     is_one_key,
@@ -29,27 +29,14 @@ from tether.rounds.releases.key_rows import (
 from tether.rounds.releases.observing import observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
-from tether.rounds.releases.release_settings import (
-    GuardrailLike,
-    Log,
-    ReleaseSettings,
-    counts_of_log,
-    limits_of,
-    step_length,
-)
+from tether.rounds.releases.release_settings import GuardrailLike, Log
 from tether.rounds.releases.step import Step
-from tether.rounds.run_settings import silence_limits
 from tether.rounds.store.chain_signer import chain_signer
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
-from tether.rounds.store.queries import now
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
-
-DEFAULT_RELEASE_SILENCE = 10_000
-"""How many keys without a loss raise an alarm, unless the user says otherwise."""
-SALT_BYTES = 16
 
 
 class Release:
@@ -147,36 +134,21 @@ class Release:
         fallback: str | None = None,
         signing_key: PrivateKey | None = None,
     ) -> None:
-        given = None
         if fallback is not None:
             validate.choice("fallback", fallback, RELEASE_FALLBACKS)
-        if salt is not None and not isinstance(salt, bytes):
-            raise TypeError(f"salt must be bytes, got {salt!r}")
-        if guardrails is None:
-            _require_none(
-                old=old,
-                promise=promise or None,
-                confidence=confidence,
-                keys_per_step=keys_per_step,
-                step_duration=step_duration,
-                wait=wait or None,
-                alarm_risk=alarm_risk,
-                salt=salt,
-            )
-        else:
-            target, limits = limits_of(guardrails, promise, alarm_risk)
-            given = ReleaseSettings(
-                limits=limits,
-                target=target,
-                confidence=confidence,
-                false_alarm_probability=false_alarm_probability,
-                created=now(),
-                salt=(secrets.token_bytes(SALT_BYTES) if salt is None else salt).hex(),
-                wait=wait,
-                log=None if old is None else counts_of_log(old, limits),
-                **step_length(keys_per_step, step_duration),
-                **silence_limits(max_silence),
-            )
+        given = given_settings(
+            guardrails,
+            old=old,
+            promise=promise,
+            confidence=confidence,
+            keys_per_step=keys_per_step,
+            step_duration=step_duration,
+            wait=wait,
+            alarm_risk=alarm_risk,
+            false_alarm_probability=false_alarm_probability,
+            max_silence=max_silence,
+            salt=salt,
+        )
         sign = None if signing_key is None else chain_signer(signing_key)
         free = tuple(name for name, each in (("salt", salt), ("log", old)) if each is None)
         self._store = Store(store, create=given is not None, deadline=deadline, sign=sign)
@@ -394,13 +366,3 @@ class Release:
     def __repr__(self) -> str:
         named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
         return f"Release({named}, store={self._store.name!r})"
-
-
-def _require_none(**given: object) -> None:
-    """Refuse settings without guardrails: an existing release is opened with its own."""
-    named = [name for name, each in given.items() if each is not None]
-    if named:
-        raise ValueError(
-            f"{named[0]} is given without guardrails: name these too, or open an existing release "
-            f"with the settings that it has"
-        )
