@@ -65,9 +65,16 @@ def alarms_and_acts(history: ReleaseHistory) -> Markup:
     return join(alarms, element("h3", "What people did"), acts)
 
 
-def _promise(step: StepRecord, name: str) -> str:
+def _promise(step: StepRecord, name: str) -> Content:
+    """The promise and its terms; lines break between these, not within."""
     if step.calibration.reason:
         return "none"
     terms = step.calibration.guardrails[name]
-    each = (terms.alpha, terms.stability, terms.existence)
-    return f"≤ {format_number(terms.promise)} = {' + '.join(map(format_number, each))}"
+    parts = [
+        f"≤ {format_number(terms.promise)}",
+        f"= {format_number(terms.alpha)}",
+        f"+ {format_number(terms.stability)}",
+        f"+ {format_number(terms.existence)}",
+    ]
+    spans = [element("span", part, class_="unbroken") for part in parts]
+    return Markup(" ".join(spans))
