@@ -107,7 +107,8 @@ def _rendered_rounds(history: History) -> list[RenderableType]:
     )
     lines: list[RenderableType] = [plain_text(title)]
     if history.rounds:
-        lines += [_round_table(history), *_progress(history.rounds[-1])]
+        several = len(history.limits) > 1
+        lines += [_round_table(history), *_progress(history.rounds[-1], several=several)]
     else:
         lines.append(Text("No round has begun yet."))
     return lines
@@ -146,9 +147,10 @@ def _round_table(history: History) -> Table:
     return table
 
 
-def _progress(record: RoundRecord) -> list[RenderableType]:
+def _progress(record: RoundRecord, *, several: bool) -> list[RenderableType]:
     expected = record.rows - record.withdrawn
     line = f"round {record.number}: {record.observed:,} of {expected:,} losses have arrived"
+    line += ", counting the scarcest loss" if several else ""
     lines: list[RenderableType] = [Text(line)]
     if expected:
         bar = Table.grid()

@@ -65,10 +65,13 @@ def density_with_error(
     """The log-density of a tethered policy, with its standard error; inf where it is unknown."""
     unknown = np.isinf(normalizer.standard_error)
     width = np.where(unknown, 0.0, normalizer.standard_error)
-    score, low, high = (
-        family.log_density(log_safe, log_optimized, log_beta, normalizer.log_psi + side * width)
-        for side in (0, -1, 1)
-    )
+    sides = (normalizer.log_psi + side * width for side in (0, -1, 1))
+    both = (log_safe, log_optimized, log_beta)
+    if type(family).log_density is Family.log_density and np.isfinite(log_beta):
+        kernel = family.log_kernel(*both)  # the same for all three
+        score, low, high = (np.asarray(kernel - log_psi) for log_psi in sides)
+    else:
+        score, low, high = (family.log_density(*both, log_psi) for log_psi in sides)
     with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
         error = np.nan_to_num(np.abs(high - low) / 2)
     return score, np.where(unknown & (score > -np.inf), np.inf, error)

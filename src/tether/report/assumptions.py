@@ -62,7 +62,8 @@ def _about_rows(history: History) -> list[Assumption]:
     if not rows:
         nothing = "There are no actions yet, so nothing has been checked."
         return [Assumption(ASSUMED, title, nothing) for title in (bounds, numbers, arrive)]
-    arrival = f"{format_count(pending, 'loss is', 'losses are')} pending.".capitalize()
+    of_which = ", counting the scarcest loss" if len(history.limits) > 1 else ""
+    arrival = f"{format_count(pending, 'loss is', 'losses are')} pending{of_which}.".capitalize()
     if withdrawn:
         arrival += (
             f" {format_count(withdrawn, 'action was', 'actions were')} withdrawn as never carried "

@@ -119,7 +119,8 @@ class RoundRecord:
     calibration_rows : int
         Those assigned to calibration.
     observed : int
-        Rows whose loss has arrived; with several losses, of the one that has the fewest.
+        Rows whose loss has arrived. With several losses it is counted for each loss alone, and
+        this is the smallest of these counts: that of the scarcest loss.
     withdrawn : int
         Rows that were never carried out, and were withdrawn with a reason.
     losses : mapping of str to Estimate
@@ -156,7 +157,10 @@ class RoundRecord:
 
     @property
     def pending(self) -> int:
-        """Rows whose loss is still missing; with several losses, at least so many."""
+        """Rows whose loss is still missing; with several losses, those that lack the scarcest one.
+
+        `Controller.pending` has every row that lacks any of its losses, which may be more.
+        """
         return self.rows - self.observed - self.withdrawn
 
     @property
