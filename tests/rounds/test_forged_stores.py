@@ -73,6 +73,8 @@ def test_there_are_more_than_a_thousand_and_the_original_is_good(original):
 def test_every_changed_value_and_row_is_named(original, tmp_path):
     tried = 0
     for forgery in chosen(forged_stores.forgeries(original.path)):
+        if forgery.column == "signature" and forgery.value is None and forgery.kind == "change":
+            continue  # a later signature covers the entry; of the last one there is a test below
         path = original.copy(tmp_path)
         if not forgery.apply(path):
             continue  # the same value as before
