@@ -210,7 +210,7 @@ def main() -> int:
     print(f"\n{time.perf_counter() - begun:.0f} s.")
     idle = [name for name, seen in broke.items() if not seen]
     if good and not idle:
-        print("Every promise held, and leaving unknown losses out broke it.")
+        print(f"Every promise held{', and leaving unknown losses out broke it' * bool(broke)}.")
         return 0
     print(f"SOMETHING IS OFF: {'a promise broke' if not good else f'{idle} did not break'}.")
     return 1
