@@ -41,14 +41,15 @@ MAX_KEY_LENGTH = 200
 
 
 class NewActions(NamedTuple):
-    """Actions to store: of one round, by one policy, in these contexts, with their scores.
+    """Actions to store: of one round, in these contexts, with their scores.
 
-    `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key,
+    `served` is who took them: one policy, or in a ramp one for each action. `cleared`, if given, is
+    the last alarm that was cleared before the round began. `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key,
     `attempt` marks this call, and `failure` says why the safe policy took them.
     """
 
     number: int
-    served: int
+    served: int | Integers
     alarm: int | None
     contexts: Any
     actions: NDArray[Any]
@@ -57,6 +58,7 @@ class NewActions(NamedTuple):
     failure: str = ""
     key: str | None = None
     attempt: str | None = None
+    cleared: int | None = None
 
 
 class Recorder:
@@ -176,23 +178,26 @@ class Recorder:
         """
         columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
         unseen: str | None = None
+        is_safe, served = not np.any(new.served), _served_by(new)
 
         def write(writer: Writer) -> Integers | None:
             nonlocal unseen
             serving = writer.serving
             check_latest(serving, new.number)
+            if new.cleared is not None and serving.cleared != new.cleared:
+                raise RoundOverError(f"round {new.number} is over: its alarm was cleared")
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
-            if new.served != SAFE and (
+            if not is_safe and (
                 serving.retired or self._monitors.silence(writer.connection, writer.lanes)
             ):
                 return None
-            if new.served != SAFE and not self._store.single_writer:
+            if not is_safe and not self._store.single_writer:
                 unseen = self._monitors.unseen(writer)
             ids = writer.actions(
                 columns,
                 number=new.number,
-                served=new.served,
+                served=served,
                 key=new.key,
                 attempt=new.attempt,
                 failure=storable_text(new.failure),
@@ -226,6 +231,8 @@ class Recorder:
         scores = self._monitors.scores(new.contexts)
         columns["context_score"] = _null_for_nan(scores, len(new.actions))
         columns["calibration"] = new.calibration.tolist()
+        if not isinstance(new.served, int):
+            columns["served"] = new.served.tolist()
         return columns | codecs.encode(new.contexts, new.actions)
 
     def is_silent(self, connection: sql.Connection, lanes: Mapping[int, Lane]) -> bool:
@@ -302,6 +309,14 @@ class Recorder:
             if self._codecs is None:
                 self._codecs = _stored_codecs(self._store, contexts, actions)
             return self._codecs
+
+
+def _served_by(new: NewActions) -> int:
+    """Who took the actions of a call: the round's number where several policies did."""
+    if isinstance(new.served, int):
+        return new.served
+    by = np.unique(new.served)
+    return int(by[0]) if len(by) == 1 else new.number
 
 
 def check_latest(serving: Serving, number: int) -> None:
