@@ -9,7 +9,7 @@ their way in, and positions become actions on their way out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,12 @@ class ActionSpace:
 
     def __init__(self, safe: Any, *, draws_only: bool = False) -> None:
         self._shortlist = safe if isinstance(safe, Shortlist) else None
-        self._as_policy: Callable[[str, Any], Any] = as_named_sampler if draws_only else as_policy
+        convert = as_named_sampler if draws_only else as_policy
+        self._as_policy = cast("Callable[[str, Any], Policy]", convert)
         if draws_only and self._shortlist is not None:
             raise TypeError(f"safe must be a policy or a sampler in a ramp, got {safe!r}")
         given = safe if self._shortlist is None else self._shortlist.uniform
-        self.safe: Policy = self._as_policy("safe", given)
+        self.safe = self._as_policy("safe", given)
         self.size = None if self._shortlist is None else self._shortlist.size
 
     @property
@@ -59,7 +60,7 @@ class ActionSpace:
     def optimized(self, name: str, optimized: Any) -> Policy:
         """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
         if self._shortlist is None:
-            return self._as_policy(name, optimized)  # type: ignore[no-any-return]
+            return self._as_policy(name, optimized)
         return self._shortlist.picker_of(optimized)
 
     def stored_contexts(self, contexts: Any, rng: np.random.Generator) -> Any:

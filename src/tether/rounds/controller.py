@@ -84,10 +84,10 @@ class Controller(RunRecords):
     calibration_share : float, default 0.5
         The share of rows that are set apart for calibration, at random and permanently.
     missing : {"wait", "worst_case", "exclude"}, optional
-        How rows of which a loss is missing are treated. "wait", the default, refuses to calibrate until a share
-        `min_observed_share` of each round's losses has arrived, and counts the rest as the worst
-        loss. "worst_case" counts them so at once, and is what a ramp does. "exclude" leaves them
-        out, which is valid only if losses are missing at random.
+        How rows of which a loss is missing are treated. "wait", the default, refuses to calibrate
+        until a share `min_observed_share` of each round's losses has arrived, and counts the rest
+        as the worst loss. "worst_case" counts them so at once, and is what a ramp does. "exclude"
+        leaves them out, which is valid only if losses are missing at random.
     min_observed_share : float, default 1.0
         The share of losses that missing="wait" waits for, in (0, 1].
     against : {"safe", "last"}, default "safe"

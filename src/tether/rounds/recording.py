@@ -25,7 +25,6 @@ from tether.rounds.errors import RoundOverError, StoreError
 from tether.rounds.limits import Limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
-from tether.rounds.policy_registry import SAFE
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
@@ -43,9 +42,10 @@ MAX_KEY_LENGTH = 200
 class NewActions(NamedTuple):
     """Actions to store: of one round, in these contexts, with their scores.
 
-    `served` is who took them: one policy, or in a ramp one for each action. `cleared`, if given, is
-    the last alarm that was cleared before the round began. `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key,
-    `attempt` marks this call, and `failure` says why the safe policy took them.
+    `served` is who took them: one policy, or in a ramp one for each action. `alarm` is the alarm
+    that stood when they were drawn, `key` the caller's idempotency key, `attempt` marks this call,
+    and `failure` says why the safe policy took them. `cleared`, if given, is the last alarm that
+    was cleared before the round began.
     """
 
     number: int

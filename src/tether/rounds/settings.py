@@ -16,7 +16,13 @@ from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.limits import limits_from_arguments
 from tether.rounds.policy_registry import check_stored_scores, describe_family
-from tether.rounds.run_settings import RAMP_FAMILY, ROUNDS_KIND, RunSettings, check_kind, silence_limits
+from tether.rounds.run_settings import (
+    RAMP_FAMILY,
+    ROUNDS_KIND,
+    RunSettings,
+    check_kind,
+    silence_limits,
+)
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings

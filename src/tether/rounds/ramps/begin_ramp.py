@@ -206,9 +206,7 @@ def _about(connection: sql.Connection, number: int) -> dict[str, Any]:
     return dict(connection.execute(query).mappings().one())
 
 
-def _is_over(
-    run: Controller, record: RampRecord, serving: Serving, lanes: dict[int, Lane]
-) -> bool:
+def _is_over(run: Controller, record: RampRecord, serving: Serving, lanes: dict[int, Lane]) -> bool:
     """Whether the next step of a policy is due: its actions were taken, or a person has resumed."""
     step, length = record.step, run.settings.actions_per_step
     if step is None or serving.alarm is not None:

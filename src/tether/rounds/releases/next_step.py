@@ -95,9 +95,7 @@ def follow_ramp(
         else:
             share = previous.ramp_share
     if share is None:
-        share = ramp_share(
-            guardrails, old=rows.old(), new=rows.new(window), confidence=confidence
-        )
+        share = ramp_share(guardrails, old=rows.old(), new=rows.new(window), confidence=confidence)
     if stops is not None:
         share = replace(share, share=0.0, reason=stops)
     return Step(number, share, window, ramp, cleared, seen, begun)
