@@ -12,6 +12,7 @@ from tether.report.sentences import (
     loss_suffix,
     policy_name,
     promise_sentences,
+    ramp_promise_sentences,
     round_beta,
 )
 
@@ -41,6 +42,9 @@ def opening(history: History, state: RunState) -> Markup:
     last = history.rounds[-1] if history.rounds else None
     in_force = None if last is None or history.alarm is not None else last.calibration
     promise, explanation = promise_sentences(in_force, history.target)
+    if history.is_ramp:
+        ramped = None if history.alarm is not None else last
+        promise, explanation = ramp_promise_sentences(ramped, history.target)
     return element(
         "div",
         element(
@@ -94,13 +98,15 @@ def _key_figures(history: History) -> list[tuple[str, str, str]]:
             term = f"Realized risk{loss_suffix(history, name)}, round {number}"
             figures.append((term, format_number(loss.mean), format_interval(loss)))
     calibrated = last.calibration is not None and last.calibration.exists
+    calibrated = calibrated or last.share > 0
     if not calibrated:
         meaning = "safe policy only"
     elif history.alarm:
         meaning = "suspended by the alarm"
     else:
         meaning = policy_name(last) or "optimized policy"
-    figures.append((f"Beta, round {last.number}", round_beta(last), meaning))
+    measure = "Share" if history.is_ramp else "Beta"
+    figures.append((f"{measure}, round {last.number}", round_beta(last), meaning))
     with_reward = [(record.number, record.reward) for record in history.rounds if record.reward]
     if with_reward:
         number, reward = with_reward[-1]
