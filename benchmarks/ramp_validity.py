@@ -1,4 +1,4 @@
-"""Ramps of policies through the real controller: is the mean risk of every step within alpha?
+"""Ramps of policies through the real controller: the mean risk of every step, beside alpha.
 
 `python -m benchmarks.ramp_validity` simulates runs of `tether.Controller(family="ramp")` with a
 store in memory. Contexts are of several kinds, which differ strongly in what harms them: for each
