@@ -193,12 +193,15 @@ class RoundRecord:
         share = self.ramp_share
         if share is None or share.reason:
             return self.note
-        if share.confidence is not None:
-            return f"all rows so far; bound by {share.binding}"
         rows = share.guardrails[share.binding].new.rows
-        if not rows:
-            return "what even the worst policy could not hurt"
-        return f"{rows:,} rows of round {self.window}; bound by {share.binding}"
+        if share.confidence is not None:
+            decided = f"all rows so far; bound by {share.binding}"
+        elif rows:
+            decided = f"{rows:,} rows of round {self.window}; bound by {share.binding}"
+        else:
+            decided = "what even the worst policy could not hurt"
+        beside = f", beside the policy of round {self.reference}" if self.reference else ""
+        return f"{decided}{beside}"
 
 
 @dataclass(frozen=True)

@@ -37,5 +37,5 @@ def test_a_round_without_a_policy_has_no_share():
 
 def test_a_row_that_contradicts_itself_is_refused():
     row = record_with().to_row() | {"log_beta": 0.0}
-    with pytest.raises(ValueError, match="log_beta is 0.0, but its share says"):
+    with pytest.raises(ValueError, match=r"log_beta is 0\.0, but its share says"):
         RampRecord.from_row(row)
