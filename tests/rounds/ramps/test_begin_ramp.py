@@ -67,7 +67,7 @@ def test_a_harmful_policy_with_a_large_share_raises_an_alarm_and_resuming_begins
     assert set(taken.actions) == {0, 1}
     present = run.round
     assert (present.number, present.share) == (6, first)
-    assert (present.stored.step.ramp, present.stored.first) == (6, 2)
+    assert (present._stored.step.ramp, present._stored.first) == (6, 2)
 
 
 def test_begin_while_an_alarm_stands_leaves_everything_to_the_safe_policy_until_resumed():

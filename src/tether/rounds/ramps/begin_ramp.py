@@ -95,9 +95,9 @@ def step_in_use(handle: RampRound) -> RampRound:
             present = handle
             if serving.round != handle.number:
                 present = _read(run, connection, serving.round)
-        if present.stored.step is None or present.stored.first != handle.stored.first:
+        if present._stored.step is None or present._stored.first != handle._stored.first:
             check_latest(serving, handle.number)
-        if not _is_over(run, present.stored, serving, lanes):
+        if not _is_over(run, present._stored, serving, lanes):
             return present
         with run._lock:
             _next_step(run, due_only=True)
@@ -123,9 +123,9 @@ def _next_step(run: Controller, *, due_only: bool) -> RampRound:
             connection = writer.connection
             serving = read_serving(connection)
             present = _read(run, connection, serving.round) if serving.round else None
-            if present is None or present.stored.step is None:
+            if present is None or present._stored.step is None:
                 raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
-            if due_only and not _is_over(run, present.stored, serving, read_lanes(connection)):
+            if due_only and not _is_over(run, present._stored, serving, read_lanes(connection)):
                 return present
             number = serving.round + 1
             about = _about(connection, serving.round)

@@ -99,28 +99,34 @@ class RampRound(Round):
     It stays in use while later steps of the same policy begin: `act` acts in the present one.
     `Controller.round` is the present step itself. No log-probabilities are used or stored.
 
+    Returned by `Controller.begin`, `Controller.advance` and `Controller.round`.
+
     Parameters
     ----------
-    stored : RampRecord
-        The round as it is stored.
+    number : int
+        The round's number, from 1.
+    calibration : None
+        There is none; see `ramp_share`.
+    note : str
+        Why the safe policy serves; often empty.
     """
 
-    stored: RampRecord
+    _stored: RampRecord
 
     @property
     def share(self) -> float:
         """The probability with which the round's policy answers an action; 0 without one."""
-        return self.stored.share
+        return self._stored.share
 
     @property
     def ramp_share(self) -> RampShare | None:
         """The share with the bounds and the promise that it rests on; None without a policy."""
-        return None if self.stored.step is None else self.stored.step.ramp_share
+        return None if self._stored.step is None else self._stored.step.ramp_share
 
     @property
     def reference(self) -> int:
         """The round whose policy answers the other actions; 0 is the safe policy."""
-        return self.stored.reference
+        return self._stored.reference
 
     @property
     def policy(self) -> Policy | Sampler:
@@ -138,7 +144,7 @@ class RampRound(Round):
 
     @property
     def _is_of_safe(self) -> bool:
-        return self.stored.step is None
+        return self._stored.step is None
 
     @property
     def _coin(self) -> CoinSampler:
@@ -186,5 +192,5 @@ class RampRound(Round):
         return Drawn(actions, served, np.zeros(len(actions)), None, None)
 
     def _new_actions(self, *given: Any) -> NewActions:
-        step = self.stored.step
+        step = self._stored.step
         return super()._new_actions(*given)._replace(cleared=None if step is None else step.cleared)
