@@ -51,7 +51,8 @@ DEFAULT_MAX_SILENCE = 10_000
 class Controller(RunRecords):
     """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
-    Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture.
+    Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture,
+    or in a ramp what `ramp_share` promises.
     Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone.
 
     If the optimized policy is unavailable the safe policy acts, and those rows count as the safe

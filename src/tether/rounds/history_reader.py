@@ -72,7 +72,7 @@ def read_history(store: str | Path | Store) -> History:
             for row in rows
         )
         if settings.is_ramp:
-            rounds = with_shares(connection, rows, rounds, losses)
+            rounds = _with_shares(connection, rows, rounds, losses)
         alarms = tuple(alarm_record(row, audit) for row in read_all(connection, schema.alarms))
         safe = losses.sums(None)
     return History(
@@ -170,7 +170,7 @@ def alarm_record(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
     return Alarm(**row, cleared=by.done, reason=by.reason, actor=by.actor)
 
 
-def with_shares(
+def _with_shares(
     connection: sql.Connection,
     rows: list[dict[str, Any]],
     rounds: tuple[RoundRecord, ...],

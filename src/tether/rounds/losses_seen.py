@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.kept import Kept
-from tether.rounds.kept_sums import LossSums, Sums
+from tether.rounds.kept_sums import Sums
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.run_settings import RELEASE_KIND, RunSettings
@@ -96,8 +96,10 @@ class LossesSeen:
             for number in numbers:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
-                raised = self._add(number, part, watch=watch and raised is None) or raised
+                self._add(number, part)
             self._add_safe(columns)
+            if watch and raised is None:
+                raised = self._monitor(columns)
             last = int(columns["number"][-1]) - first_id(lane)
             self.seen[str(lane)] = last
         return raised
@@ -173,12 +175,11 @@ class LossesSeen:
             if mine.any():
                 yield name, {key: values[mine] for key, values in columns.items()}
 
-    def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
+    def _add(self, number: int, columns: dict[str, NDArray[Any]]) -> None:
         sums = self.sums(number)
         sums.withdrawn += int(np.isnan(columns["loss"]).sum())
         sums.reward.add(columns["reward"][self._is_counted(columns)])
         self._changed.add(f"round {number}")
-        raised = None
         for name, part in self.by_loss(columns):
             self.new_losses.add(name)
             loss, of_loss = part["loss"], sums.losses[name]
@@ -189,24 +190,25 @@ class LossesSeen:
                 if mine.any():
                     self._add_mean(self.sums(number, which), name, loss[mine])
                     self._changed.add(f"{which} {number}")
-            if watch and raised is None:
-                raised = self._monitor(number, name, of_loss, part)
-        return raised
 
-    def _monitor(
-        self, number: int, name: str, sums: LossSums, columns: dict[str, NDArray[Any]]
-    ) -> Raised | None:
-        """Let the risk monitor of a loss see the losses of a round's own policy."""
-        losses = columns["loss"][is_own(columns)]
-        if not len(losses):
-            return None
-        if sums.risk is None:
-            sums.risk = self.risk_monitor(name, float(columns["log_beta"][0]))
-        if sums.risk is None:
-            return None
-        status = sums.risk.update(losses)
-        of = "" if name == ONLY_LOSS else f"{name}: "
-        return Raised(number, "risk", f"{of}{status}") if status.alarm else None
+    def _monitor(self, columns: dict[str, NDArray[Any]]) -> Raised | None:
+        """Let the risk monitor of each policy see its losses in the order of their arrival.
+
+        It goes on where the policy is the reference of a later round.
+        """
+        for name, part in self.by_loss(columns):
+            for by, log_share in monitored_policies(part):
+                sums, mine = self.sums(by).losses[name], part["served"] == by
+                if sums.risk is None:
+                    sums.risk = self.risk_monitor(name, log_share)
+                if sums.risk is None:
+                    continue
+                self._changed.add(f"round {by}")
+                status = sums.risk.update(part["loss"][mine])
+                if status.alarm:
+                    of = "" if name == ONLY_LOSS else f"{name}: "
+                    return Raised(int(part["round"][mine][-1]), "risk", f"{of}{status}")
+        return None
 
     def _is_counted(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
         """Which rows are of what their round began with: its own policy, or the safe one.
@@ -255,6 +257,18 @@ class LossesSeen:
 def is_own(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
     """Which rows were answered by the policy of their own round."""
     return np.asarray(columns["served"] == columns["round"])
+
+
+def monitored_policies(columns: dict[str, NDArray[Any]]) -> Iterator[tuple[int, float]]:
+    """The policies other than the safe one that answered, with the logarithms of their shares.
+
+    Where rounds do not ramp, that of beta. A reference has reached a share of 1.
+    """
+    for by in np.unique(columns["served"]).tolist():
+        if by != SAFE:
+            first = int(np.argmax(columns["served"] == by))
+            is_reference = columns["round"][first] != by
+            yield by, 0.0 if is_reference else float(columns["log_beta"][first])
 
 
 def _is_of_safe_round(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:

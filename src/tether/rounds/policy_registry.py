@@ -97,7 +97,7 @@ class PolicyRegistry:
             return self._safe
         if number not in self._ramped:
             row = self._read(number)
-            policy = self._look_up(row)
+            policy = self._look_up(row, "it cannot act", "begin another round")
             _check_fingerprint(policy, row)
             self._ramped[number] = policy
         return self._ramped[number]
@@ -166,8 +166,16 @@ class PolicyRegistry:
             normalizer_draws=self._normalizer_draws,
         )
 
-    def _look_up(self, row: Mapping[str, Any]) -> Policy:
-        """The optimized policy of a round: the user's, by its name, or else the stored one."""
+    def _look_up(
+        self,
+        row: Mapping[str, Any],
+        impossible: str = "the rows of that round cannot be weighted without it",
+        instead: str = "retire the round",
+    ) -> Policy:
+        """The optimized policy of a round: the user's, by its name, or else the stored one.
+
+        If there is none, an error says what is impossible, and what can be done instead.
+        """
         name, number = row["policy"], row["number"]
         policy = None
         if callable(self._lookup):
@@ -181,10 +189,10 @@ class PolicyRegistry:
                 return policy
         if policy is None:
             raise ValueError(
-                f"round {number} was served by the policy {name!r}, which is not available: the "
-                f"rows of that round cannot be weighted without it. Pass policies={{{name!r}: …}}, "
-                f"or a function from names to policies, to tether.Controller, or retire the round "
-                f"(it is not in the store: {row['policy_problem']})"
+                f"round {number} was served by the policy {name!r}, which is not available: "
+                f"{impossible}. Pass policies={{{name!r}: …}}, or a function from names to "
+                f"policies, to tether.Controller, or {instead} (it is not in the store: "
+                f"{row['policy_problem']})"
             )
         return self._as_optimized(f"policies[{name!r}]", policy)
 

@@ -6,14 +6,13 @@ import json
 import math
 from collections.abc import Iterator
 
-import numpy as np
 import sqlalchemy as sql
 
 from tether.monitor import RiskMonitor
 from tether.rounds.contexts_seen import SHIFT
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
-from tether.rounds.losses_seen import SAFE_SUMS, SEEN, LossesSeen, is_own
+from tether.rounds.losses_seen import SAFE_SUMS, SEEN, LossesSeen, monitored_policies
 from tether.rounds.replayed_monitors import find_restart
 from tether.rounds.run_settings import RunSettings
 from tether.rounds.silence import SILENCE
@@ -101,15 +100,13 @@ def _find_wrong_monitors(
     monitors: dict[tuple[int, str], RiskMonitor] = {}
     for _, columns in fresh.new_observations(to):
         for name, part in fresh.by_loss(columns):
-            for number in np.unique(part["round"][is_own(part)]).tolist():
-                mine = is_own(part) & (part["round"] == number)
+            for number, log_share in monitored_policies(part):
                 if (number, name) not in monitors:
-                    log_share = float(part["log_beta"][mine][0])
                     monitor = fresh.risk_monitor(name, log_share)
                     if monitor is None:
                         continue
                     monitors[number, name] = monitor
-                monitors[number, name].update(part["loss"][mine])
+                monitors[number, name].update(part["loss"][part["served"] == number])
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
         for name in settings.limits:

@@ -94,6 +94,27 @@ def test_a_policy_that_reached_all_actions_answers_beside_later_ones():
     assert set(round_.act(50, rng).actions) == {0}
 
 
+def test_a_reference_that_turns_harmful_raises_an_alarm(tmp_path):
+    run, rng = started(actions_per_step=100, against="last", store=tmp_path / "run.db")
+    play(run, run.begin(AlwaysTakes(1)), rng, lambda actions: actions > 1, 4)
+    play(run, run.begin(AlwaysTakes(2)), rng, lambda actions: actions == 1, 1)
+    alarm = run.history().alarm
+    assert (alarm.monitor, alarm.round) == ("risk", 6)
+    run.close()
+    assert verify_store(tmp_path / "run.db").ok
+
+
+def test_silence_is_counted_across_steps(tmp_path):
+    run, rng = started(actions_per_step=100, max_silence=250, store=tmp_path / "run.db")
+    round_ = run.begin(AlwaysTakes(1))
+    for _ in range(3):
+        assert 1 in round_.act(100, rng).actions
+    assert set(round_.act(100, rng).actions) == {0}
+    assert run.history().alarm.monitor == "silence"
+    run.close()
+    assert verify_store(tmp_path / "run.db").ok
+
+
 def test_with_several_losses_the_share_is_the_smallest():
     alphas = {"harm": 0.2, "delay": 5.0}
     given = {"alpha": alphas, "bound": {"harm": 1.0, "delay": 60.0}}
