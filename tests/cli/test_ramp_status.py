@@ -9,7 +9,8 @@ from tests.cli.command_line import one_line, run
 from tests.rounds.ramps.ramp_model import AlwaysTakes
 
 
-def test_status_shows_the_share_and_what_decided_it(tmp_path):
+def test_status_shows_the_share_and_what_decided_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
     rng, store = np.random.default_rng(0), tmp_path / "run.db"
     given = {"alpha": 0.2, "store": store, "family": "ramp", "actions_per_step": 100}
     with tether.Controller(AlwaysTakes(0), **given) as controller:
