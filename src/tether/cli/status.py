@@ -18,6 +18,7 @@ from rich.text import Text
 from tether._core import records
 from tether._core.redact import redact_url
 from tether._core.visible_text import visible
+from tether.cli.ramp_status import plain_ramp_round, ramp_family_text, ramp_table
 from tether.cli.release_status import plain_release, rendered_release
 from tether.cli.status_text import estimate_text, limits_text, number_text, plain_text
 from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
@@ -101,14 +102,16 @@ def _rendered_rounds(history: History) -> list[RenderableType]:
     candidates = history.shortlist
     shortlist = "" if candidates is None else f", shortlists of {candidates} candidates"
     sure = "" if history.confidence is None else f" with confidence {history.confidence:g}"
+    family = ramp_family_text(history) if history.is_ramp else history.family
     title = (
         f"{redact_url(history.store)}: {history.target} {limits_text(history.limits)}{sure}, "
-        f"family {history.family}, safe policy {history.safe!r}{shortlist}"
+        f"family {family}, safe policy {history.safe!r}{shortlist}"
     )
     lines: list[RenderableType] = [plain_text(title)]
     if history.rounds:
         several = len(history.limits) > 1
-        lines += [_round_table(history), *_progress(history.rounds[-1], several=several)]
+        table = ramp_table(history) if history.is_ramp else _round_table(history)
+        lines += [table, *_progress(history.rounds[-1], several=several)]
     else:
         lines.append(Text("No round has begun yet."))
     return lines
@@ -176,5 +179,8 @@ def _plain(history: History | ReleaseHistory) -> dict[str, Any]:
     for row, record in zip(plain["rounds"], history.rounds, strict=True):
         row["calibration"] = None if record.calibration is None else record.calibration.to_dict()
         row |= {"beta": record.beta, "pending": record.pending}
+        if history.is_ramp:
+            row |= plain_ramp_round(record)
+            del row["beta"], row["calibration"]
     encoded: dict[str, Any] = records.encode(plain)
     return encoded

@@ -32,14 +32,19 @@ class FunctionSampler:
 
 def as_sampler(safe: Any) -> Sampler:
     """The safe policy as something that draws; its log-probabilities are optional."""
-    if isinstance(safe, type):
-        raise TypeError(f"safe must be a sampler, not a class: write {safe.__name__}(…)")
-    if hasattr(safe, "sample") and not hasattr(safe, "log_prob"):
-        return safe  # type: ignore[no-any-return]
-    if hasattr(safe, "sample") or hasattr(safe, "predict_proba"):
-        return as_policy("safe", safe)
-    if callable(safe):
-        return FunctionSampler(safe)
+    return as_named_sampler("safe", safe)
+
+
+def as_named_sampler(name: str, policy: Any) -> Sampler:
+    """A policy, passed as the argument `name`, as something that draws."""
+    if isinstance(policy, type):
+        raise TypeError(f"{name} must be a sampler, not a class: write {policy.__name__}(…)")
+    if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
+        return policy  # type: ignore[no-any-return]
+    if hasattr(policy, "sample") or hasattr(policy, "predict_proba"):
+        return as_policy(name, policy)
+    if callable(policy):
+        return FunctionSampler(policy)
     raise TypeError(
-        f"safe must be an object with sample(contexts, rng), or such a function, got {safe!r}"
+        f"{name} must be an object with sample(contexts, rng), or such a function, got {policy!r}"
     )

@@ -36,10 +36,13 @@ class Assumption:
 def assumptions(history: History) -> list[Assumption]:
     """List all assumptions of a run: doubtful ones first, then by how far they were checked."""
     calibrations = [record.calibration for record in history.rounds if record.calibration]
-    unsorted = [
-        *_about_rows(history),
+    about_weights = [
         *_about_calibrations(calibrations, history.shortlist),
         _test_weight(calibrations),
+    ]
+    unsorted = [
+        *_about_rows(history),
+        *(_about_ramps() if history.is_ramp else about_weights),
         *(_safe_risk(history, name) for name in history.limits),
         *_not_checked(history),
     ]
@@ -61,7 +64,8 @@ def _about_rows(history: History) -> list[Assumption]:
     arrive = "Every loss arrives"
     if not rows:
         nothing = "There are no actions yet, so nothing has been checked."
-        return [Assumption(ASSUMED, title, nothing) for title in (bounds, numbers, arrive)]
+        titles = (bounds, arrive) if history.is_ramp else (bounds, numbers, arrive)
+        return [Assumption(ASSUMED, title, nothing) for title in titles]
     of_which = ", counting the scarcest loss" if len(history.limits) > 1 else ""
     arrival = f"{format_count(pending, 'loss is', 'losses are')} pending{of_which}.".capitalize()
     if withdrawn:
@@ -69,6 +73,12 @@ def _about_rows(history: History) -> list[Assumption]:
             f" {format_count(withdrawn, 'action was', 'actions were')} withdrawn as never carried "
             f"out, which cannot be checked."
         )
+    scores = Assumption(
+        CHECKED,
+        numbers,
+        "NaN and +∞ were rejected before an action was stored, and so was an action that its own "
+        "policy could not have taken. Whether the numbers are true is another assumption.",
+    )
     return [
         Assumption(
             CHECKED if observed else ASSUMED,
@@ -78,12 +88,7 @@ def _about_rows(history: History) -> list[Assumption]:
             if observed
             else "No loss has been observed yet.",
         ),
-        Assumption(
-            CHECKED,
-            numbers,
-            "NaN and +∞ were rejected before an action was stored, and so was an action that its "
-            "own policy could not have taken. Whether the numbers are true is another assumption.",
-        ),
+        *([] if history.is_ramp else [scores]),
         Assumption(PARTLY_CHECKED if pending or withdrawn else CHECKED, arrive, arrival),
     ]
 
@@ -144,6 +149,28 @@ def _about_calibrations(
             )
         )
     return found
+
+
+def _about_ramps() -> list[Assumption]:
+    """What a ramp of policies rests on instead of importance weights."""
+    return [
+        Assumption(
+            PROVEN,
+            "Which policy answers does not depend on the loss",
+            "It is decided for each action by a random number that is drawn before.",
+        ),
+        Assumption(
+            ASSUMED,
+            "The length of a step is decided without looking at its losses",
+            "It holds by itself if steps end after a number of actions.",
+        ),
+        Assumption(
+            PARTLY_CHECKED,
+            "The policies have not changed",
+            "Their fingerprints, where they have any, are compared at each step and when the run "
+            "is reopened. Log-probabilities are not used.",
+        ),
+    ]
 
 
 def _safe_risk(history: History, name: str) -> Assumption:
@@ -212,7 +239,7 @@ def _not_checked(history: History) -> list[Assumption]:
             "This cannot be checked from the store."
         ),
     }
-    if len({record.policy for record in history.rounds}) > 1:
+    if len({record.policy for record in history.rounds}) > 1 and not history.is_ramp:
         explanations["Past policies may be treated as one mixture"] = (
             "With several past policies, the mixture replaces a sum over all orders in which the "
             "rows could have come; it is exact for one policy."
@@ -222,7 +249,11 @@ def _not_checked(history: History) -> list[Assumption]:
             "Rows without a loss are left out; if large losses are the ones that go missing, the "
             "risk is underestimated."
         )
-    if history.against == "last":
+    if history.against == "last" and history.is_ramp:
+        explanations["The policy that reached a share of 1 keeps its risk"] = (
+            "It answers beside later policies, and its own rows say how good it is."
+        )
+    elif history.against == "last":
         explanations["The last tethered policy is safe"] = (
             "Beta is relative to that policy rather than to the safe policy, so the promise "
             "depends on every earlier round."

@@ -18,6 +18,7 @@ from tether.report.reward_over_rounds import reward_chart
 from tether.report.risk_over_rounds import realized_risk_chart
 from tether.report.sample_size_over_rounds import sample_size_chart
 from tether.report.sentences import run_state, target_name
+from tether.report.share_over_rounds import share_chart
 from tether.report.single_round_section import single_round
 from tether.rounds.history import History
 from tether.rounds.releases.release_history import ReleaseHistory
@@ -131,7 +132,7 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
         shown = [chart.figure() for chart in risks if chart.tips]
         no_losses = element("p", "No losses have arrived yet.")
         charts = [
-            beta_chart(history),
+            share_chart(history) if history.is_ramp else beta_chart(history),
             reward_chart(history),
             acceptance_chart(history),
             sample_size_chart(history),
@@ -148,8 +149,9 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
                 "How far from the safe policy, and what was gained?",
                 element("div", figures, class_="halves"),
             ),
-            ("one-round", "One round in detail", single_round(history)),
         ]
+        if not history.is_ramp:  # which has no curve and no weights
+            sections.append(("one-round", "One round in detail", single_round(history)))
     sections += [
         ("assumptions", "Assumptions and checks", text_sections.assumptions_section(history)),
         ("alarms", "Alarms", text_sections.alarms_section(history)),
@@ -167,8 +169,11 @@ def _settings(history: History) -> list[tuple[str, str]]:
         ("Safe policy", history.safe),
         ("Family", history.family),
         *([] if history.shortlist is None else shortlists),
-        ("Test weight", str(history.test_weight)),
-        ("Beta is relative to", f"the {history.against} policy"),
+        *([] if history.is_ramp else [("Test weight", str(history.test_weight))]),
+        (
+            "Reference" if history.is_ramp else "Beta is relative to",
+            f"the {history.against} policy",
+        ),
         ("Calibration share", format_number(history.calibration_share)),
         ("Rounds", f"{len(history.rounds):,}"),
     ]

@@ -13,6 +13,7 @@ from tether.report.sentences import (
     loss_suffix,
     policy_name,
     promise_sentences,
+    ramp_promise_sentences,
     round_beta,
 )
 
@@ -41,10 +42,14 @@ def opening(history: History, state: RunState) -> Markup:
     """The state of the run in a sentence, what is promised now, and the key figures."""
     last = history.rounds[-1] if history.rounds else None
     in_force = None if last is None or history.alarm is not None else last.calibration
+    promise = promise_sentences(in_force, history.target)
+    if history.is_ramp:
+        ramped = None if history.alarm is not None else last
+        promise = ramp_promise_sentences(ramped, history.target)
     return opening_block(
         state,
         _keep_name_unbroken(state.sentence, policy_name(last) if last else None),
-        promise_sentences(in_force, history.target),
+        promise,
         _key_figures(history),
     )
 
@@ -110,13 +115,15 @@ def _key_figures(history: History) -> list[tuple[str, str, str]]:
             term = f"Realized risk{loss_suffix(history, name)}, round {number}"
             figures.append((term, format_number(loss.mean), format_interval(loss)))
     calibrated = last.calibration is not None and last.calibration.exists
+    calibrated = calibrated or last.share > 0
     if not calibrated:
         meaning = "safe policy only"
     elif history.alarm:
         meaning = "suspended by the alarm"
     else:
         meaning = policy_name(last) or "optimized policy"
-    figures.append((f"Beta, round {last.number}", round_beta(last), meaning))
+    measure = "Share" if history.is_ramp else "Beta"
+    figures.append((f"{measure}, round {last.number}", round_beta(last), meaning))
     with_reward = [(record.number, record.reward) for record in history.rounds if record.reward]
     if with_reward:
         number, reward = with_reward[-1]

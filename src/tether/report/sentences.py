@@ -49,6 +49,8 @@ def run_state(history: History) -> RunState:
             f"message “{alarm.message}”. It stays active until a person clears it and "
             "gives a reason.",
         )
+    if history.is_ramp and last.share > 0:
+        return ramp_state(last)
     if last.calibration is None or not last.calibration.exists:
         sentence = f"Round {last.number} uses the safe policy only."
         return RunState("safe", "Safe policy only", sentence, as_sentence(last.note))
@@ -59,6 +61,41 @@ def run_state(history: History) -> RunState:
         sentence = f"Round {last.number} follows {name} up to beta = {round_beta(last)}."
     heading = "Running" if last.calibration.useful else "Running without a useful promise"
     return RunState("running", heading, sentence, as_sentence(last.note))
+
+
+def ramp_state(last: RoundRecord) -> RunState:
+    """Describe a ramp that goes on."""
+    name = policy_name(last) or "the optimized policy"
+    heading = "Running"
+    if last.ramp_share is not None and not last.ramp_share.useful:
+        heading = "Running without a useful promise"
+    sentence = f"Round {last.number} gives {name} {round_beta(last)} of the actions."
+    return RunState("running", heading, sentence, as_sentence(last.why))
+
+
+def ramp_promise_sentences(last: RoundRecord | None, target: str) -> tuple[str, str]:
+    """State what is promised for a round of a ramp, and where the number comes from."""
+    share = None if last is None else last.ramp_share
+    if share is None or not share.share:
+        return promise_sentences(None, target)
+    stated = ", ".join(f"{name} ≤ {format_number(each)}" for name, each in share.promises.items())
+    if share.confidence is not None:
+        return (
+            f"With probability {share.confidence:g}, at all steps of this ramp: {stated}.",
+            "The share follows from upper bounds on the risks of both policies that hold at all "
+            "times simultaneously.",
+        )
+    binding = share.guardrails[share.binding]
+    return (
+        f"In expectation: {stated}.",
+        f"That of {share.binding}, which limits the share, is alpha = "
+        f"{format_number(binding.alpha)}, plus {format_number(binding.stability)} for stability, "
+        f"plus {format_number(binding.existence)} for logs on which the reference policy alone does"
+        f" not pass. The bound on the risk of the reference policy is "
+        f"{format_number(binding.old_bound)} from {format_count(binding.old.rows, 'row')}, that of "
+        f"the new one {format_number(binding.new_bound)} from "
+        f"{format_count(binding.new.rows, 'row')}. The promise is an average over logs.",
+    )
 
 
 def target_name(target: str) -> str:
@@ -161,7 +198,9 @@ def round_label(record: RoundRecord) -> str:
 
 
 def round_beta(record: RoundRecord) -> str:
-    """The beta of a round as text."""
+    """The beta of a round as text; in a ramp its share."""
+    if record.ramp_share is not None:
+        return f"{record.share:.3%}"
     return "0" if record.calibration is None else format_beta(record.calibration.log_beta)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tether.control.calibration import Calibration
 from tether.report.assumptions import STATUS_SYMBOLS, Assumption, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
@@ -109,11 +108,11 @@ def all_rounds_section(history: History) -> Markup:
                 record.policy or "safe policy",
                 format_time(record.begun),
                 round_beta(record),
-                _promised(record.calibration),
+                _promised(record),
                 *(cell for name in history.limits for cell in _realized(history, record, name)),
                 NO_VALUE if record.reward is None else format_number(record.reward.mean),
                 *(f"{count:,}" for count in counts),
-                record.note or NO_VALUE,
+                (record.why if history.is_ramp else record.note) or NO_VALUE,
             ]
         )
     return join(
@@ -128,7 +127,9 @@ def _columns(history: History) -> list[str]:
     for name in history.limits:
         of = loss_suffix(history, name)
         realized += [f"Realized risk{of}", f"95 % interval{of}"]
-    return [*COLUMNS_BEFORE_RISKS, *realized, *COLUMNS_AFTER_RISKS]
+    share = {"Beta": "Share"} if history.is_ramp else {}
+    before = [share.get(each, each) for each in COLUMNS_BEFORE_RISKS]
+    return [*before, *realized, *COLUMNS_AFTER_RISKS]
 
 
 def _realized(history: History, record: RoundRecord, name: str) -> tuple[Content, Content]:
@@ -138,15 +139,17 @@ def _realized(history: History, record: RoundRecord, name: str) -> tuple[Content
     return _realized_risk(loss, history, name), format_interval(loss)
 
 
-def _promised(calibration: Calibration | None) -> str:
-    if calibration is None or not calibration.exists:
+def _promised(record: RoundRecord) -> str:
+    """What is promised for a round, by its beta or in a ramp by its share."""
+    found = record.calibration or record.ramp_share
+    exists = record.share > 0 or (record.calibration is not None and record.calibration.exists)
+    if found is None or not exists:
         return "none"
-    promises = calibration.promises
-    promise = f"≤ {format_number(calibration.promise)}"
-    if len(promises) > 1:
-        each = (f"{name} ≤ {format_number(value)}" for name, value in promises.items())
-        promise = ", ".join(each)
-    return promise if calibration.useful else f"{promise}, of no use"
+    each = [f"{name} ≤ {format_number(value)}" for name, value in found.promises.items()]
+    if len(each) == 1:
+        each = [f"≤ {format_number(value)}" for value in found.promises.values()]
+    promise = ", ".join(each)
+    return promise if found.useful else f"{promise}, of no use"
 
 
 def _realized_risk(loss: Estimate, history: History, name: str) -> Content:

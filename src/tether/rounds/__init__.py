@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tether.rounds.history_reader import read_history
     from tether.rounds.interventions import halt, resume, retire
     from tether.rounds.limits import Limit
+    from tether.rounds.ramps.ramp_round import RampRound
     from tether.rounds.releases.release import Release
     from tether.rounds.releases.release_history import ReleaseHistory, StepRecord, SystemRecord
     from tether.rounds.releases.release_history_reader import read_release
@@ -41,6 +42,7 @@ __all__ = [
     "History",
     "Limit",
     "LossesMissingError",
+    "RampRound",
     "Release",
     "ReleaseHistory",
     "Round",
@@ -81,6 +83,7 @@ _NAMES_BY_MODULE = {
     "history_reader": ("read_history",),
     "interventions": ("halt", "resume", "retire"),
     "limits": ("Limit",),
+    "ramps.ramp_round": ("RampRound",),
     "releases.release": ("Release",),
     "releases.release_history": ("ReleaseHistory", "StepRecord", "SystemRecord"),
     "releases.release_history_reader": ("read_release",),

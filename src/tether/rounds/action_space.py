@@ -9,7 +9,7 @@ their way in, and positions become actions on their way out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tether._core.contexts import take
 from tether._core.types import Integers
 from tether.policies.policy import Policy, PolicyLike, as_policy
-from tether.policies.sampler import Sampler
+from tether.policies.sampler import Sampler, as_named_sampler
 from tether.policies.shortlist import Shortlist
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
@@ -34,12 +34,17 @@ class ActionSpace:
     """The safe policy of a run as its rows are stored, and how they are handed out.
 
     `safe` chooses among what is stored: for a shortlist, it is uniform over positions. `size` is
-    the number of candidates, or None.
+    the number of candidates, or None. With `draws_only` policies need no log-probabilities.
     """
 
-    def __init__(self, safe: Any) -> None:
+    def __init__(self, safe: Any, *, draws_only: bool = False) -> None:
         self._shortlist = safe if isinstance(safe, Shortlist) else None
-        self.safe = as_policy("safe", safe if self._shortlist is None else self._shortlist.uniform)
+        convert = as_named_sampler if draws_only else as_policy
+        self._as_policy = cast("Callable[[str, Any], Policy]", convert)
+        if draws_only and self._shortlist is not None:
+            raise TypeError(f"safe must be a policy or a sampler in a ramp, got {safe!r}")
+        given = safe if self._shortlist is None else self._shortlist.uniform
+        self.safe = self._as_policy("safe", given)
         self.size = None if self._shortlist is None else self._shortlist.size
 
     @property
@@ -55,7 +60,7 @@ class ActionSpace:
     def optimized(self, name: str, optimized: Any) -> Policy:
         """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
         if self._shortlist is None:
-            return as_policy(name, optimized)
+            return self._as_policy(name, optimized)
         return self._shortlist.picker_of(optimized)
 
     def stored_contexts(self, contexts: Any, rng: np.random.Generator) -> Any:

@@ -28,7 +28,7 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     with run._store.reading() as connection:
         serving, retired = read_serving(connection), read_retired(connection)
     number = 1 + serving.round
-    name = f"round {number}" if name is None else _checked_name(name)
+    name = f"round {number}" if name is None else checked_name(name)
     if policy is not None:
         run._registry.check_name(name, policy, number)
     try:
@@ -74,6 +74,7 @@ def _start(
         return RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
     if optimized is None:
         return RoundStart(note="no optimized policy was given")
+    assert run._family is not None  # a ramp begins its rounds elsewhere
     return calibrate_round(
         run.settings,
         run._family,
@@ -87,7 +88,8 @@ def _start(
     )
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name of a policy: text that can be stored."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
         raise ValueError(f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}")
     if queries.storable_text(name) != name:

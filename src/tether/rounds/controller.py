@@ -22,9 +22,17 @@ from tether.rounds.begin_round import begin_round, present_round
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import find_outage
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry
+from tether.rounds.ramps.begin_ramp import (
+    advance,
+    begin_ramp,
+    present_ramp_round,
+    step_in_use,
+)
+from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.recording import Recorder
 from tether.rounds.round import Round
 from tether.rounds.run_records import RunRecords
+from tether.rounds.run_settings import RAMP_FAMILY
 from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import settings_from_arguments, stored_settings
 from tether.rounds.store.chain_signer import chain_signer
@@ -43,7 +51,8 @@ DEFAULT_MAX_SILENCE = 10_000
 class Controller(RunRecords):
     """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
-    Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture.
+    Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture,
+    or in a ramp what `ramp_share` promises.
     Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone.
 
     If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
@@ -67,21 +76,25 @@ class Controller(RunRecords):
     bound : float or mapping of str to float, default 1.0
         The largest possible loss; one for all losses, or one for each.
     family : str or Family, default "clip"
-        The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object.
+        The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object. With
+        "ramp" rounds are released by ramp instead (docs/release.md): each action is answered by the
+        reference policy or by the optimized one, whose share grows with its own rows. Then policies
+        need no log-probabilities.
     test_weight : {"empirical", "analytic"} or float, default "empirical"
         How the test point is weighted.
     calibration_share : float, default 0.5
         The share of rows that are set apart for calibration, at random and permanently.
-    missing : {"wait", "worst_case", "exclude"}, default "wait"
-        How rows of which a loss is missing are treated. "wait" refuses to calibrate until a share
-        `min_observed_share` of each round's losses has arrived, and counts the rest as the worst
-        loss. "worst_case" counts them so at once. "exclude" leaves them out, which is valid only if
-        losses are missing at random.
+    missing : {"wait", "worst_case", "exclude"}, optional
+        How rows of which a loss is missing are treated. "wait", the default, refuses to calibrate
+        until a share `min_observed_share` of each round's losses has arrived, and counts the rest
+        as the worst loss. "worst_case" counts them so at once, and is what a ramp does. "exclude"
+        leaves them out, which is valid only if losses are missing at random.
     min_observed_share : float, default 1.0
         The share of losses that missing="wait" waits for, in (0, 1].
     against : {"safe", "last"}, default "safe"
         The policy that beta is measured against. With "last", the last deployed policy, the policy
-        can go further over the rounds, and each promise rests on those of all rounds before.
+        can go further over the rounds, and each promise rests on those of all rounds before. In a
+        ramp, the reference: with "last", the last policy that reached a share of 1.
     alarm_risk : float or mapping of str to float, optional
         The risk above which the risk monitor raises an alarm, between `alpha` and `bound`; by
         default the smaller of 1.5 times alpha and the midpoint of alpha and the bound.
@@ -121,6 +134,9 @@ class Controller(RunRecords):
         That file, one for each process; by default beside an SQLite store.
     key : str, pathlib.Path or Ed25519PrivateKey, optional
         The private key that signs every round, alarm and act, and with them all rows before.
+    actions_per_step : int, optional
+        In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
+        default by `advance`.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
 
@@ -153,7 +169,7 @@ class Controller(RunRecords):
         family: str | Family = "clip",
         test_weight: str | float = "empirical",
         calibration_share: float = 0.5,
-        missing: str = "wait",
+        missing: str | None = None,
         min_observed_share: float = 1.0,
         against: str = "safe",
         alarm_risk: float | Mapping[str, float] | None = None,
@@ -171,11 +187,15 @@ class Controller(RunRecords):
         fallback: str | None = None,
         spool: str | Path | None = None,
         key: PrivateKey | None = None,
+        actions_per_step: int | None = None,
         seed: int = 0,
     ) -> None:
-        space = ActionSpace(safe)
+        is_ramp = isinstance(family, str) and family == RAMP_FAMILY
+        space = ActionSpace(safe, draws_only=is_ramp)
         self.safe = space.safe
-        self._family = find_family(family)
+        self._family = None if is_ramp else find_family(family)
+        if is_ramp and draws is not None:
+            raise ValueError(f"draws does not exist for family='ramp', got {draws!r}")
         if draws is not None:
             draws = validate.integer_at_least("draws", draws)
         given = settings_from_arguments(
@@ -199,13 +219,15 @@ class Controller(RunRecords):
             confidence=confidence,
             ratio_error=ratio_error,
             blend=blend,
+            actions_per_step=actions_per_step,
         )
         sign = None if key is None else chain_signer(key)
         opened, self._draws = Store(store, deadline=deadline, sign=sign), draws
         try:
             settings = stored_settings(opened, given, space)
             outage = find_outage(opened, fallback, spool)
-            recorder = Recorder(opened, Monitors(settings, context_score), outage)
+            self._monitors = Monitors(settings, context_score)
+            recorder = Recorder(opened, self._monitors, outage)
         except BaseException:
             opened.close()
             raise
@@ -221,6 +243,8 @@ class Controller(RunRecords):
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
+
+        In a ramp it begins with the share that even a loss of the bound everywhere could not hurt.
 
         The safe policy serves the whole round if there is no optimized policy, no loss to calibrate
         on, no beta that passes, or an alarm stands; the round's `note` says which.
@@ -255,10 +279,37 @@ class Controller(RunRecords):
             If the round could not be stored.
         """
         with self._lock:
+            if self.settings.is_ramp:
+                return begin_ramp(self, optimized, name)
             return begin_round(self, optimized, name)
+
+    def advance(self) -> RampRound:
+        """Begin the next step of the present policy in a ramp, with a share from its rows so far.
+
+        The moment must not depend on losses, or the promise in expectation is lost. While an alarm
+        stands the share is 0.
+
+        Returns
+        -------
+        RampRound
+            The round that has begun.
+
+        Raises
+        ------
+        ValueError
+            If the family is not "ramp", there is no policy, its steps end by themselves, or the
+            policy has changed.
+        StoreError
+            If it could not be stored.
+        """
+        with self._lock:
+            return advance(self)
 
     @property
     def round(self) -> Round | None:
         """The present round, also after a restart; None before the first."""
         with self._lock:
-            return present_round(self)
+            return present_ramp_round(self) if self.settings.is_ramp else present_round(self)
+
+    def _step_in_use(self, handle: RampRound) -> RampRound:
+        return step_in_use(handle)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tether.control.calibration import Calibration
+from tether.release.ramp_result import RampShare
 from tether.rounds.limits import Limit
+from tether.rounds.run_settings import RAMP_FAMILY
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,17 @@ class RoundRecord:
         Whether its rows are left out of later calibrations because its policy was lost.
     stored : bool, default False
         Whether its policy is in the store, so that a restart needs nothing else.
+    ramp_share : RampShare, optional
+        In a ramp, the share of the round's policy, with the bounds and the promise that it rests
+        on; None if the round began without a policy. Then `losses` are those of all its rows.
+    window : int, default 0
+        The round whose rows of the policy decided the share; 0 if none did.
+    reference : int, default 0
+        The round whose policy answers beside the round's own in a ramp; 0 is the safe policy.
+    policy_rows : int, default 0
+        In a ramp, the actions that the round's own policy took.
+    policy_losses : mapping of str to Estimate, optional
+        Their mean losses, by loss.
     """
 
     number: int
@@ -154,6 +167,11 @@ class RoundRecord:
     failure: str = ""
     retired: bool = False
     stored: bool = False
+    ramp_share: RampShare | None = None
+    window: int = 0
+    reference: int = 0
+    policy_rows: int = 0
+    policy_losses: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def pending(self) -> int:
@@ -165,8 +183,29 @@ class RoundRecord:
 
     @property
     def beta(self) -> float:
-        """The beta in force: 0 if only the safe policy serves."""
+        """The beta in force: 0 if only the safe policy serves, and in a ramp, which has a share."""
         return 0.0 if self.calibration is None else self.calibration.beta
+
+    @property
+    def share(self) -> float:
+        """The share of the round's policy in a ramp."""
+        return 0.0 if self.ramp_share is None else self.ramp_share.share
+
+    @property
+    def why(self) -> str:
+        """What decided the share in a ramp, in words."""
+        share = self.ramp_share
+        if share is None or share.reason:
+            return self.note
+        rows = share.guardrails[share.binding].new.rows
+        if share.confidence is not None:
+            decided = f"all rows so far; bound by {share.binding}"
+        elif rows:
+            decided = f"{rows:,} rows of round {self.window}; bound by {share.binding}"
+        else:
+            decided = "what even the worst policy could not hurt"
+        beside = f", beside the policy of round {self.reference}" if self.reference else ""
+        return f"{decided}{beside}"
 
 
 @dataclass(frozen=True)
@@ -210,6 +249,8 @@ class History:
         The probability over logs of each promise, where it is not in expectation.
     audit : tuple of AuditRecord, optional
         What people did to the run, in order.
+    actions_per_step : int, optional
+        In a ramp, after how many actions a step ends; None if by hand.
     """
 
     store: str
@@ -229,6 +270,12 @@ class History:
     target: str = "alpha"
     confidence: float | None = None
     audit: tuple[AuditRecord, ...] = ()
+    actions_per_step: int | None = None
+
+    @property
+    def is_ramp(self) -> bool:
+        """Whether its policies are ramped: rounds have a share instead of a beta."""
+        return self.family == RAMP_FAMILY
 
     @property
     def alarm(self) -> Alarm | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 
-from tether.rounds.errors import StoreError
+from tether.rounds.errors import StoreError, as_tampering
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
 from tether.rounds.kept_sums import RewardSums, Sums
-from tether.rounds.losses_seen import LossesSeen
+from tether.rounds.losses_seen import POLICY_SUMS, LossesSeen
 from tether.rounds.policy_registry import SAFE
+from tether.rounds.ramps.ramp_record import RampRecord
 from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
@@ -65,10 +66,13 @@ def read_history(store: str | Path | Store) -> History:
         counts = count_actions(connection)
         losses = LossesSeen(connection, settings)
         losses.update(watch=False)  # those that nobody has added to the sums yet
+        rows = read_all(connection, schema.rounds)
         rounds = tuple(
-            _round_record(row, counts[row["number"]], losses, retired)
-            for row in read_all(connection, schema.rounds)
+            _round_record(row, counts[row["number"]], losses, retired, is_ramp=settings.is_ramp)
+            for row in rows
         )
+        if settings.is_ramp:
+            rounds = _with_shares(connection, rows, rounds, losses)
         alarms = tuple(alarm_record(row, audit) for row in read_all(connection, schema.alarms))
         safe = losses.sums(None)
     return History(
@@ -89,6 +93,7 @@ def read_history(store: str | Path | Store) -> History:
         target=settings.target,
         confidence=settings.confidence,
         audit=audit,
+        actions_per_step=settings.actions_per_step,
     )
 
 
@@ -127,14 +132,19 @@ def count_actions(connection: sql.Connection) -> defaultdict[int, _Counts]:
 
 
 def _round_record(
-    row: dict[str, Any], counts: _Counts, losses: LossesSeen, retired: set[int | None]
+    row: dict[str, Any],
+    counts: _Counts,
+    losses: LossesSeen,
+    retired: set[int | None],
+    *,
+    is_ramp: bool,
 ) -> RoundRecord:
     sums = losses.sums(row["number"])
     return RoundRecord(
         number=row["number"],
         policy=row["policy"],
         begun=row["begun"],
-        calibration=calibration_from_json(row["calibration"]),
+        calibration=None if is_ramp else calibration_from_json(row["calibration"]),
         note=row["note"],
         rows=counts.rows,
         safe_rows=counts.safe,
@@ -158,6 +168,37 @@ def alarm_record(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:
     if by is None:
         return Alarm(**row)
     return Alarm(**row, cleared=by.done, reason=by.reason, actor=by.actor)
+
+
+def _with_shares(
+    connection: sql.Connection,
+    rows: list[dict[str, Any]],
+    rounds: tuple[RoundRecord, ...],
+    losses: LossesSeen,
+) -> tuple[RoundRecord, ...]:
+    """The rounds of a ramp, with their shares and what each policy did."""
+    action = schema.actions
+    query = sql.select(action.c.round, action.c.served, sql.func.count())
+    served = {
+        (number, by): count
+        for number, by, count in connection.execute(query.group_by(action.c.round, action.c.served))
+    }
+    found = []
+    for row, each in zip(rows, rounds, strict=True):
+        with as_tampering(f"round {each.number}"):
+            record = RampRecord.from_row(row)
+        found.append(
+            replace(
+                each,
+                safe_rows=served.get((each.number, SAFE), 0),
+                ramp_share=None if record.step is None else record.step.ramp_share,
+                window=0 if record.step is None else record.step.window,
+                reference=record.reference,
+                policy_rows=served.get((each.number, each.number), 0),
+                policy_losses=mean_losses(losses.sums(each.number, POLICY_SUMS)),
+            )
+        )
+    return tuple(found)
 
 
 def mean_losses(sums: Sums) -> dict[str, Estimate]:

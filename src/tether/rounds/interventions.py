@@ -108,7 +108,13 @@ def retire(store: str | Path | Store, number: int, reason: str, actor: str | Non
     reason, actor = checked_reason("the round is retired", reason), checked_actor(actor)
     number = validate.integer_at_least("number", number)
     with _using(store) as opened, opened.writing(exclusive=True) as writer:
-        check_kind(queries.read_settings(writer.connection), ROUNDS_KIND, opened.name)
+        stored = queries.read_settings(writer.connection)
+        check_kind(stored, ROUNDS_KIND, opened.name)
+        if any_settings(stored).is_ramp:
+            raise ValueError(
+                f"{opened.name} ramps its policies, and weighs no rows of lost ones: begin the "
+                f"next round instead of retiring round {number}"
+            )
         _check_retirable(writer, number)
         queries.write_audit(writer, RETIRE, actor, reason, number)
 

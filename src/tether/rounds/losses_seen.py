@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.kept import Kept
-from tether.rounds.kept_sums import LossSums, Sums
+from tether.rounds.kept_sums import Sums
 from tether.rounds.limits import ONLY_LOSS
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.run_settings import RELEASE_KIND, RunSettings
@@ -24,9 +24,9 @@ from tether.rounds.store.lanes import first_id, read_lanes
 
 INTERVAL_ERROR_PROBABILITY = 0.05
 """The probability that an interval of an `Estimate` misses what it estimates."""
-SEEN, SAFE_SUMS, OLD_SUMS = "seen", "safe", "old"
-"""Names of what is kept: how far the losses of each lane were read, the safe policy's sums, and
-those of the old system in each step of a release."""
+SEEN, SAFE_SUMS, OLD_SUMS, POLICY_SUMS = "seen", "safe", "old", "policy"
+"""Names of what is kept: how far the losses of each lane were read, the safe policy's sums, those
+of the old system in each step of a release, and those of a round's own policy in a ramp."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LossesSeen:
         self, connection: sql.Connection, settings: RunSettings, *, anew: bool = False
     ) -> None:
         self._connection, self._settings, self._anew = connection, settings, anew
-        self._is_release = settings.kind == RELEASE_KIND
+        self._is_release, self._is_ramp = settings.kind == RELEASE_KIND, settings.is_ramp
         self.kept = Kept(connection, SEEN, SAFE_SUMS, SILENCE)
         seen = None if anew else self.kept[SEEN]
         with as_tampering("the state of the monitors"):
@@ -62,14 +62,20 @@ class LossesSeen:
         self._sums: dict[str, Sums] = {}
         self._changed: set[str] = set()
 
-    def sums(self, number: int | None, *, old: bool = False) -> Sums:
+    def sums(self, number: int | None, part: str = "round") -> Sums:
         """The sums of a round, or of the safe policy in all rounds.
 
-        In a release those of the new system in a step, or with `old` of the old one.
+        In a release those of the new system in a step, or with the part `OLD_SUMS` of the old one.
+        In a ramp those of all rows of a round, or with `POLICY_SUMS` of its own policy.
         """
-        if number is None:
-            return self._named_sums(SAFE_SUMS)
-        return self._named_sums(f"{OLD_SUMS if old else 'round'} {number}")
+        return self._named_sums(SAFE_SUMS if number is None else f"{part} {number}")
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Which parts of a round have sums of their own, and what they are called."""
+        if self._is_release:
+            return {OLD_SUMS: "the old system in step"}
+        return {POLICY_SUMS: "the policy of round"} if self._is_ramp else {}
 
     def _named_sums(self, name: str) -> Sums:
         if name not in self._sums:
@@ -90,8 +96,10 @@ class LossesSeen:
             for number in numbers:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}
-                raised = self._add(number, part, watch=watch and raised is None) or raised
+                self._add(number, part)
             self._add_safe(columns)
+            if watch and raised is None:
+                raised = self._monitor(columns)
             last = int(columns["number"][-1]) - first_id(lane)
             self.seen[str(lane)] = last
         return raised
@@ -166,55 +174,62 @@ class LossesSeen:
             if mine.any():
                 yield name, {key: values[mine] for key, values in columns.items()}
 
-    def _add(self, number: int, columns: dict[str, NDArray[Any]], *, watch: bool) -> Raised | None:
+    def _add(self, number: int, columns: dict[str, NDArray[Any]]) -> None:
         sums = self.sums(number)
         sums.withdrawn += int(np.isnan(columns["loss"]).sum())
-        sums.reward.add(columns["reward"][self._is_own(columns)])
+        sums.reward.add(columns["reward"][self._is_counted(columns)])
         self._changed.add(f"round {number}")
-        raised = None
         for name, part in self.by_loss(columns):
             self.new_losses.add(name)
             loss, of_loss = part["loss"], sums.losses[name]
             of_loss.observed += len(loss)
-            self._add_mean(sums, name, loss[self._is_own(part)])
-            if self._is_release and (part["served"] == SAFE).any():
-                self._add_mean(self.sums(number, old=True), name, loss[part["served"] == SAFE])
-                self._changed.add(f"{OLD_SUMS} {number}")
-            if watch and raised is None:
-                raised = self._monitor(number, name, of_loss, part)
-        return raised
+            self._add_mean(sums, name, loss[self._is_counted(part)])
+            for which in self.parts:
+                mine = is_own(part) if which == POLICY_SUMS else ~is_own(part)
+                if mine.any():
+                    self._add_mean(self.sums(number, which), name, loss[mine])
+                    self._changed.add(f"{which} {number}")
 
-    def _monitor(
-        self, number: int, name: str, sums: LossSums, columns: dict[str, NDArray[Any]]
-    ) -> Raised | None:
-        """Let the risk monitor of a loss see the losses of a round's own policy."""
-        losses = columns["loss"][columns["served"] != SAFE]
-        if not len(losses):
-            return None
-        if sums.risk is None:
-            sums.risk = self.risk_monitor(name, float(columns["log_beta"][0]))
-        if sums.risk is None:
-            return None
-        status = sums.risk.update(losses)
-        of = "" if name == ONLY_LOSS else f"{name}: "
-        return Raised(number, "risk", f"{of}{status}") if status.alarm else None
+    def _monitor(self, columns: dict[str, NDArray[Any]]) -> Raised | None:
+        """Let the risk monitor of each policy see its losses in the order of their arrival.
 
-    def _is_own(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Which rows are of the policy that their round began with: its own, or the safe one."""
-        by_own = columns["served"] != SAFE
-        return np.asarray(by_own if self._is_release else by_own | np.isneginf(columns["log_beta"]))
+        It goes on where the policy is the reference of a later round.
+        """
+        for name, part in self.by_loss(columns):
+            for by, log_share in monitored_policies(part):
+                sums, mine = self.sums(by).losses[name], part["served"] == by
+                if sums.risk is None:
+                    sums.risk = self.risk_monitor(name, log_share)
+                if sums.risk is None:
+                    continue
+                self._changed.add(f"round {by}")
+                status = sums.risk.update(part["loss"][mine])
+                if status.alarm:
+                    of = "" if name == ONLY_LOSS else f"{name}: "
+                    return Raised(int(part["round"][mine][-1]), "risk", f"{of}{status}")
+        return None
+
+    def _is_counted(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows are of what their round began with: its own policy, or the safe one.
+
+        In a ramp that is both policies together.
+        """
+        own = is_own(columns)
+        if self._is_release:
+            return own
+        return np.ones(len(own), np.bool_) if self._is_ramp else own | _is_of_safe_round(columns)
 
     def risk_monitor(self, name: str, log_beta: float) -> RiskMonitor | None:
         """A monitor of a loss that has not seen anything; None if there is nothing to monitor.
 
-        In a release what is served is both systems together, and the new one has a share s, the
+        In a ramp what is served is both systems together, and the new one has a share s, the
         logarithm of which is `log_beta`. If the new one's risk is above alarm_risk/s, so is that of
         both above alarm_risk, whatever the old one's is. So the monitor sees the new one's losses,
         in whatever order those of the two systems arrive.
         """
         limit, settings = self._settings.limits[name], self._settings
         risk = limit.alarm_risk
-        if self._is_release:
+        if self._is_ramp:
             risk = risk * float(np.exp(-log_beta))
         if risk >= limit.bound:
             return None
@@ -236,3 +251,24 @@ class LossesSeen:
             if of_loss.mean is None:
                 of_loss.mean = RiskMonitor(limit.alpha, limit.bound, INTERVAL_ERROR_PROBABILITY)
             of_loss.mean.update(losses)
+
+
+def is_own(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which rows were answered by the policy of their own round."""
+    return np.asarray(columns["served"] == columns["round"])
+
+
+def monitored_policies(columns: dict[str, NDArray[Any]]) -> Iterator[tuple[int, float]]:
+    """The policies other than the safe one that answered, with the logarithms of their shares.
+
+    Where rounds do not ramp, that of beta. A reference has reached a share of 1.
+    """
+    for by in np.unique(columns["served"]).tolist():
+        if by != SAFE:
+            first = int(np.argmax(columns["served"] == by))
+            is_reference = columns["round"][first] != by
+            yield by, 0.0 if is_reference else float(columns["log_beta"][first])
+
+
+def _is_of_safe_round(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    return np.isneginf(columns["log_beta"])

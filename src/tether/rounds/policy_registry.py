@@ -66,7 +66,7 @@ class PolicyRegistry:
         self,
         store: Store,
         safe: Policy,
-        family: Family,
+        family: Family | None,
         lookup: PolicyLookup,
         normalizer_draws: int | None,
         as_optimized: Callable[[str, Any], Policy] = as_policy,
@@ -76,6 +76,7 @@ class PolicyRegistry:
         self._as_optimized, self._load = as_optimized, load
         self._normalizer_draws = normalizer_draws
         self._deployed: dict[int, DeployedPolicy] = {}
+        self._ramped: dict[int, Policy] = {}
 
     def add(self, number: int, deployed: DeployedPolicy) -> None:
         """Remember what a round deploys."""
@@ -84,6 +85,29 @@ class PolicyRegistry:
     def forget(self, number: int) -> None:
         """Remove a round that was not begun after all."""
         self._deployed.pop(number, None)
+        self._ramped.pop(number, None)
+
+    def keep(self, number: int, policy: Policy) -> None:
+        """Remember the policy of a step of a ramp."""
+        self._ramped[number] = policy
+
+    def ramped(self, number: int) -> Policy:
+        """The policy of a step of a ramp, looked up by name if necessary; the safe one for 0."""
+        if number == SAFE:
+            return self._safe
+        if number not in self._ramped:
+            row = self._read(number)
+            policy = self._look_up(row, "it cannot act", "begin another round")
+            _check_fingerprint(policy, row)
+            self._ramped[number] = policy
+        return self._ramped[number]
+
+    def ramp_on(self, number: int, previous: int) -> None:
+        """Let a step have the policy of the previous one, which must not have changed."""
+        policy = self._ramped.get(previous)
+        if policy is not None:
+            _check_fingerprint(policy, self._read(previous))
+            self._ramped[number] = policy
 
     def check_name(self, name: str, optimized: Policy, number: int) -> None:
         """Refuse the name of another policy: after a restart only one of them could be found.
@@ -111,12 +135,14 @@ class PolicyRegistry:
     def deployed(self, number: int) -> DeployedPolicy:
         """What a past round deployed, looked up by name if necessary."""
         if number not in self._deployed:
-            table = schema.rounds
-            with self._store.reading() as connection:
-                query = sql.select(table).where(table.c.number == number)
-                row = dict(connection.execute(query).mappings().one())
-            self._deployed[number] = self._rebuild(row)
+            self._deployed[number] = self._rebuild(self._read(number))
         return self._deployed[number]
+
+    def _read(self, number: int) -> dict[str, Any]:
+        table = schema.rounds
+        with self._store.reading() as connection:
+            query = sql.select(table).where(table.c.number == number)
+            return dict(connection.execute(query).mappings().one())
 
     def last(self) -> int:
         """The last round if it deployed a tethered policy; else 0, the safe policy."""
@@ -131,7 +157,7 @@ class PolicyRegistry:
 
         Clip becomes budgeted clip where its normalizing constant is not known.
         """
-        same = self._family.name == calibration.family
+        same = self._family is not None and self._family.name == calibration.family
         return Tethered(
             self.policy(reference),
             optimized,
@@ -140,8 +166,16 @@ class PolicyRegistry:
             normalizer_draws=self._normalizer_draws,
         )
 
-    def _look_up(self, row: Mapping[str, Any]) -> Policy:
-        """The optimized policy of a round: the user's, by its name, or else the stored one."""
+    def _look_up(
+        self,
+        row: Mapping[str, Any],
+        impossible: str = "the rows of that round cannot be weighted without it",
+        instead: str = "retire the round",
+    ) -> Policy:
+        """The optimized policy of a round: the user's, by its name, or else the stored one.
+
+        If there is none, an error says what is impossible, and what can be done instead.
+        """
         name, number = row["policy"], row["number"]
         policy = None
         if callable(self._lookup):
@@ -155,22 +189,17 @@ class PolicyRegistry:
                 return policy
         if policy is None:
             raise ValueError(
-                f"round {number} was served by the policy {name!r}, which is not available: the "
-                f"rows of that round cannot be weighted without it. Pass policies={{{name!r}: …}}, "
-                f"or a function from names to policies, to tether.Controller, or retire the round "
-                f"(it is not in the store: {row['policy_problem']})"
+                f"round {number} was served by the policy {name!r}, which is not available: "
+                f"{impossible}. Pass policies={{{name!r}: …}}, or a function from names to "
+                f"policies, to tether.Controller, or {instead} (it is not in the store: "
+                f"{row['policy_problem']})"
             )
         return self._as_optimized(f"policies[{name!r}]", policy)
 
     def _rebuild(self, row: Mapping[str, Any]) -> DeployedPolicy:
         name, number = row["policy"], row["number"]
         optimized = self._look_up(row)
-        own_fingerprint = fingerprint(optimized)
-        if own_fingerprint and row["fingerprint"] and own_fingerprint != row["fingerprint"]:
-            raise ValueError(
-                f"policies[{name!r}] is not the policy of round {number}: its fingerprint is "
-                f"{own_fingerprint} but the store has {row['fingerprint']}"
-            )
+        _check_fingerprint(optimized, row)
         table = schema.actions
         where = (
             table.c.id > _first_possible_id(row["seen"]),  # so that the search begins there
@@ -189,6 +218,16 @@ class PolicyRegistry:
             normalizer = Normalizer(np.array([row["log_psi"]]), np.array([error]))
             policy.remember(normalizer)
         return DeployedPolicy(optimized, policy, row["reference"], normalizer)
+
+
+def _check_fingerprint(optimized: Policy, row: Mapping[str, Any]) -> None:
+    """Refuse a policy that is known not to be that of a round."""
+    own = fingerprint(optimized)
+    if own and row["fingerprint"] and own != row["fingerprint"]:
+        raise ValueError(
+            f"policies[{row['policy']!r}] is not the policy of round {row['number']}: its "
+            f"fingerprint is {own} but the store has {row['fingerprint']}"
+        )
 
 
 def _first_possible_id(seen: str) -> int:

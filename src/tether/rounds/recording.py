@@ -26,7 +26,6 @@ from tether.rounds.kept import Kept
 from tether.rounds.limits import Limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import SPOOLED_KEY, Budget, Outage, spool_columns, unspooled_columns
-from tether.rounds.policy_registry import SAFE
 from tether.rounds.store import queries, schema
 from tether.rounds.store.codecs import RowCodecs
 from tether.rounds.store.database import Store
@@ -42,14 +41,16 @@ MAX_KEY_LENGTH = 200
 
 
 class NewActions(NamedTuple):
-    """Actions to store: of one round, by one policy, in these contexts, with their scores.
+    """Actions to store: of one round, in these contexts, with their scores.
 
-    `alarm` is the alarm that stood when they were drawn, `key` the caller's idempotency key,
-    `attempt` marks this call, and `failure` says why the safe policy took them.
+    `served` is who took them: one policy, or in a ramp one for each action. `alarm` is the alarm
+    that stood when they were drawn, `key` the caller's idempotency key, `attempt` marks this call,
+    and `failure` says why the safe policy took them. `cleared`, if given, is the last alarm that
+    was cleared before the round began.
     """
 
     number: int
-    served: int
+    served: int | Integers
     alarm: int | None
     contexts: Any
     actions: NDArray[Any]
@@ -58,6 +59,7 @@ class NewActions(NamedTuple):
     failure: str = ""
     key: str | None = None
     attempt: str | None = None
+    cleared: int | None = None
 
 
 class Recorder:
@@ -179,14 +181,17 @@ class Recorder:
         """
         columns = self._columns(self._find_codecs(new.contexts, new.actions), new)
         unseen: str | None = None
+        is_safe, served = not np.any(new.served), _served_by(new)
 
         def write(writer: Writer) -> Integers | None:
             nonlocal unseen
             serving = writer.serving
             check_latest(serving, new.number)
+            if new.cleared is not None and serving.cleared != new.cleared:
+                raise RoundOverError(f"round {new.number} is over: its alarm was cleared")
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None
-            if new.served != SAFE:
+            if not is_safe:
                 kept = Kept(writer.connection)
                 if serving.retired or self._monitors.silence(kept, writer.lanes):
                     return None
@@ -195,7 +200,7 @@ class Recorder:
             ids = writer.actions(
                 columns,
                 number=new.number,
-                served=new.served,
+                served=served,
                 key=new.key,
                 attempt=new.attempt,
                 failure=storable_text(new.failure),
@@ -230,6 +235,8 @@ class Recorder:
             for name, values in scores.items()
         }
         columns["calibration"] = new.calibration.tolist()
+        if not isinstance(new.served, int):
+            columns["served"] = new.served.tolist()
         return columns | codecs.encode(new.contexts, new.actions)
 
     def is_silent(self, connection: sql.Connection, lanes: Mapping[int, Lane]) -> bool:
@@ -306,6 +313,14 @@ class Recorder:
             if self._codecs is None:
                 self._codecs = _stored_codecs(self._store, contexts, actions)
             return self._codecs
+
+
+def _served_by(new: NewActions) -> int:
+    """Who took the actions of a call: the round's number where several policies did."""
+    if isinstance(new.served, int):
+        return new.served
+    by = np.unique(new.served)
+    return int(by[0]) if len(by) == 1 else new.number
 
 
 def check_latest(serving: Serving, number: int) -> None:

@@ -108,6 +108,7 @@ def _arguments(settings: Settings) -> dict[str, Any]:
         "ratio_error",
         "blend",
         "confidence",
+        "actions_per_step",
         "seed",
     )
     return {

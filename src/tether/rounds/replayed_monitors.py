@@ -17,7 +17,7 @@ import sqlalchemy as sql
 from tether.rounds.contexts_seen import SHIFT, ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.run_settings import ROUNDS_KIND, RunSettings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.silence import taken, write_silence
 from tether.rounds.store import queries, schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id, read_lanes
@@ -50,7 +50,7 @@ def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
     watch, last_sign = True, None
     scored = sql.select(schema.actions.c.id).where(schema.actions.c.context_score.is_not(None))
     has_scores = connection.execute(scored.limit(1)).first() is not None
-    for event in (*_events(connection, settings.kind), end):
+    for event in (*_events(connection, settings), end):
         for to in _steps(connection, losses, event.entries):
             losses.update(watch=watch, to=to)
         losses.save()
@@ -75,17 +75,17 @@ def find_restart(connection: sql.Connection, kind: str = ACTIONS) -> Numbers | N
     return last_rows(connection, kind, restarts[-1].entries) if restarts else None
 
 
-def find_last_sign(connection: sql.Connection, run_kind: str) -> Numbers | None:
+def find_last_sign(connection: sql.Connection, settings: RunSettings) -> Numbers | None:
     """The last entry of each lane at the last round or resumption; None if there is none."""
-    signs = [event for event in _events(connection, run_kind) if event.is_sign_of_life]
+    signs = [event for event in _events(connection, settings) if event.is_sign_of_life]
     return signs[-1].entries if signs else None
 
 
-def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator[_Event]:
+def _events(connection: sql.Connection, settings: RunSettings | None = None) -> Iterator[_Event]:
     """Rounds, alarms and resumptions in order.
 
-    Silence counts anew from the beginning of a round, but of a release only at its first step: the
-    others begin by themselves.
+    Silence counts anew from the beginning of a round, but in a ramp only from the first: the others
+    may begin by themselves.
     """
     entry = schema.entries
     kinds = [record_kind(table) for table in (schema.rounds, schema.alarms, schema.audit)]
@@ -103,7 +103,7 @@ def _events(connection: sql.Connection, run_kind: str = ROUNDS_KIND) -> Iterator
             continue
         reached = {int(lane): place[0] for lane, place in json.loads(heads).items()}
         entries = {lane: last for lane, last in reached.items() if lane >= 0}
-        begins = kind == kinds[0] and (run_kind == ROUNDS_KIND or number == 1)
+        begins = kind == kinds[0] and (settings is None or not settings.is_ramp or number == 1)
         signs = resumes or begins
         yield _Event(last_alarm <= last_cleared, resumes, signs, entries)
 

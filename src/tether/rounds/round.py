@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.control.blend import blend_scores
 from tether.control.calibration import Calibration
 from tether.policies.picker import scoring_once
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Actions and their scores, by the deployed policy or, where that is None, by the safe one."""
+class Drawn:
+    """Actions, who took them (`served`, as a row has it), and their scores."""
 
     actions: NDArray[Any]
-    deployed: DeployedPolicy | None
+    served: int | Integers
     log_safe: Floats
     log_optimized: Floats | None
-    log_prob: Floats
+    log_prob: Floats | None
     failure: str = ""
 
 
@@ -68,6 +68,11 @@ class Round:
         """The policy that acts while no alarm stands: the tethered policy, or the safe one."""
         deployed = None if self._deployed is None else self._deployed.policy
         return self._run._space.served(deployed)
+
+    @property
+    def _serves(self) -> bool:
+        """Whether another policy than the safe one acts while no alarm stands."""
+        return self._deployed is not None
 
     @property
     def beta(self) -> float:
@@ -140,7 +145,7 @@ class Round:
     ) -> TakenActions:
         """Take actions and store them; the store may take as long as the budget."""
         run, recorder, to_store = self._run, self._run._recorder, None
-        known, serves = True, self._deployed is not None
+        known, serves = True, self._serves
         while True:
             with recorder.attempt(budget):
                 stored = None if key is None else recorder.find(key, given)
@@ -150,7 +155,7 @@ class Round:
             if to_store is None:
                 to_store = run._space.stored_contexts(given, rng)
             is_safe = alarm is not None or recorder.is_retired
-            drawn = self._draw(to_store, None if is_safe else self._deployed, rng)
+            drawn = self._draw(to_store, rng, by_safe=is_safe or not serves)
             with recorder.attempt(budget):
                 taken = self._store(to_store, drawn, alarm, rng, key, attempt)
             if taken is not None:
@@ -167,7 +172,7 @@ class Round:
     ) -> TakenActions:
         """Let the safe policy act, and keep its actions in the spool."""
         to_store = self._run._space.stored_contexts(given, rng)
-        drawn = self._draw(to_store, None, rng)
+        drawn = self._draw(to_store, rng, by_safe=True)
         failure = f"the store was unavailable: {error}"
         new = self._new_actions(to_store, drawn, None, rng, key)
         new = new._replace(failure=failure, attempt=attempt)
@@ -208,7 +213,7 @@ class Round:
         validate.generator("rng", rng)
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
-        if self._deployed is not None:
+        if not self._is_of_safe:
             raise ValueError(
                 f"round {self.number} is not a round of the safe policy: begin one with "
                 f"`run.begin()` to record actions of the safe policy"
@@ -239,31 +244,32 @@ class Round:
         note = f", note={self.note!r}" if self.note else ""
         return f"Round({self.number}, beta={self.beta:.6g}{note})"
 
-    def _draw(
-        self, contexts: Any, deployed: DeployedPolicy | None, rng: np.random.Generator
-    ) -> _Drawn:
+    @property
+    def _is_of_safe(self) -> bool:
+        """Whether actions that the safe policy took elsewhere may be recorded in it."""
+        return self._deployed is None
+
+    def _draw(self, contexts: Any, rng: np.random.Generator, *, by_safe: bool) -> Drawn:
         """Draw and score; the safe policy does both if what is deployed fails in either.
 
         Every policy is called in every call, so a failure does not depend on what is drawn.
         """
 
-        def draw_from_safe(failure: str = "") -> _Drawn:
+        def draw_from_safe(failure: str = "") -> Drawn:
             actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
             return self._by_safe(contexts, actions, failure)
 
-        if deployed is None:
+        if by_safe:
             return draw_from_safe()
-        return call_with_fallback(
-            lambda: self._by_deployed(contexts, deployed, rng), draw_from_safe
-        )
+        return call_with_fallback(lambda: self._by_deployed(contexts, rng), draw_from_safe)
 
-    def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> _Drawn:
+    def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> Drawn:
         log_safe = policy_calls.score("safe", self._run.safe, contexts, actions, drew=True)
-        return _Drawn(actions, None, log_safe, None, log_safe, failure)
+        return Drawn(actions, SAFE, log_safe, None, log_safe, failure)
 
-    def _by_deployed(
-        self, contexts: Any, deployed: DeployedPolicy, rng: np.random.Generator
-    ) -> _Drawn:
+    def _by_deployed(self, contexts: Any, rng: np.random.Generator) -> Drawn:
+        deployed = self._deployed
+        assert deployed is not None
         with scoring_once(deployed.optimized, contexts):
             actions = draw_asking_every_policy(deployed.policy, contexts, rng)
             self._check_unchanged(deployed)
@@ -271,12 +277,12 @@ class Round:
                 self._run.safe, deployed.optimized, contexts, actions
             )
             log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
-        return _Drawn(actions, deployed, log_safe, log_optimized, log_prob)
+        return Drawn(actions, self.number, log_safe, log_optimized, log_prob)
 
     def _store(
         self,
         contexts: Any,
-        drawn: _Drawn,
+        drawn: Drawn,
         alarm: int | None,
         rng: np.random.Generator,
         key: str | None = None,
@@ -292,7 +298,7 @@ class Round:
     def _new_actions(
         self,
         contexts: Any,
-        drawn: _Drawn,
+        drawn: Drawn,
         alarm: int | None,
         rng: np.random.Generator,
         key: str | None,
@@ -301,7 +307,7 @@ class Round:
         names = ("log_safe", "log_optimized", "log_prob")
         return NewActions(
             number=self.number,
-            served=SAFE if drawn.deployed is None else self.number,
+            served=drawn.served,
             alarm=alarm,
             contexts=contexts,
             actions=drawn.actions,

@@ -10,11 +10,14 @@ from typing import Any, Self
 import numpy as np
 
 from tether._core import validate
+from tether.release.guardrail import Guardrail
 from tether.rounds.limits import Limits, as_arguments, check_names, limits_from_dict
 
 TARGETS = ("alpha", "promise")
 ROUNDS_KIND, RELEASE_KIND = "rounds", "release"
 """What a store can hold: the rounds of a controller, or a release."""
+RAMP_FAMILY = "ramp"
+"""The family of a controller whose rounds are released by ramp instead of tethered."""
 KIND_SETTING = "kind"
 """The name of the setting that says which."""
 _OWNERS = {ROUNDS_KIND: "tether.Controller", RELEASE_KIND: "tether.Release"}
@@ -53,6 +56,19 @@ class RunSettings:
             validate.integer_at_least("max_silence", self.max_silent_actions)
         if self.max_silent_seconds is not None:
             validate.number("max_silence", self.max_silent_seconds, above=0, below=np.inf)
+
+    @property
+    def is_ramp(self) -> bool:
+        """Whether a share decides which of two systems or policies answers."""
+        return self.kind == RELEASE_KIND
+
+    @property
+    def guardrails(self) -> dict[str, Guardrail]:
+        """The limits as `ramp_share` takes them."""
+        return {
+            name: Guardrail(**{self.target: limit.alpha}, bound=limit.bound)
+            for name, limit in self.limits.items()
+        }
 
     @property
     def max_silence(self) -> int | timedelta | None:

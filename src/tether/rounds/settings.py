@@ -16,7 +16,13 @@ from tether.control.family import Family
 from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.limits import limits_from_arguments
 from tether.rounds.policy_registry import check_stored_scores, describe_family
-from tether.rounds.run_settings import ROUNDS_KIND, RunSettings, check_kind, silence_limits
+from tether.rounds.run_settings import (
+    RAMP_FAMILY,
+    ROUNDS_KIND,
+    RunSettings,
+    check_kind,
+    silence_limits,
+)
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import RUN_SETTING, now, read_settings, write_settings
@@ -27,6 +33,15 @@ if TYPE_CHECKING:
 
 MISSING_LOSS_RULES = ("wait", "worst_case", "exclude")
 AGAINST_CHOICES = ("safe", "last")
+_NOT_IN_A_RAMP = {
+    "test_weight": "empirical",
+    "min_observed_share": 1.0,
+    "normalizer_draws": None,
+    "ratio_error": 1.0,
+    "blend": DEFAULT_BLEND,
+    "shortlist": None,
+}
+"""Settings that must have their default in a ramp."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +63,18 @@ class Settings(RunSettings):
     """The factor by which every importance weight may be wrong."""
     blend: float = DEFAULT_BLEND
     """The share of the safe policy in optimized policies that never take some actions."""
+    actions_per_step: int | None = None
+    """In a ramp, after how many actions a step ends; None if only `advance` ends it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.is_ramp:
+            self._check_ramp()
+        elif self.actions_per_step is not None:
+            raise ValueError(
+                f"actions_per_step is for family='ramp', got {self.actions_per_step!r} with family "
+                f"{self.family!r}"
+            )
         validate.number("ratio_error", self.ratio_error, above=1, below=np.inf, including=(1,))
         validate.number("blend", self.blend, above=0, below=1, including=(0,))
         if isinstance(self.test_weight, str):
@@ -66,9 +90,32 @@ class Settings(RunSettings):
         if self.normalizer_draws is not None:
             validate.integer_at_least("normalizer_draws", self.normalizer_draws)
 
+    @property
+    def is_ramp(self) -> bool:
+        """Whether rounds are released by ramp instead of tethered."""
+        return self.family == RAMP_FAMILY
+
+    def _check_ramp(self) -> None:
+        """Refuse settings that a ramp does not have: it has no importance weights."""
+        if self.actions_per_step is not None:
+            validate.integer_at_least("actions_per_step", self.actions_per_step)
+        for name, value in _NOT_IN_A_RAMP.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} does not exist for family='ramp', which has no likelihood ratios: "
+                    f"leave it out, got {getattr(self, name)!r}"
+                )
+        if self.missing != "worst_case":
+            raise ValueError(
+                f"missing must be 'worst_case' for family='ramp', got {self.missing!r}: its steps "
+                f"do not wait, and a loss that is not known counts as the bound"
+            )
+        if self.confidence is not None and self.target == "promise":
+            raise ValueError("with a confidence a ramp promises alpha itself: give alpha")
+
 
 def settings_from_arguments(
-    family: Family,
+    family: Family | None,
     context_score: object,
     *,
     alpha: float | Mapping[str, float] | None,
@@ -77,13 +124,17 @@ def settings_from_arguments(
     alarm_risk: float | Mapping[str, float] | None,
     test_weight: str | float,
     max_silence: int | timedelta | None,
+    missing: str | None,
     **others: Any,
 ) -> Settings:
-    """Settings from the arguments of a controller; `others` are settings already."""
+    """Settings from the arguments of a controller; `others` are settings already.
+
+    Without a family rounds are released by ramp.
+    """
     target, limits = limits_from_arguments(alpha, promise, bound, alarm_risk)
     if context_score is not None and not callable(context_score):
         raise TypeError(f"context_score must be a function of contexts, got {context_score!r}")
-    if test_weight == "analytic" and not is_bounded(family):
+    if family is not None and test_weight == "analytic" and not is_bounded(family):
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}, whose weights are "
             f"unbounded: use 'empirical' or a number"
@@ -91,8 +142,9 @@ def settings_from_arguments(
     return Settings(
         limits=limits,
         target=target,
-        family=family.name,
-        family_mark=describe_family(family),
+        family=RAMP_FAMILY if family is None else family.name,
+        family_mark=None if family is None else describe_family(family),
+        missing=missing or ("worst_case" if family is None else "wait"),
         test_weight=test_weight,
         created=now(),
         **silence_limits(max_silence),
@@ -125,5 +177,6 @@ def stored_settings(store: Store, given: Settings, space: ActionSpace) -> Settin
             f"the safe policy is not the one that {store.name} was created with: its fingerprint "
             f"is {own_fingerprint} but the store has {known_fingerprint}"
         )
-    check_stored_scores(store, settings.safe, space.safe, "safe", schema.actions.c.log_safe)
+    if not settings.is_ramp:
+        check_stored_scores(store, settings.safe, space.safe, "safe", schema.actions.c.log_safe)
     return settings

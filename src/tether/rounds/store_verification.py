@@ -14,8 +14,9 @@ from tether._core.verification import Finding, Verification
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
+from tether.rounds.ramps.verify_ramps import find_wrong_ramps
 from tether.rounds.releases.verify_steps import find_wrong_steps
-from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND
+from tether.rounds.run_settings import KIND_SETTING, RAMP_FAMILY, RELEASE_KIND
 from tether.rounds.store import queries, schema
 from tether.rounds.store.chain_signer import chain_checker, chain_signer
 from tether.rounds.store.checkpoints import find_wrong_checkpoints
@@ -138,9 +139,11 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
         yield Finding("settings", False, str(error))
         return
     is_release = settings.get(KIND_SETTING) == RELEASE_KIND
-    yield from (
-        _check_steps(connection, settings) if is_release else _check_calibrations(connection)
-    )
+    if is_release or settings.get("family") == RAMP_FAMILY:
+        find_wrong = find_wrong_steps if is_release else find_wrong_ramps
+        yield from _check_steps(find_wrong(connection, settings))
+    else:
+        yield from _check_calibrations(connection)
     if settings:
         yield from _check_observations(connection, settings)
     yield from _check_signatures(connection, key)
@@ -174,11 +177,11 @@ def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
         yield Finding("calibrations", True, f"{connection.scalar(query) or 0:,} were checked")
 
 
-def _check_steps(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
-    """Whether the share of each step, and the system of each key, follow from the rows."""
+def _check_steps(found: Iterator[str]) -> Iterator[Finding]:
+    """Whether the share of each step, and who answered, follow from the rows."""
     try:
         with as_tampering("the release"):
-            wrong = list(find_wrong_steps(connection, settings))
+            wrong = list(found)
     except TamperedError as error:
         wrong = [str(error)]
     yield from (Finding("steps", False, text) for text in wrong)

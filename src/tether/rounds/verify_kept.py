@@ -12,10 +12,9 @@ from tether.monitor import RiskMonitor
 from tether.rounds.contexts_seen import SHIFT
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
-from tether.rounds.losses_seen import OLD_SUMS, SAFE_SUMS, SEEN, LossesSeen
-from tether.rounds.policy_registry import SAFE
+from tether.rounds.losses_seen import SAFE_SUMS, SEEN, LossesSeen, monitored_policies
 from tether.rounds.replayed_monitors import find_restart
-from tether.rounds.run_settings import RELEASE_KIND, RunSettings
+from tether.rounds.run_settings import RunSettings
 from tether.rounds.silence import SILENCE
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
@@ -35,8 +34,8 @@ def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterat
     """
     numbers = list(connection.scalars(sql.select(schema.rounds.c.number)))
     written = {SEEN, SAFE_SUMS, SILENCE, SHIFT, *(f"round {number}" for number in numbers)}
-    if settings.kind == RELEASE_KIND:
-        written |= {f"{OLD_SUMS} {number}" for number in numbers}
+    kept = LossesSeen(connection, settings)
+    written |= {f"{part} {number}" for part in kept.parts for number in numbers}
     for name in sorted(set(connection.scalars(sql.select(schema.kept.c.name))) - written):
         yield f"the state of the monitors has {name!r}, which tether does not write"
     seen = json.loads(Kept(connection)[SEEN] or "{}")
@@ -49,7 +48,6 @@ def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterat
     to = {int(name): number for name, number in seen.items()}
     fresh = LossesSeen(connection, settings, anew=True)
     fresh.update(watch=False, to=to)
-    kept = LossesSeen(connection, settings)
     yield from find_wrong_silence(connection, settings, to)
     in_order = len(fresh.seen) <= 1
     for number in (None, *numbers):
@@ -57,9 +55,10 @@ def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterat
         known = set(kept.sums(number).losses) <= set(settings.limits)
         if not known or not _agree(kept.sums(number), fresh.sums(number), in_order):
             yield f"the sums of losses and rewards of {name} do not follow from its rows"
-    for number in numbers if settings.kind == RELEASE_KIND else ():
-        if not _agree(kept.sums(number, old=True), fresh.sums(number, old=True), in_order):
-            yield f"the sums of the old system in step {number} do not follow from its rows"
+    for part, of in kept.parts.items():
+        for number in numbers:
+            if not _agree(kept.sums(number, part), fresh.sums(number, part), in_order):
+                yield f"the sums of {of} {number} do not follow from its rows"
     yield from _find_wrong_monitors(connection, settings, kept, numbers, to, in_order)
 
 
@@ -101,15 +100,13 @@ def _find_wrong_monitors(
     monitors: dict[tuple[int, str], RiskMonitor] = {}
     for _, columns in fresh.new_observations(to):
         for name, part in fresh.by_loss(columns):
-            for number in set(part["served"].tolist()) - {SAFE}:
-                mine = part["served"] == number
+            for number, log_share in monitored_policies(part):
                 if (number, name) not in monitors:
-                    log_share = float(part["log_beta"][mine][0])
                     monitor = fresh.risk_monitor(name, log_share)
                     if monitor is None:
                         continue
                     monitors[number, name] = monitor
-                monitors[number, name].update(part["loss"][mine])
+                monitors[number, name].update(part["loss"][part["served"] == number])
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
         for name in settings.limits:

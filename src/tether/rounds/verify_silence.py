@@ -39,7 +39,7 @@ def find_wrong_silence(
 
     `seen` is how many observations of each lane the monitors have seen.
     """
-    text, sign = Kept(connection)[SILENCE], find_last_sign(connection, settings.kind)
+    text, sign = Kept(connection)[SILENCE], find_last_sign(connection, settings)
     if sign is None:
         if text is not None:
             yield "silence is counted, but no round has begun"

@@ -5,7 +5,6 @@ Every row that is read is checked against the hash chain.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import NamedTuple
@@ -13,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import sqlalchemy as sql
 
-from tether.release.arm_counts import ArmCounts
 from tether.rounds.policy_registry import SAFE
+from tether.rounds.releases.grouped_counts import GroupedCounts
 from tether.rounds.releases.step import Seen
 from tether.rounds.store.fetched_columns import Columns
 from tether.rounds.store.followed_lane import Place, follow_lane
@@ -28,14 +27,11 @@ class Arm(NamedTuple):
     is_new: bool
 
 
-class ArmRows:
+class ArmRows(GroupedCounts[Arm]):
     """Counts and sums by step and system, read once and then only what is new."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
-        self.rows: Counter[Arm] = Counter()
-        self.known: Counter[tuple[Arm, str]] = Counter()
-        self.totals: defaultdict[tuple[Arm, str], float] = defaultdict(float)
+        super().__init__(names)
         self._places: dict[int, Place] = {}
         self._arms: dict[int, list[np.ndarray]] = {}  # of each lane: ±step for each of its rows
 
@@ -70,16 +66,6 @@ class ArmRows:
         for columns in observed:
             self._add(columns, arms, fresh)
         self.__dict__.update(fresh, _places=places, _arms=arms)
-
-    def counts(self, arms: Sequence[Arm]) -> dict[str, ArmCounts]:
-        """The rows of some steps and systems together, by loss; unknown losses are pending."""
-        rows = sum(self.rows[arm] for arm in arms)
-        found = {}
-        for name in self.names:
-            known = sum(self.known[arm, name] for arm in arms)
-            total = float(sum(self.totals.get((arm, name), 0.0) for arm in arms))
-            found[name] = ArmCounts(rows, total, rows - known)
-        return found
 
     def of_system(self, *, is_new: bool) -> list[Arm]:
         """A system in all steps so far."""

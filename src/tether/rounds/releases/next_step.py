@@ -12,16 +12,35 @@ its share is 0; so what holds for the share of a ramp without monitors holds for
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from tether.release.arm_counts import ArmCounts
 from tether.release.calibration_window import replaces_window
+from tether.release.guardrail import Guardrail
 from tether.release.ramp_calibration import ramp_share
 from tether.rounds.releases.arm_rows import Arm, ArmRows
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
 
 FIRST_STEP = 1
+
+
+class StepRows(Protocol):
+    """The rows that the share of a step may be computed from."""
+
+    def new_count(self, step: int) -> int:
+        """How many rows the new system has in a step."""
+        ...
+
+    def old(self) -> dict[str, ArmCounts]:
+        """The rows of the old system."""
+        ...
+
+    def new(self, window: int) -> dict[str, ArmCounts]:
+        """The rows of the new system, given the calibration window."""
+        ...
 
 
 def next_step(
@@ -35,47 +54,76 @@ def next_step(
     begun: str,
 ) -> Step:
     """The step after `previous`; `alarm` stands, and `cleared` is the last one that was cleared."""
-    number = FIRST_STEP if previous is None else previous.number + 1
-    begins_ramp = previous is None or cleared > previous.cleared
-    ramp = number if begins_ramp or previous is None else previous.ramp
-    window = 0 if begins_ramp or previous is None else previous.window
+    return follow_ramp(
+        settings.guardrails,
+        settings.confidence,
+        _ReleaseRows(settings, rows),
+        None if previous is None or cleared > previous.cleared else previous,
+        number=FIRST_STEP if previous is None else previous.number + 1,
+        wait=settings.wait,
+        stops=None if alarm is None else f"alarm {alarm} stands: the old system answers",
+        cleared=cleared,
+        seen=seen,
+        begun=begun,
+    )
+
+
+def follow_ramp(
+    guardrails: Mapping[str, Guardrail],
+    confidence: float | None,
+    rows: StepRows,
+    previous: Step | None,
+    *,
+    number: int,
+    wait: int = 0,
+    stops: str | None,
+    cleared: int,
+    seen: Seen,
+    begun: str,
+) -> Step:
+    """The next step of a ramp; its first if there is no `previous` one.
+
+    `stops` says why its share is 0 whatever the rows say.
+    """
+    ramp = number if previous is None else previous.ramp
+    window = 0 if previous is None else previous.window
     share = None
-    if settings.confidence is None:
-        latest = number - 1 - settings.wait
-        if latest >= ramp:
-            if replaces_window(_new_rows(rows, window), _new_rows(rows, latest)):
-                window = latest
-            elif previous is not None:
-                share = previous.ramp_share
+    latest = number - 1 - wait
+    if confidence is None and previous is not None and latest >= ramp:
+        if replaces_window(rows.new_count(window), rows.new_count(latest)):
+            window = latest
+        else:
+            share = previous.ramp_share
     if share is None:
-        share = ramp_share(
-            settings.guardrails,
-            old=_old(settings, rows),
-            new=_new(settings, rows, window),
-            confidence=settings.confidence,
-        )
-    if alarm is not None:
-        share = replace(share, share=0.0, reason=f"alarm {alarm} stands: the old system answers")
+        share = ramp_share(guardrails, old=rows.old(), new=rows.new(window), confidence=confidence)
+    if stops is not None:
+        share = replace(share, share=0.0, reason=stops)
     return Step(number, share, window, ramp, cleared, seen, begun)
 
 
-def _new_rows(rows: ArmRows, step: int) -> int:
-    return rows.rows[Arm(step, True)]
+class _ReleaseRows:
+    """The rows that a release uses."""
 
+    def __init__(self, settings: ReleaseSettings, rows: ArmRows) -> None:
+        self._settings, self._rows = settings, rows
 
-def _old(settings: ReleaseSettings, rows: ArmRows) -> dict[str, ArmCounts]:
-    if settings.confidence is not None:
-        found = rows.counts(rows.of_system(is_new=False))
-        return {name: _sum(each, found[name]) for name, each in settings.old_log.items()}
-    if settings.log is not None:
-        return settings.old_log
-    return rows.counts([Arm(FIRST_STEP, False)])
+    def new_count(self, step: int) -> int:
+        return self._rows.rows[Arm(step, True)]
 
+    def old(self) -> dict[str, ArmCounts]:
+        settings, rows = self._settings, self._rows
+        if settings.confidence is not None:
+            found = rows.counts(rows.of_system(is_new=False))
+            return {name: _sum(each, found[name]) for name, each in settings.old_log.items()}
+        if settings.log is not None:
+            return settings.old_log
+        return rows.counts([Arm(FIRST_STEP, False)])
 
-def _new(settings: ReleaseSettings, rows: ArmRows, window: int) -> dict[str, ArmCounts]:
-    if settings.confidence is not None:
-        return rows.counts(rows.of_system(is_new=True))
-    return rows.counts([Arm(window, True)])
+    def new(self, window: int) -> dict[str, ArmCounts]:
+        rows = self._rows
+        if self._settings.confidence is not None:
+            return rows.counts(rows.of_system(is_new=True))
+        return rows.counts([Arm(window, True)])
 
 
 def _sum(log: ArmCounts, found: ArmCounts) -> ArmCounts:

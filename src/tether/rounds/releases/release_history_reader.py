@@ -7,7 +7,7 @@ from pathlib import Path
 from tether.rounds.errors import StoreError, as_tampering
 from tether.rounds.history import AuditRecord
 from tether.rounds.history_reader import alarm_record, count_actions, mean_losses
-from tether.rounds.losses_seen import LossesSeen
+from tether.rounds.losses_seen import OLD_SUMS, LossesSeen
 from tether.rounds.releases.release_history import ReleaseHistory, StepRecord, SystemRecord
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Step
@@ -64,7 +64,7 @@ def read_release(store: str | Path | Store) -> ReleaseHistory:
                 window=step.window,
                 ramp=step.ramp,
                 old=SystemRecord(
-                    counts[step.number].safe, mean_losses(losses.sums(step.number, old=True))
+                    counts[step.number].safe, mean_losses(losses.sums(step.number, OLD_SUMS))
                 ),
                 new=SystemRecord(
                     counts[step.number].rows - counts[step.number].safe,

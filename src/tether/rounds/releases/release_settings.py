@@ -61,14 +61,6 @@ class ReleaseSettings(RunSettings):
             each.worst_total(self.limits[name].bound)
 
     @property
-    def guardrails(self) -> dict[str, Guardrail]:
-        """As `ramp_share` takes them."""
-        return {
-            name: Guardrail(**{self.target: limit.alpha}, bound=limit.bound)
-            for name, limit in self.limits.items()
-        }
-
-    @property
     def old_log(self) -> dict[str, ArmCounts]:
         """The rows from before the release; none without a log."""
         if self.log is None:

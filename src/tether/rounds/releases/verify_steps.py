@@ -32,7 +32,7 @@ STEP_SHARE_TOLERANCE = 1e-9
 
 
 @dataclass
-class _Alarms:
+class StepAlarms:
     """What stood when a step began, and whether anything was raised until the next one."""
 
     standing: int | None
@@ -47,7 +47,7 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
     """
     settings = ReleaseSettings.from_dict(stored)
     steps = [Step.from_row(row) for row in read_all(connection, schema.rounds)]
-    alarms = _alarms_by_step(connection)
+    alarms = alarms_by_step(connection)
     rows, previous = ArmRows(list(settings.limits)), None
     for step in steps:
         before: Seen = {} if previous is None else previous.seen
@@ -82,7 +82,7 @@ def _agree(step: Step, expected: Step) -> bool:
     )
 
 
-def _alarms_by_step(connection: sql.Connection) -> dict[int, _Alarms]:
+def alarms_by_step(connection: sql.Connection) -> dict[int, StepAlarms]:
     """What the order of the control lane says about alarms and steps."""
     entry, audit = schema.entries, schema.audit
     kinds = {each: record_kind(each) for each in (schema.rounds, schema.alarms, audit)}
@@ -91,7 +91,7 @@ def _alarms_by_step(connection: sql.Connection) -> dict[int, _Alarms]:
     query = sql.select(entry.c.kind, entry.c.first).where(
         entry.c.lane == CONTROL_LANE, entry.c.kind.in_(kinds.values())
     )
-    found: dict[int, _Alarms] = {}
+    found: dict[int, StepAlarms] = {}
     raised: list[int] = []
     cleared, latest = 0, 0
     for kind, number in connection.execute(query.order_by(entry.c.number)).fetchall():
@@ -103,7 +103,7 @@ def _alarms_by_step(connection: sql.Connection) -> dict[int, _Alarms]:
             cleared = max(cleared, clears.get(number, 0))
         else:
             standing = min((each for each in raised if each > cleared), default=None)
-            found[number], latest = _Alarms(standing, cleared), number
+            found[number], latest = StepAlarms(standing, cleared), number
     return found
 
 
@@ -140,7 +140,7 @@ def _find_wrong_systems(
     connection: sql.Connection,
     settings: ReleaseSettings,
     steps: Mapping[int, Step],
-    alarms: Mapping[int, _Alarms],
+    alarms: Mapping[int, StepAlarms],
 ) -> Iterator[str]:
     """Keys that another system answered than the one that their hash and the share say."""
     table = schema.actions

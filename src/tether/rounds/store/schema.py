@@ -49,7 +49,7 @@ actions = sql.Table(
     tables,
     Column("id", Identity, primary_key=True, autoincrement=False),
     Column("round", Integer, nullable=False),
-    Column("served", Integer, nullable=False),  # 0: the safe policy; else the round's own
+    Column("served", Integer, nullable=False),  # 0: the safe policy; else of which round
     Column("calibration", Boolean, nullable=False),
     Column("context", LargeBinary),
     Column("candidates", LargeBinary),  # of a shortlist; the action is the position of one of them

@@ -16,7 +16,7 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.releases.step import Step
-from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND
+from tether.rounds.run_settings import KIND_SETTING, RAMP_FAMILY, RELEASE_KIND
 from tether.rounds.store import chain, schema
 from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
@@ -251,8 +251,8 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
 def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
     """Rounds whose beta is not the one that their calibration found; steps likewise."""
     table = schema.rounds
-    kind = sql.select(schema.settings.c.value).where(schema.settings.c.name == KIND_SETTING)
-    if connection.scalar(kind) == json.dumps(RELEASE_KIND):
+    is_release = _setting(connection, KIND_SETTING) == RELEASE_KIND
+    if is_release or _setting(connection, "family") == RAMP_FAMILY:
         yield from _find_wrong_step_records(connection)
         return
     query = sql.select(table.c.number, table.c.log_beta, table.c.calibration)
@@ -267,10 +267,19 @@ def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
             yield (f"round {number}: log_beta is {log_beta!r}, but its calibration found {found!r}")
 
 
+def _setting(connection: sql.Connection, name: str) -> Any:
+    table = schema.settings
+    value = connection.scalar(sql.select(table.c.value).where(table.c.name == name))
+    return None if value is None else json.loads(value)
+
+
 def _find_wrong_step_records(connection: sql.Connection) -> Iterator[str]:
+    """Steps that contradict themselves; without a share the safe policy serves alone."""
     table = schema.rounds
     for row in connection.execute(sql.select(table).order_by(table.c.number)).mappings():
         try:
+            if row["calibration"] is None and row["log_beta"] == -float("inf"):
+                continue
             Step.from_row(dict(row))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             yield f"step {row['number']}: it cannot be read ({error})"

@@ -1,0 +1,159 @@
+"""The share of the next step of a ramp of policies, from the rows that docs/release.md allows.
+
+The new policy's rows are those of one step of its ramp, the calibration window: training rows too,
+since the policy was fixed before. The reference's rows are calibration rows alone, since the new
+policy may have learned from training rows. They are rows whose number was decided without looking
+at them, and before the ramp began:
+
+- of the safe policy those of the last rounds without a policy, one after the other;
+- of a policy that reached a share of 1, those of its first step at this share, which other rows had
+  decided.
+
+With a confidence all rows of both policies count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tether.release.arm_counts import ArmCounts
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
+from tether.rounds.ramps.ramp_record import RampRecord
+from tether.rounds.releases.next_step import follow_ramp
+from tether.rounds.releases.step import Seen
+from tether.rounds.settings import Settings
+
+WHOLE_SHARE = 1.0
+
+
+def next_ramp_step(
+    settings: Settings,
+    rows: PolicyRows,
+    records: Sequence[RampRecord],
+    *,
+    begins: bool,
+    alarm: int | None,
+    cleared: int,
+    seen: Seen,
+    begun: str,
+) -> RampRecord:
+    """The round after those in `records`: the first step of a policy, or its next one.
+
+    It `begins` with a new policy. `alarm` stands, and `cleared` is the last one that was cleared.
+    """
+    number = 1 + (records[-1].number if records else 0)
+    previous = None if begins else records[-1]
+    step = None if previous is None else previous.step
+    if step is not None and cleared > step.cleared:
+        step = None  # a new ramp of the same policy
+    first = number if previous is None else previous.first
+    ramp = number if step is None else step.ramp
+    if previous is None or step is None:
+        reference = find_reference(settings, rows, records, cleared)
+    else:
+        reference = previous.reference
+    made = follow_ramp(
+        settings.guardrails,
+        settings.confidence,
+        _RampRows(settings, rows, records, reference, ramp, first),
+        step,
+        number=number,
+        stops=None if alarm is None else f"alarm {alarm} stands: the safe policy serves",
+        cleared=cleared,
+        seen=seen,
+        begun=begun,
+    )
+    share = made.ramp_share
+    reason = share.reason.replace("the old system", "the reference policy")
+    if not share.share and alarm is None:
+        reason = f"{reason}; the safe policy serves"
+    return RampRecord(
+        number, reference, first, replace(made, ramp_share=replace(share, reason=reason))
+    )
+
+
+def find_reference(
+    settings: Settings, rows: PolicyRows, records: Sequence[RampRecord], cleared: int
+) -> int:
+    """The reference of a ramp that begins: the last policy that reached a share of 1, or 0.
+
+    It counts if it has enough rows of its first step at that share to pass at all, and if neither a
+    round without a policy began nor an alarm was cleared since.
+    """
+    if settings.against == "safe":
+        return SAFE
+    for last in reversed(records):
+        if last.step is None or last.step.cleared != cleared:
+            return SAFE
+        if last.share < WHOLE_SHARE:
+            continue
+        ramp = [each for each in records if each.step and each.step.ramp == last.step.ramp]
+        reached = next(each.number for each in ramp if each.share == WHOLE_SHARE)
+        count = rows.rows[RowGroup(reached, reached, True)]
+        if all(limit.bound < limit.alpha * (count + 1) for limit in settings.limits.values()):
+            return reached
+    return SAFE
+
+
+class _RampRows:
+    """The rows that the share of a step is computed from."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        rows: PolicyRows,
+        records: Sequence[RampRecord],
+        reference: int,
+        ramp: int,
+        first: int,
+    ) -> None:
+        self._confident, self._rows, self._records = settings.confidence is not None, rows, records
+        self._reference, self._ramp, self._first = reference, ramp, first
+
+    def new_count(self, step: int) -> int:
+        return sum(self._rows.rows[group] for group in self._own(step))
+
+    def new(self, window: int) -> dict[str, ArmCounts]:
+        if not self._confident:
+            return self._rows.counts(self._own(window))
+        mine = self._rounds_since(self._first)
+        return self._rows.counts(
+            group for group in self._rows.rows if group.is_own and group.round in mine
+        )
+
+    def old(self) -> dict[str, ArmCounts]:
+        reference, rows = self._reference, self._rows
+        if not self._confident:
+            rounds = {reference} if reference != SAFE else self._safe_rounds()
+            return rows.counts(RowGroup(number, reference, True) for number in rounds)
+        own: set[int] = set()
+        if reference != SAFE:
+            own = self._rounds_since(
+                next(each.first for each in self._records if each.number == reference)
+            )
+        return rows.counts(
+            group
+            for group in rows.rows
+            if group.served == reference or (group.is_own and group.round in own)
+        )
+
+    def _own(self, step: int) -> list[RowGroup]:
+        return [RowGroup(step, step, calibration) for calibration in (False, True)]
+
+    def _rounds_since(self, first: int) -> set[int]:
+        """The steps of the policy that began with round `first`."""
+        return {each.number for each in self._records if each.step and each.first == first}
+
+    def _safe_rounds(self) -> set[int]:
+        """The last rounds without a policy before the ramp, one after the other."""
+        found: set[int] = set()
+        for each in reversed(self._records):
+            if each.number >= self._ramp:
+                continue
+            if each.step is None:
+                found.add(each.number)
+            elif found:
+                break
+        return found

@@ -1,0 +1,137 @@
+"""Whether the steps of a ramp of policies follow from its rows: they are computed again.
+
+The counts come from queries of their own, and not from the reader that the run itself uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sql
+
+from tether.rounds.policy_registry import SAFE
+from tether.rounds.ramps.next_ramp_step import next_ramp_step
+from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
+from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
+from tether.rounds.releases.grouped_counts import GroupedCounts
+from tether.rounds.releases.step import Seen, Step
+from tether.rounds.releases.verify_steps import STEP_SHARE_TOLERANCE, alarms_by_step
+from tether.rounds.settings import Settings
+from tether.rounds.store import schema
+from tether.rounds.store.lanes import first_id
+
+
+def find_wrong_ramps(connection: sql.Connection, stored: Mapping[str, Any]) -> Iterator[str]:
+    """What does not follow: shares from rows, and who answered from shares.
+
+    `stored` are the settings; the hash chain has been checked.
+    """
+    settings = Settings.from_dict(stored)
+    records, alarms = read_ramp_records(connection), alarms_by_step(connection)
+    names = _policy_names(connection)
+    rows: PolicyRows = GroupedCounts(list(settings.limits))
+    before: Seen = {}
+    for k, record in enumerate(records):
+        step = record.step
+        if (step is None) != (names[record.number] is None):
+            yield f"round {record.number} must have both a policy and a share, or neither"
+        if step is None:
+            continue
+        _add_actions(connection, rows, before, step.seen)
+        _add_losses(connection, rows, before, step.seen)
+        before = step.seen
+        begins = record.first == record.number
+        if not begins and (k == 0 or not _continues(record, records[k - 1], names)):
+            yield f"round {record.number} continues a ramp that the round before is no part of"
+            continue
+        at_begin = alarms[record.number]
+        expected = next_ramp_step(
+            settings,
+            rows,
+            records[:k],
+            begins=begins,
+            alarm=at_begin.standing,
+            cleared=at_begin.cleared,
+            seen=step.seen,
+            begun=step.begun,
+        )
+        if not _agree(record, step, expected):
+            yield (
+                f"round {record.number}: its share is {record.share!r} from round {step.window} "
+                f"against round {record.reference}, but the rows that it saw give "
+                f"{expected.share!r} from round {expected.step.window if expected.step else 0} "
+                f"against round {expected.reference}"
+            )
+    yield from _find_wrong_answers(connection, {each.number: each for each in records})
+
+
+def _continues(record: RampRecord, previous: RampRecord, names: Mapping[int, Any]) -> bool:
+    same_name = names[record.number] == names[previous.number]
+    return previous.step is not None and previous.first == record.first and same_name
+
+
+def _agree(record: RampRecord, step: Step, expected: RampRecord) -> bool:
+    other = expected.step
+    if other is None or record.reference != expected.reference:
+        return False
+    same = all(getattr(step, each) == getattr(other, each) for each in ("window", "ramp"))
+    is_close = math.isclose(record.share, expected.share, rel_tol=STEP_SHARE_TOLERANCE)
+    return same and is_close and step.cleared == other.cleared
+
+
+def _policy_names(connection: sql.Connection) -> dict[int, str | None]:
+    table = schema.rounds
+    return {
+        row[0]: row[1] for row in connection.execute(sql.select(table.c.number, table.c.policy))
+    }
+
+
+def _add_actions(connection: sql.Connection, rows: PolicyRows, after: Seen, to: Seen) -> None:
+    table = schema.actions
+    names = (table.c.round, table.c.served, table.c.calibration)
+    query = sql.select(*names, sql.func.count()).group_by(*names)
+    for lane, (last, _) in to.items():
+        start, first = first_id(lane), after.get(lane, (0, 0))[0]
+        within = (table.c.id > start + first, table.c.id <= start + last)
+        for number, served, calibration, count in connection.execute(query.where(*within)):
+            rows.rows[RowGroup(number, served, bool(calibration))] += count
+
+
+def _add_losses(connection: sql.Connection, rows: PolicyRows, after: Seen, to: Seen) -> None:
+    """Add losses, and take off rows that were withdrawn."""
+    action, observed = schema.actions, schema.observations
+    names = (action.c.round, action.c.served, action.c.calibration, observed.c.which)
+    sums = (sql.func.count(), sql.func.count(observed.c.loss), sql.func.sum(observed.c.loss))
+    query = (
+        sql.select(*names, *sums)
+        .join_from(observed, action, observed.c.action == action.c.id)
+        .group_by(*names)
+    )
+    for lane, (_, last) in to.items():
+        start, first = first_id(lane), after.get(lane, (0, 0))[1]
+        within = (observed.c.number > start + first, observed.c.number <= start + last)
+        for *group, which, count, known, total in connection.execute(query.where(*within)):
+            own, name = RowGroup(group[0], group[1], bool(group[2])), rows.names[which]
+            rows.rows[own] -= count - known
+            rows.known[own, name] += known
+            rows.totals[own, name] += float(total or 0.0)
+
+
+def _find_wrong_answers(
+    connection: sql.Connection, records: Mapping[int, RampRecord]
+) -> Iterator[str]:
+    """Rows that were answered by a policy that had no share in their round."""
+    table = schema.actions
+    query = sql.select(table.c.round, table.c.served, sql.func.count())
+    for number, served, count in connection.execute(query.group_by(table.c.round, table.c.served)):
+        record = records.get(number)
+        allowed = {SAFE}
+        if record is not None and record.share > 0:
+            allowed |= {number, record.reference}
+        if served not in allowed:
+            yield (
+                f"{count:,} actions of round {number} were answered by the policy of round "
+                f"{served}, which has no share in it"
+            )
