@@ -185,7 +185,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     all_held = True
-    print(f"{'world':<48}{'runs':>5}{'alpha':>7}{'highest risk ± se':>20}{'held':>6}  shares")
+    print(f"{'world':<60}{'runs':>5}{'alpha':>7}{'highest risk ± se':>20}{'held':>6}  shares")
     for world in WORLDS:
         if given.only not in world.name:
             continue
@@ -200,7 +200,7 @@ def main() -> int:
                 all_held &= found.held
             shares = " ".join(f"{share:.0%}" for share in found.shares)
             print(
-                f"{world.name + wrong:<48}{runs:>5}{world.alpha:>7}{found.risk:>11.4f} ± "
+                f"{world.name + wrong:<60}{runs:>5}{world.alpha:>7}{found.risk:>11.4f} ± "
                 f"{found.error:.4f}{'yes' if found.held else 'NO':>6}  {shares}",
                 flush=True,
             )
