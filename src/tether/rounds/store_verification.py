@@ -14,9 +14,6 @@ from tether._core.verification import Finding, Verification
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
-from tether.rounds.ramps.verify_ramps import find_wrong_ramps
-from tether.rounds.releases.verify_steps import find_wrong_steps
-from tether.rounds.run_settings import KIND_SETTING, RAMP_FAMILY, RELEASE_KIND
 from tether.rounds.store import queries, schema
 from tether.rounds.store.chain_signer import chain_checker, chain_signer
 from tether.rounds.store.checkpoints import find_wrong_checkpoints
@@ -25,7 +22,7 @@ from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
-from tether.rounds.verify_calibrations import find_wrong_calibrations
+from tether.rounds.verify_decisions import decides_shares, find_wrong_decisions
 from tether.rounds.verify_kept import find_wrong_sums
 from tether.rounds.verify_observations import find_wrong_observations
 from tether.rounds.verify_shift import find_wrong_shift
@@ -138,12 +135,7 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
     except TamperedError as error:
         yield Finding("settings", False, str(error))
         return
-    is_release = settings.get(KIND_SETTING) == RELEASE_KIND
-    if is_release or settings.get("family") == RAMP_FAMILY:
-        find_wrong = find_wrong_steps if is_release else find_wrong_ramps
-        yield from _check_steps(find_wrong(connection, settings))
-    else:
-        yield from _check_calibrations(connection)
+    yield from _check_decisions(connection, settings)
     if settings:
         yield from _check_observations(connection, settings)
     yield from _check_signatures(connection, key)
@@ -168,25 +160,18 @@ def _check_observations(connection: sql.Connection, settings: dict[str, Any]) ->
         yield Finding(name, True, "their state follows from losses and contexts")
 
 
-def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
-    """Whether each round's calibration agrees with itself."""
-    wrong = list(find_wrong_calibrations(connection))
-    yield from (Finding("calibrations", False, text) for text in wrong)
-    if not wrong:
+def _check_decisions(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
+    """Whether shares follow from the rows, and each calibration agrees with itself."""
+    name = "steps" if decides_shares(settings) else "calibrations"
+    wrong = find_wrong_decisions(connection, settings)
+    yield from (Finding(name, False, text) for text in wrong)
+    if wrong:
+        return
+    text = "their shares and systems follow from the rows"
+    if not decides_shares(settings):
         query = sql.select(sql.func.count(schema.rounds.c.calibration))
-        yield Finding("calibrations", True, f"{connection.scalar(query) or 0:,} were checked")
-
-
-def _check_steps(found: Iterator[str]) -> Iterator[Finding]:
-    """Whether the share of each step, and who answered, follow from the rows."""
-    try:
-        with as_tampering("the release"):
-            wrong = list(found)
-    except TamperedError as error:
-        wrong = [str(error)]
-    yield from (Finding("steps", False, text) for text in wrong)
-    if not wrong:
-        yield Finding("steps", True, "their shares and systems follow from the rows")
+        text = f"{connection.scalar(query) or 0:,} were checked"
+    yield Finding(name, True, text)
 
 
 def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, read_entries
 from tether.rounds.store.lanes import CONTROL_LANE
 from tether.rounds.store.store_files import sqlite_file
 from tether.rounds.store.verify_run import find_tampering
-from tether.rounds.verify_calibrations import find_wrong_calibrations
+from tether.rounds.verify_decisions import find_wrong_decisions
 from tether.rounds.verify_observations import find_wrong_observations
 
 IMPORT = "import"
@@ -180,10 +180,9 @@ def _fill(connection: sql.Connection, file: ExportFile) -> Iterator[str]:
         wrong = [f"the hash chain has an entry that tether cannot have written ({error!r:.200})"]
     yield from wrong
     if not wrong:
-        settings = any_settings(queries.read_settings(connection))
-        yield from find_wrong_observations(connection, settings.limits)
-        if settings.kind != RELEASE_KIND:
-            yield from find_wrong_calibrations(connection)
+        stored = queries.read_settings(connection)
+        yield from find_wrong_observations(connection, any_settings(stored).limits)
+        yield from find_wrong_decisions(connection, stored)
 
 
 def _wrong_signatures(
