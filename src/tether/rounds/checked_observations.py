@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
+from tether.rounds.errors import FinalLossError
 from tether.rounds.limits import Limits
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import Lane, split_ids
@@ -146,10 +147,11 @@ def without_repeated(connection: sql.Connection, given: NewObservations) -> NewO
         if reward_differs or not known.agrees(which, loss):
             different.add(action)
     if different:
-        raise ValueError(
+        raise FinalLossError(
             f"ids {_listed(sorted(different))} were already observed or withdrawn with another "
             f"result ({len(different)} of {len(given.ids)}): a loss is final, and nothing of this "
-            f"call was stored"
+            f"call was stored",
+            sorted(different),
         )
     _check_same_reason(given, stored)
     rewarded = np.array([not np.isnan(stored[action].reward) for action, _ in rows])

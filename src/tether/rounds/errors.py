@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -40,6 +40,14 @@ def as_tampering(what: str) -> Iterator[None]:
         raise TamperedError(
             f"{what} has something that tether cannot have written: {error!r:.200}"
         ) from error
+
+
+class FinalLossError(ValueError):
+    """Losses of actions that have another one already; `ids` are those of the actions."""
+
+    def __init__(self, message: str, ids: Sequence[int]) -> None:
+        super().__init__(message)
+        self.ids = tuple(ids)
 
 
 class RoundTakenError(RuntimeError):

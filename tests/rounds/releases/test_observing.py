@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tether
+from tests.rounds.releases.test_release import play_step, release_in_memory
 
 KEYS = [f"key {k}" for k in range(40)]
 
@@ -65,3 +66,10 @@ def test_a_row_that_was_stored_although_its_write_was_given_up_is_not_the_old_sy
     key = next(each for each in KEYS if stored[each] == "new")
     assert release.observe(key, 0.0, system="old") == 0
     assert "harm" not in release.history().steps[0].new.losses
+
+
+def test_another_loss_is_refused_by_the_name_of_its_key():
+    with release_in_memory() as release:
+        play_step(release, ["ann", "bob"])
+        with pytest.raises(ValueError, match=r"keys 'bob' were already observed .* \(1 of 2\)"):
+            release.observe(["ann", "bob"], [0.0, 1.0])

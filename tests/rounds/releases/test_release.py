@@ -121,7 +121,7 @@ def test_losses_come_late_in_any_order_and_twice():
     assert release.observe(["bob", "ann"], {"delay": [2.0, 0.5]}) == 2
     assert release.observe("ann", {"complaint": 0.0, "delay": 0.5}) == 1
     assert release.observe("ann", {"complaint": 0.0, "delay": 0.5}) == 0
-    with pytest.raises(ValueError, match="another result"):
+    with pytest.raises(ValueError, match="another loss"):
         release.observe("ann", {"complaint": 1.0})
     assert release.observe("ann", {"complaint": 1.0}, keep_first=True) == 0
     assert release.observe(["ann", "bob"], {"complaint": [1.0, 0.0]}, keep_first=True) == 1

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core.validate import choice, same_length
 from tether.rounds.checked_observations import MAX_IDS_SHOWN
+from tether.rounds.errors import FinalLossError
 from tether.rounds.limits import Limits
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.key_rows import (
@@ -74,7 +75,25 @@ def observe_keys(
     ids = np.array([row.id for row in rows if row is not None])
     if keep_first:
         return _observe_first(store, recorder, limits, ids, named)
-    return recorder.observe(ids, named, None, limits)
+    try:
+        return recorder.observe(ids, named, None, limits)
+    except FinalLossError as error:
+        of_key = dict(zip(ids.tolist(), _chosen(contents, has_row), strict=True))
+        different = [of_key[each] for each in error.ids]
+        raise ValueError(
+            f"{_listed_keys(different)} were already observed with another loss ({len(different)} "
+            f"of {len(ids)}): a loss is final, and nothing of this call was stored"
+        ) from error
+
+
+def _chosen(contents: Sequence[bytes], has_row: NDArray[np.bool_]) -> list[bytes]:
+    return [key for key, found in zip(contents, has_row.tolist(), strict=True) if found]
+
+
+def _listed_keys(keys: Sequence[bytes]) -> str:
+    """Some of the keys, for a message."""
+    shown = ", ".join(repr(key.decode()) for key in keys[:MAX_IDS_SHOWN])
+    return f"keys {shown}{', …' if len(keys) > MAX_IDS_SHOWN else ''}"
 
 
 def _systems(given: str | Iterable[str] | None, count: int) -> list[str | None]:
@@ -95,12 +114,11 @@ def _refuse_unknown(
     if found.all():
         return
     first = int(np.argmin(found))
-    unknown = [contents[place].decode() for place in np.flatnonzero(~found).tolist()]
+    unknown = _chosen(contents, ~found)
     by = "" if systems[first] is None else f" to the {systems[first]} system"
-    more = ", …" if len(unknown) > MAX_IDS_SHOWN else ""
     raise ValueError(
-        f"keys {', '.join(map(repr, unknown[:MAX_IDS_SHOWN]))}{more} were never assigned{by} "
-        f"({len(unknown)} of {len(contents)}): nothing of this call was stored"
+        f"{_listed_keys(unknown)} were never assigned{by} ({len(unknown)} of {len(contents)}): "
+        f"nothing of this call was stored"
     )
 
 
