@@ -8,6 +8,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("secrets.token_bytes", lambda count: bytes(range(count)))  # of a release
     for page in [README, *README.parent.glob("docs/*.md")]:
         names = {}  # a page is read from top to bottom
         for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
@@ -22,7 +23,8 @@ def _check_the_ramp(release):
     """From two functions and a loss to the new system alone, through small shares."""
     shares = [step.share for step in release.steps]
     assert shares[0] == 0
-    assert 0 < shares[1] < 0.1 < shares[2]
+    assert 0 < shares[1] < 0.1
+    assert shares == sorted(shares)
     assert shares[-1] > 0.9
     assert all(step.calibration.promises["wrong"] < 0.2 for step in release.steps[1:])
 
