@@ -6,6 +6,7 @@ Data files are looked for beside the checkout, unless `TETHER_DATA` names anothe
 """
 
 import functools
+import itertools
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "person")
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TETHER_DATA", str(BESIDE))
+
+
+@pytest.fixture(autouse=True)
+def salts_of_releases(monkeypatch):
+    """Give the releases of a test the same salts every time."""
+    salts = itertools.count()
+    monkeypatch.setattr("secrets.token_bytes", lambda size: next(salts).to_bytes(size, "big"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,6 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("secrets.token_bytes", lambda count: bytes(range(count)))  # of a release
     for page in [README, *README.parent.glob("docs/*.md")]:
         names = {}  # a page is read from top to bottom
         for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
