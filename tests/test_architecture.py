@@ -70,7 +70,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "matplotlib": frozenset({"demo", "report"}),
     "typer": frozenset({"cli"}),
     "rich": frozenset({"cli", "demo"}),
-    "sklearn": frozenset({"demo", "policies"}),
+    "sklearn": frozenset({"aiming", "demo", "policies"}),
     "skops": frozenset({"saving"}),
     "safetensors": frozenset({"saving"}),
     "polars": frozenset(),
