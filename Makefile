@@ -45,6 +45,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
+	$(ALONE) $(BIN)/python -m benchmarks.release_store
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 experiments: $(VENV)/test

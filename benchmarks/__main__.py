@@ -14,7 +14,15 @@ from collections.abc import Callable
 import numpy as np
 
 import tether
-from benchmarks import export, rounds, rounds_growth, rounds_writers, sampling, thresholds
+from benchmarks import (
+    export,
+    release_load,
+    rounds,
+    rounds_growth,
+    rounds_writers,
+    sampling,
+    thresholds,
+)
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
@@ -144,6 +152,7 @@ def main() -> None:
     rounds.main()
     rounds_growth.main()
     export.main()
+    release_load.main()
     rounds_writers.main()
     from benchmarks import llm  # heavy
 

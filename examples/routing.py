@@ -15,9 +15,9 @@ ALPHA, USERS, STEPS = 0.02, 2_000, 8
 LOG = {"failure": np.arange(2_000) < 20}  # what the old system did last week
 
 
-def fails(systems, in_segment, rng):
+def fails(is_new, in_segment, rng):
     """Whether each user is failed: the loss."""
-    risk = np.where(systems == "new", np.where(in_segment, 0.5, 0.005), 0.01)
+    risk = np.where(is_new, np.where(in_segment, 0.5, 0.005), 0.01)
     return (rng.random(len(risk)) < risk).astype(float)
 
 
@@ -28,10 +28,11 @@ def ramp(router, rng):
     for step in range(STEPS):
         users = [f"user {step * USERS + k}" for k in range(USERS)]
         in_segment = rng.random(USERS) < 0.1
-        systems = np.array(release.route(users, router(in_segment)))
         shares.append(release.share)
-        answered.append(np.mean(systems == "new"))
-        release.observe(users, {"failure": fails(systems, in_segment, rng)})
+        systems = release.assign(users)
+        is_new = (np.array(systems) == "new") & release.routes(users, router(in_segment))
+        answered.append(is_new.mean())
+        release.observe(users, {"failure": fails(is_new, in_segment, rng)}, system=systems)
         release.advance()
     return shares, answered
 

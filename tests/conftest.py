@@ -1,5 +1,7 @@
 """Random tests search anew on a person's machine, and are the same every time in CI.
 
+No example of them has a deadline: it would measure the load of the machine.
+
 Data files are looked for beside the checkout, unless `TETHER_DATA` names another folder.
 """
 
@@ -11,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("person", deadline=None)
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "person")
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():

@@ -12,8 +12,19 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
         names = {}  # a page is read from top to bottom
         for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
             exec(compile(example, page.name, "exec"), names)
+        if page == README:
+            _check_the_ramp(names["release"].history())
     assert "family geometric" in capsys.readouterr().out
     assert (tmp_path / "found.json").exists()
+
+
+def _check_the_ramp(release):
+    """From two functions and a loss to the new system alone, through small shares."""
+    shares = [step.share for step in release.steps]
+    assert shares[0] == 0
+    assert 0 < shares[1] < 0.1 < shares[2]
+    assert shares[-1] > 0.9
+    assert all(step.calibration.promises["wrong"] < 0.2 for step in release.steps[1:])
 
 
 def test_links_lead_somewhere():

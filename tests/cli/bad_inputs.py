@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+import tether
+
 ROWS = 60
 
 VALUES = [
@@ -37,6 +39,11 @@ THRESHOLD_OPTIONS = [
 PLAN_OPTIONS = [
     "--safe-risk", "--promise", "--alpha", "--bound", "--optimized-risk", "--spread", "--rows",
     "--pass-probability",
+]  # fmt: skip
+
+RELEASE_OPTIONS = [
+    "--guardrail", "--old", "--confidence", "--keys-per-step", "--step-duration", "--wait",
+    "--max-silence", "--alarm-risk", "--salt", "--max-rows",
 ]  # fmt: skip
 
 
@@ -172,11 +179,12 @@ def _make_broken(folder: Path, table: pa.Table) -> None:
 
 
 def commands_on_files(files: list[Path]):
-    """Every file as the log, as proposals and as claims."""
+    """Every file as the log, as proposals, as claims and as the log of an old system."""
     good = next(path for path in files if path.name == "good.parquet")
     columns = ["--score", "score", "--label", "label", "--item", "item"]
     for path in files:
         yield ["calibrate", path, "--alpha", "0.3", "--no-context"]
+        yield ["release", "start", "sqlite://", "--guardrail", "loss=0.3", "--old", path]
         if path.name.startswith("log_safe_"):
             draws = ["--proposals", path, "--no-context"]
             yield ["calibrate", good, "--alpha", "0.3", *draws, "--json"]
@@ -206,7 +214,11 @@ def commands_on_values(files: list[Path]):
         losses = ["--loss", "score", "--no-context"]
         yield ["calibrate", good, *losses, "--bound", value, "--alpha", value]
         yield ["calibrate", good, *losses, "--bound", value, "--promise", "0.9", "--json"]
+        for option in RELEASE_OPTIONS:
+            needed = [] if option == "--guardrail" else ["--guardrail", "loss=0.3"]
+            yield ["release", "start", "sqlite://", *needed, option, value]
         yield [value]
+        yield ["release", value]
         yield ["calibrate", value, "--alpha", "0.1"]
         yield ["plan", value]
         yield ["plan", f"--{value}", "0.1"]
@@ -242,6 +254,20 @@ def commands_on_stores(stores: list[Path], folder: Path):
         yield ["verify", store]
         yield ["halt", store, "--reason", "x"]
         yield ["retire", store, "1", "--reason", "x"]
+        yield ["release", "assign", store, "ann"]
+        yield ["release", "advance", store]
+        yield ["release", "observe", store, "--key", "ann", "--loss", "x=1"]
+    release = folder / "release.db"
+    with tether.Release(release, {"loss": 0.3}) as made:
+        made.assign("ann")
+    for value in VALUES:
+        if "nan" not in value and "s3cret" not in value:  # a key is printed as it is
+            yield ["release", "assign", release, value]
+            yield ["release", "assign", release, value, "--json"]
+        yield ["release", "observe", release, "--key", value, "--loss", "loss=1"]
+        yield ["release", "observe", release, "--key", "ann", "--loss", value]
+        yield ["release", "observe", release, "--key", "ann", "--loss", f"loss={value}"]
+        yield ["release", "observe", release, "--file", value, "--system", value]
     for value in VALUES:
         yield ["status", folder / "empty.db", "--follow", "--every", value]
         yield ["resume", folder / "missing.db", "--reason", value]

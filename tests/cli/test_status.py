@@ -127,4 +127,3 @@ def test_status_of_a_release(tmp_path):
     assert "The old system acts until" in one_line(shown)
     assert run("resume", path, "--reason", "a test").exit_code == 0
     assert run("status", path).exit_code == 0
-    assert "holds a release" in one_line(run("report", path, "--out", tmp_path / "report.html"))

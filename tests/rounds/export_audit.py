@@ -105,7 +105,7 @@ def recompute_calibrations(path):
         wrong = json.loads(row["calibration"])["constraints"][0]["ratio_error"]
         factor = np.where(loss > alpha, wrong, 1 / wrong)
         ratio = np.concatenate([np.ravel(optimized - safe), np.ravel(test[1] - test[0])])
-        grid = np.sort(np.append(ratio, np.linspace(ratio.min() - 9, ratio.max() + 40, 400)))
+        grid = np.unique(np.append(ratio, np.linspace(ratio.min() - 9, ratio.max() + 40, 400)))
         failing = next((k for k, b in enumerate(grid) if risk(b) > alpha + 1e-9), None)
         if not failing:  # nowhere, or already at the smallest beta
             return (np.inf, risk(grid[-1])) if failing is None else (-np.inf, risk(grid[0]))

@@ -16,6 +16,8 @@ def first_past(values: Floats, level: Floats, start: Integers) -> Integers:
     >>> first_past(np.array([1.0, 5.0, 2.0, 7.0]), np.array([4.0, 6.0, 9.0]), np.array([2, 0, 0]))
     array([3, 3, 4])
     """
+    if not start.any():  # then it is the first running maximum that does
+        return np.searchsorted(np.maximum.accumulate(values), level, side="right")
     depth = max(len(values) - 1, 0).bit_length()
     base = np.full(1 << depth, -np.inf)
     base[: len(values)] = values

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SIGNATURE_PREFIX = "ed25519:"
 """How every signature begins."""
+SIGNATURE_BYTES = 64
 PRIVATE_ENDING, PUBLIC_ENDING = ".key", ".pub"
 
 
@@ -211,14 +212,41 @@ def verify(content: bytes, signature: str, key: PublicKey, *, purpose: str) -> b
     public = read_public_key(key)
     from cryptography.exceptions import InvalidSignature
 
-    if not isinstance(signature, str) or not signature.startswith(SIGNATURE_PREFIX):
+    raw = _signature_bytes(signature)
+    if raw is None:
         return False
     try:
-        raw = base64.b64decode(signature.removeprefix(SIGNATURE_PREFIX), validate=True)
         public.verify(raw, _with_purpose(content, purpose))
-    except (InvalidSignature, binascii.Error, ValueError):
+    except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def is_signature(text: object) -> bool:
+    """Whether a text has the form of a signature, whoever made it and of whatever.
+
+    Parameters
+    ----------
+    text : object
+        What stands where a signature is expected.
+
+    Returns
+    -------
+    bool
+        Whether `sign` can have returned it.
+    """
+    return _signature_bytes(text) is not None
+
+
+def _signature_bytes(signature: object) -> bytes | None:
+    """The bytes of a signature; None if it is none."""
+    if not isinstance(signature, str) or not signature.startswith(SIGNATURE_PREFIX):
+        return None
+    try:
+        raw = base64.b64decode(signature.removeprefix(SIGNATURE_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == SIGNATURE_BYTES else None
 
 
 def _with_purpose(content: bytes, purpose: str) -> bytes:

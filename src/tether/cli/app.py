@@ -1,8 +1,9 @@
 """The command line application, assembled from its commands.
 
 Exit codes: 0 for success, 1 if a verification finds something wrong, 2 for invalid input, 3 if no
-beta or threshold passes (serve the safe policy), if the stated promise is of no use, if no number
-of rows is enough or if a preflight check fails, 4 while an alarm stands, 130 after Ctrl-C.
+beta, threshold or share passes (serve the safe policy or the old system), if the stated promise is
+of no use, if no number of rows is enough or if a preflight check fails, 4 while an alarm stands,
+130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tether.cli.import_run import import_run
 from tether.cli.keygen import keygen
 from tether.cli.plan import plan
 from tether.cli.preflight import preflight
+from tether.cli.releases.commands import release_commands
 from tether.cli.report import report
 from tether.cli.resume import resume
 from tether.cli.retire import retire
@@ -83,3 +85,4 @@ app.command()(sign)
 app.command()(keygen)
 app.command()(backup)
 app.command()(demo)
+app.add_typer(release_commands, name="release")

@@ -1,4 +1,4 @@
-"""`tether halt`: send all traffic to the safe policy."""
+"""`tether halt`: send all traffic to the safe policy, or to the old system of a release."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from tether.cli.terminal import ActorOption, StoreName, print_line, report_error
 @report_errors
 def halt(
     store: StoreName,
-    reason: Annotated[str, typer.Option(help="Why the safe policy must act alone.")],
+    reason: Annotated[
+        str, typer.Option(help="Why only the safe policy, or the old system, may act.")
+    ],
     actor: ActorOption = None,
 ) -> None:
-    """Send all traffic to the safe policy, in every process, until `tether resume`."""
+    """Send all traffic to the safe policy, in every process, until `tether resume`.
+
+    In a release: to the old system.
+    """
     from tether.rounds import halt as halt_run
 
     halt_run(store, reason, actor)
-    print_line("Halted. The safe policy acts from the next call on, until `tether resume`.")
+    print_line(
+        "Halted. From the next call on, until `tether resume`, the safe policy acts; in a release, "
+        "the old system."
+    )

@@ -14,20 +14,24 @@ from tether._core.visible_text import visible
 from tether.cli.status_text import estimate_text, limits_text, plain_text
 
 if TYPE_CHECKING:
-    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
+    from tether.rounds.releases.release_history import ReleaseHistory
 
 
 def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
-    """The title and the table of steps."""
+    """The title, the table of steps, and one of losses for each guardrail."""
     sure = "in expectation"
     if history.confidence is not None:
         sure = f"with confidence {history.confidence:g}"
-    waits = f", used {history.wait} steps later" if history.wait else ""
+    later = "a step" if history.wait == 1 else f"{history.wait} steps"
+    waits = f", used {later} later" if history.wait else ""
     title = (
         f"{redact_url(history.store)}: release, {history.target} {limits_text(history.limits)}, "
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"
     )
-    return [plain_text(title), _table(history)]
+    lines: list[RenderableType] = [plain_text(title), _steps(history)]
+    for name in history.limits:
+        lines += [plain_text(""), _losses(history, name)]
+    return lines
 
 
 def plain_release(history: ReleaseHistory) -> dict[str, Any]:
@@ -39,22 +43,25 @@ def plain_release(history: ReleaseHistory) -> dict[str, Any]:
     return encoded
 
 
-def _table(history: ReleaseHistory) -> Table:
-    headings = ["step", "share", "promise", "old", "new"]
-    for name in history.limits:
-        headings += [f"{name}, old", f"{name}, new", "between"]
-    table = Table(*map(visible, [*headings, "why"]), box=None, pad_edge=False)
+def _steps(history: ReleaseHistory) -> Table:
+    table = _table("step", "share", "old", "new", "why")
     for step in history.steps:
-        table.add_row(*map(plain_text, _cells(history, step)))
+        rows = f"{step.old.rows:,}", f"{step.new.rows:,}"
+        table.add_row(*map(plain_text, (str(step.number), f"{step.share:.3%}", *rows, step.why)))
     return table
 
 
-def _cells(history: ReleaseHistory, step: StepRecord) -> list[str]:
-    promises = step.calibration.promises
-    stated = ", ".join(f"{promises[name]:.3g}" for name in history.limits)
-    cells = [str(step.number), f"{step.share:.3%}", "none" if step.calibration.reason else stated]
-    cells += [f"{step.old.rows:,}", f"{step.new.rows:,}"]
-    for name in history.limits:
+def _losses(history: ReleaseHistory, name: str) -> Table:
+    """The mean losses of both systems, and the interval of the new one's."""
+    table = _table("step", "promise", f"{name}, old", f"{name}, new", "between")
+    for step in history.steps:
+        stated = f"{step.calibration.promises[name]:.3g}"
+        cells = [str(step.number), "none" if step.calibration.reason else stated]
         cells += [estimate_text(step.old.losses.get(name))[0]]
         cells += estimate_text(step.new.losses.get(name))
-    return [*cells, step.why]
+        table.add_row(*map(plain_text, cells))
+    return table
+
+
+def _table(*headings: str) -> Table:
+    return Table(*map(visible, headings), box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""`tether report`: a run as one HTML file."""
+"""`tether report`: a run or a release as one HTML file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def report(
     ),
     force: ForceOption = False,
 ) -> None:
-    """Write a report of a run as one HTML file that needs no network."""
+    """Write a report of a run or a release as one HTML file that needs no network."""
     files.require_target(out, overwrite=force)
     from tether.report import write
-    from tether.rounds import read_history
+    from tether.rounds.any_history import read_any_history
 
-    write(read_history(store), out, overwrite=force)
+    write(read_any_history(store), out, overwrite=force)
     print_line(f"Report: {out}")

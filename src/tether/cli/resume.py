@@ -12,11 +12,16 @@ from tether.cli.terminal import ActorOption, StoreName, print_line, report_error
 @report_errors
 def resume(
     store: StoreName,
-    reason: Annotated[str, typer.Option(help="Why the optimized policy may act again.")],
+    reason: Annotated[
+        str, typer.Option(help="Why the optimized policy, or the new system, may act again.")
+    ],
     actor: ActorOption = None,
 ) -> None:
     """Clear the alarms that stand, and record who did it and why."""
     from tether.rounds import resume as clear_alarm
 
     clear_alarm(store, reason, actor)
-    print_line("The alarms are cleared. The monitors start again with the next action.")
+    print_line(
+        "The alarms are cleared. The monitors start again with the next action; in a release, a "
+        "new ramp begins."
+    )

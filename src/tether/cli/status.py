@@ -1,4 +1,4 @@
-"""`tether status`: the rounds, losses and alarms of a run."""
+"""`tether status`: the rounds, losses and alarms of a run, or the steps of a release."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def status(
     ] = 2.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the rounds, losses and alarms of a run; exit code 4 while an alarm stands."""
+    """Show the rounds, or the steps of a release, with losses and alarms.
+
+    Exit code 4 while an alarm stands.
+    """
     from tether.rounds.any_history import read_any_history
 
     if math.isnan(every):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,15 @@ def read_columns(path: Path, wanted: Wanted, max_rows: int | None = None) -> Fil
     if path.suffix not in (".parquet", *CSV_SUFFIXES):
         raise ValueError(f"{path} must end in .parquet, .csv or .csv.gz")
     read = _read_parquet if path.suffix == ".parquet" else _read_csv
-    try:
+    with naming_unreadable(path):
         return read(path, wanted, max_rows)
+
+
+@contextmanager
+def naming_unreadable(path: Path) -> Iterator[None]:
+    """Say which file it is that cannot be read."""
+    try:
+        yield
     except (pa.ArrowException, UnicodeDecodeError, EOFError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     except OSError as error:
@@ -86,7 +94,7 @@ def _read_parquet(path: Path, wanted: Wanted, max_rows: int | None) -> FileColum
     with parquet.ParquetFile(path) as file:
         names, rows = list(file.schema_arrow.names), file.metadata.num_rows
         chosen = wanted.choose(names)
-        _check_header(path, names)
+        check_header(path, names)
         columns = {
             name: make_column(name, file.schema_arrow.field(name).type, wanted.is_number(name))
             for name in chosen
@@ -101,10 +109,10 @@ def _read_parquet(path: Path, wanted: Wanted, max_rows: int | None) -> FileColum
 
 
 def _read_csv(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
-    with _open_csv(path) as reader:
+    with open_csv(path) as reader:
         schema = reader.schema
     names = list(schema.names)
-    _check_header(path, names)
+    check_header(path, names)
     chosen = wanted.choose(names)
     types = {name: _first_type(schema.field(name).type, wanted.is_number(name)) for name in chosen}
     most_rows = _count_lines(path)  # not fewer than rows
@@ -113,7 +121,7 @@ def _read_csv(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
             name: make_column(name, kind, wanted.is_number(name)) for name, kind in types.items()
         }
         try:
-            with _open_csv(path, types) as reader:
+            with open_csv(path, types) as reader:
                 rows = _fill(path, columns, most_rows, reader if chosen else iter(()), max_rows)
         except pa.ArrowInvalid as error:
             types = _widened(types, names, error)
@@ -123,7 +131,7 @@ def _read_csv(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
         return _finished(names, columns, rows)
 
 
-def _open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
+def open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
     """A reader of a CSV file, batch by batch, for all columns or for those of known types."""
     return csv.open_csv(
         path,
@@ -134,7 +142,8 @@ def _open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
     )
 
 
-def _check_header(path: Path, names: list[str]) -> None:
+def check_header(path: Path, names: list[str]) -> None:
+    """Refuse a CSV file whose columns are not separated by commas."""
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ValueError(f"{path} has a single column {names[0]!r}: separate columns by commas")
 

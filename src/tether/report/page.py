@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from tether._core import files
@@ -14,27 +10,30 @@ from tether.report.acceptance_over_rounds import acceptance_chart
 from tether.report.beta_over_rounds import beta_chart
 from tether.report.chart_canvas import matplotlib_defaults
 from tether.report.html_elements import Markup, element, join
-from tether.report.html_tables import description_list
 from tether.report.number_format import format_number, format_time
-from tether.report.page_opening import banner, opening
+from tether.report.page_frame import PageParts, page_text
+from tether.report.page_opening import opening
+from tether.report.releases.release_page import release_parts
 from tether.report.reward_over_rounds import reward_chart
 from tether.report.risk_over_rounds import realized_risk_chart
 from tether.report.sample_size_over_rounds import sample_size_chart
-from tether.report.sentences import RunState, run_state, target_name
+from tether.report.sentences import run_state, target_name
 from tether.report.single_round_section import single_round
 from tether.rounds.history import History
+from tether.rounds.releases.release_history import ReleaseHistory
 
 
-def render(history: History) -> str:
-    """Render the report on a run as the text of one self-contained HTML file.
+def render(history: History | ReleaseHistory) -> str:
+    """Render the report on a run or a release as the text of one self-contained HTML file.
 
     The page needs no network and no other file. The same history gives the same text. Needs
     matplotlib (extra `plot`).
 
     Parameters
     ----------
-    history : History
-        The record of the run, from `Controller.history` or `tether.rounds.read_history`.
+    history : History or ReleaseHistory
+        The record of a run or a release, from their `history` or from `tether.rounds.read_history`
+        or `read_release`.
 
     Returns
     -------
@@ -44,7 +43,7 @@ def render(history: History) -> str:
     Raises
     ------
     TypeError
-        If `history` is not a `tether.rounds.History`.
+        If `history` is neither of the two.
     ImportError
         If matplotlib is not installed.
 
@@ -61,46 +60,22 @@ def render(history: History) -> str:
     >>> "No round has started yet." in page
     True
     """
-    if not isinstance(history, History):
+    if not isinstance(history, History | ReleaseHistory):
         raise TypeError(f"history must be a tether History, got {type(history).__name__}")
     with matplotlib_defaults():
-        state = run_state(history)
-        sections = _sections(history)
-    script = _read_asset("script.js")
-    body = element(
-        "body",
-        element("a", "Skip to the report", href="#main", class_="skip"),
-        banner(history, [(name, title) for name, title, _ in sections]),
-        element(
-            "main",
-            opening(history, state),
-            [
-                element(
-                    "section",
-                    element("h2", title, id=f"{name}-heading"),
-                    content,
-                    id=name,
-                    aria_labelledby=f"{name}-heading",
-                )
-                for name, title, content in sections
-            ],
-            id="main",
-            tabindex="-1",
-        ),
-        _footer(history),
-        element("div", id="announcement", class_="visually-hidden", aria_live="polite"),
-        element("script", Markup(script)),
-    )
-    return f"<!doctype html>\n{element('html', _head(state, script), body, lang='en')}\n"
+        if isinstance(history, ReleaseHistory):
+            return page_text(release_parts(history))
+        return page_text(_run_parts(history))
 
 
-def write(history: History, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write the report on a run to a file.
+def write(history: History | ReleaseHistory, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write the report on a run or a release to a file.
 
     Parameters
     ----------
-    history : History
-        The record of the run, from `Controller.history` or `tether.rounds.read_history`.
+    history : History or ReleaseHistory
+        The record of a run or a release, from their `history` or from `tether.rounds.read_history`
+        or `read_release`.
     path : str or Path
         The HTML file to write, for its owner alone to read (mode 0600).
     overwrite : bool, default False
@@ -109,7 +84,7 @@ def write(history: History, path: str | Path, *, overwrite: bool = False) -> Non
     Raises
     ------
     TypeError
-        If `history` is not a `tether.rounds.History`.
+        If `history` is neither of the two.
     FileExistsError
         If there is such a file and `overwrite` is false, or it is a store.
     ImportError
@@ -134,6 +109,18 @@ def write(history: History, path: str | Path, *, overwrite: bool = False) -> Non
     True
     """
     files.write_text(path, render(history), overwrite=overwrite)
+
+
+def _run_parts(history: History) -> PageParts:
+    state = run_state(history)
+    return PageParts(
+        history.store,
+        state,
+        opening(history, state),
+        _sections(history),
+        "Settings of this run",
+        _settings(history),
+    )
 
 
 def _sections(history: History) -> list[tuple[str, str, Markup]]:
@@ -172,52 +159,16 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
     return sections
 
 
-def _head(state: RunState, script: str) -> Markup:
-    """The head of the page; its security policy allows this style and this script only."""
-    style = _read_asset("style.css")
-    policy = (
-        f"default-src 'none'; style-src '{_source_hash(style)}'; "
-        f"script-src '{_source_hash(script)}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{state.heading}: {state.sentence} · tether report"),
-        element("link", rel="icon", href="data:,"),
-        element("style", Markup(style)),
-    )
-
-
-def _footer(history: History) -> Markup:
-    settings = [
+def _settings(history: History) -> list[tuple[str, str]]:
+    shortlists = [("Shortlists", f"{history.shortlist} candidates per action")]
+    return [
         ("Store", history.store),
         ("Created", format_time(history.created)),
         ("Safe policy", history.safe),
         ("Family", history.family),
-        *(
-            []
-            if history.shortlist is None
-            else [("Shortlists", f"{history.shortlist} candidates per action")]
-        ),
+        *([] if history.shortlist is None else shortlists),
         ("Test weight", str(history.test_weight)),
         ("Beta is relative to", f"the {history.against} policy"),
         ("Calibration share", format_number(history.calibration_share)),
         ("Rounds", f"{len(history.rounds):,}"),
     ]
-    return element(
-        "footer",
-        element("h2", "Settings of this run"),
-        description_list(settings, "facts"),
-    )
-
-
-@cache
-def _read_asset(name: str) -> str:
-    return resources.files("tether.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _source_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tether.report.html_elements import Content, Markup, element
@@ -23,12 +24,12 @@ MAX_UNBROKEN_NAME = 24
 """A policy name of up to this many characters is not broken at its hyphens in the heading."""
 
 
-def banner(history: History, sections: list[tuple[str, str]]) -> Markup:
+def banner(store: str, sections: list[tuple[str, str]]) -> Markup:
     """The name of the store, links to all sections, and the button for the theme."""
     links = [element("li", element("a", title, href=f"#{name}")) for name, title in sections]
     return element(
         "header",
-        element("div", element("span", "tether", class_="name"), " ", history.store),
+        element("div", element("span", "tether", class_="name"), " ", store),
         element(
             "button", "Dark theme", type="button", id="theme", aria_pressed="false", hidden=True
         ),
@@ -40,7 +41,22 @@ def opening(history: History, state: RunState) -> Markup:
     """The state of the run in a sentence, what is promised now, and the key figures."""
     last = history.rounds[-1] if history.rounds else None
     in_force = None if last is None or history.alarm is not None else last.calibration
-    promise, explanation = promise_sentences(in_force, history.target)
+    return opening_block(
+        state,
+        _keep_name_unbroken(state.sentence, policy_name(last) if last else None),
+        promise_sentences(in_force, history.target),
+        _key_figures(history),
+    )
+
+
+def opening_block(
+    state: RunState,
+    sentence: Content,
+    promise: tuple[str, str],
+    figures: Sequence[Sequence[str]],
+) -> Markup:
+    """A state, its sentence, a promise with its explanation, and key figures."""
+    stated, explanation = promise
     return element(
         "div",
         element(
@@ -52,11 +68,11 @@ def opening(history: History, state: RunState) -> Markup:
                 element("span", ": ", class_="visually-hidden"),
                 class_=f"state {state.kind}",
             ),
-            _keep_name_unbroken(state.sentence, policy_name(last) if last else None),
+            sentence,
         ),
         element("p", state.details, class_="details") if state.details else None,
-        element("p", element("strong", promise), " ", explanation, class_="promise"),
-        description_list(_key_figures(history), "key-figures"),
+        element("p", element("strong", stated), " ", explanation, class_="promise"),
+        description_list(figures, "key-figures"),
         class_="opening",
     )
 

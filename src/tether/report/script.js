@@ -80,7 +80,8 @@
     };
     plot.tabIndex = 0;
     plot.setAttribute("role", "group");
-    plot.setAttribute("aria-label", `${plot.dataset.title}: use the arrow keys to read the rounds, Enter to show one in detail`);
+    const help = select ? "read the rounds, Enter to show one in detail" : "read the points";
+    plot.setAttribute("aria-label", `${plot.dataset.title}: use the arrow keys to ${help}`);
     const showNearest = (event) => {
       const { svg, points, box } = shown();
       const frame = svg.getBoundingClientRect();

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tether.control.calibration import Calibration
-from tether.report.assumptions import STATUS_SYMBOLS, assumptions
+from tether.report.assumptions import STATUS_SYMBOLS, Assumption, assumptions
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
 from tether.report.number_format import NO_VALUE, format_interval, format_number, format_time
@@ -17,7 +18,7 @@ from tether.report.sentences import (
 )
 
 if TYPE_CHECKING:
-    from tether.rounds.history import Estimate, History, RoundRecord
+    from tether.rounds.history import Alarm, Estimate, History, RoundRecord
 
 COLUMNS_BEFORE_RISKS = ("Round", "Policy", "Started", "Beta", "Promise")
 COLUMNS_AFTER_RISKS = (
@@ -35,6 +36,11 @@ COLUMNS_AFTER_RISKS = (
 
 def assumptions_section(history: History) -> Markup:
     """Every assumption with its status."""
+    return assumption_list(assumptions(history))
+
+
+def assumption_list(listed: Sequence[Assumption]) -> Markup:
+    """Assumptions, each with its status."""
     items = [
         element(
             "li",
@@ -48,7 +54,7 @@ def assumptions_section(history: History) -> Markup:
                 "div", element("strong", assumption.title), element("p", assumption.explanation)
             ),
         )
-        for assumption in assumptions(history)
+        for assumption in listed
     ]
     return element("ul", items, class_="assumptions")
 
@@ -61,9 +67,14 @@ def alarms_section(history: History) -> Markup:
             for name, limit in history.limits.items()
         )
         return element("p", f"None so far. A risk monitor raises an alarm if {levels}.")
+    return alarms_table(history.alarms, "Round")
+
+
+def alarms_table(alarms: Sequence[Alarm], where: str) -> Markup:
+    """The alarms, latest first; `where` is what they were raised in."""
     return data_table(
         "Alarms, latest first",
-        ["Alarm", "Round", "Monitor", "Message", "Raised", "Cleared", "Why it was cleared"],
+        ["Alarm", where, "Monitor", "Message", "Raised", "Cleared", "Why it was cleared"],
         [
             [
                 alarm.number,
@@ -74,7 +85,7 @@ def alarms_section(history: History) -> Markup:
                 "▲ still active" if alarm.cleared is None else format_time(alarm.cleared),
                 alarm.reason or NO_VALUE,
             ]
-            for alarm in reversed(history.alarms)
+            for alarm in reversed(alarms)
         ],
     )
 

@@ -123,12 +123,12 @@ class RoundStart:
         try:
             with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
                 saved.write(writer)
-                writer.record(schema.rounds, row)
                 scores.save(writer, number)
                 self._save_proposals(writer, number)
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
                     write_settings(writer, {"listed_actions": listed.tolist()})
                 write_checkpoints(writer, checkpoints)
+                writer.record(schema.rounds, row)  # last: its signature covers all of these
                 kept = Kept(writer.connection)
                 end_silence(kept, losses, writer.lanes)
                 kept.save()

@@ -37,6 +37,9 @@ class Density(NamedTuple):
     @classmethod
     def join(cls, parts: Sequence[Density]) -> Density:
         """The density at rows that follow on one another."""
+        parts = [part for part in parts if len(part.log)] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
         log = np.concatenate([part.log for part in parts])
         if all(part.error is None for part in parts):
             return cls(log)
@@ -92,6 +95,9 @@ class RowSums:
     @classmethod
     def join(cls, parts: Sequence[RowSums]) -> RowSums:
         """The sums at rows that follow on one another."""
+        parts = [part for part in parts if len(part.log_sum)] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
         own = [part.own for part in parts if part.own is not None]
         return cls(
             np.concatenate([part.log_sum for part in parts]),

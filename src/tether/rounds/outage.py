@@ -42,20 +42,11 @@ NEVER_TAKEN = "the store did not answer in time, and the safe policy acted inste
 _NUMBERS = ("log_safe", "log_optimized", "log_prob", "context_score")
 
 
-class Outage:
-    """The spool of a controller, and whether the store is believed to be unavailable.
+class Unavailability:
+    """Whether the store is believed to be unavailable."""
 
-    `run` is the identity of the run: rows of one run are not delivered to another.
-    """
-
-    def __init__(self, store: Store, run: str, spool: Spool) -> None:
-        self._store, self._run, self.spool = store, run, spool
-        self._guard, self._try_again_at = RLock(), 0.0
-        waiting = list(spool.read())
-        if any(each.columns["run"] != run for each in waiting):
-            raise StoreError(f"the spool holds rows of another run than {store.name}")
-        self._by_key = {each.columns["key"]: each for each in waiting if each.columns["key"]}
-        self.deliver()
+    def __init__(self, store: Store) -> None:
+        self._store, self._try_again_at = store, 0.0
 
     @property
     def is_believed(self) -> bool:
@@ -76,6 +67,22 @@ class Outage:
             if not self.is_believed:
                 self._try_again_at = time.monotonic() + self._store.deadline
             raise
+
+
+class Outage(Unavailability):
+    """The spool of a controller, and whether the store is believed to be unavailable.
+
+    `run` is the identity of the run: rows of one run are not delivered to another.
+    """
+
+    def __init__(self, store: Store, run: str, spool: Spool) -> None:
+        super().__init__(store)
+        self._run, self.spool, self._guard = run, spool, RLock()
+        waiting = list(spool.read())
+        if any(each.columns["run"] != run for each in waiting):
+            raise StoreError(f"the spool holds rows of another run than {store.name}")
+        self._by_key = {each.columns["key"]: each for each in waiting if each.columns["key"]}
+        self.deliver()
 
     def append(self, columns: dict[str, Any], count: int) -> Integers:
         """Keep rows in the spool; their ids."""

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from tether._core import records
-from tether._core.signing import key_id, read_private_key, read_public_key
+from tether._core.signing import is_signature, key_id, read_private_key, read_public_key
 from tether._core.verification import Finding, Verification
-from tether.control.calibration_checks import find_problems
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
@@ -20,11 +18,13 @@ from tether.rounds.releases.verify_steps import find_wrong_steps
 from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND
 from tether.rounds.store import queries, schema
 from tether.rounds.store.chain_signer import chain_checker, chain_signer
+from tether.rounds.store.checkpoints import find_wrong_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
+from tether.rounds.verify_calibrations import find_wrong_calibrations
 from tether.rounds.verify_kept import find_wrong_sums
 from tether.rounds.verify_observations import find_wrong_observations
 from tether.rounds.verify_shift import find_wrong_shift
@@ -123,7 +123,7 @@ def sign_store(store: str | Path, key: PrivateKey, actor: str | None = None) -> 
 
 def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
     """The findings about the store of a connection, in order."""
-    wrong = list(find_tampering(connection))
+    wrong = list(find_tampering(connection)) or list(find_wrong_checkpoints(connection))
     yield from (Finding("hash chain", False, text) for text in wrong)
     if wrong:
         return  # nothing else can be relied on
@@ -131,7 +131,12 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
     entries = sum(lane.last_entry for lane in lanes.values())
     rows = sum(lane.last_action for lane in lanes.values())
     yield Finding("hash chain", True, f"{entries:,} entries and {rows:,} actions are as written")
-    settings = queries.read_settings(connection)
+    try:
+        with as_tampering("the settings"):
+            settings = queries.read_settings(connection)
+    except TamperedError as error:
+        yield Finding("settings", False, str(error))
+        return
     is_release = settings.get(KIND_SETTING) == RELEASE_KIND
     yield from (
         _check_steps(connection, settings) if is_release else _check_calibrations(connection)
@@ -162,15 +167,11 @@ def _check_observations(connection: sql.Connection, settings: dict[str, Any]) ->
 
 def _check_calibrations(connection: sql.Connection) -> Iterator[Finding]:
     """Whether each round's calibration agrees with itself."""
-    table, count = schema.rounds, 0
-    query = sql.select(table.c.number, table.c.calibration).order_by(table.c.number)
-    for number, text in connection.execute(query):
-        if text is None:
-            continue
-        count += 1
-        for problem in find_problems(records.decode(json.loads(text))):
-            yield Finding("calibrations", False, f"round {number}: {problem}")
-    yield Finding("calibrations", True, f"{count:,} were checked")
+    wrong = list(find_wrong_calibrations(connection))
+    yield from (Finding("calibrations", False, text) for text in wrong)
+    if not wrong:
+        query = sql.select(sql.func.count(schema.rounds.c.calibration))
+        yield Finding("calibrations", True, f"{connection.scalar(query) or 0:,} were checked")
 
 
 def _check_steps(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
@@ -188,10 +189,15 @@ def _check_steps(connection: sql.Connection, settings: dict[str, Any]) -> Iterat
 def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:
     """Whether the last signature is the key's, and how much was written after it."""
     entry = schema.entries
-    query = sql.select(entry.c.number, entry.c.head, entry.c.signature).where(
-        entry.c.lane == CONTROL_LANE, entry.c.signature.is_not(None)
-    )
-    signed = connection.execute(query.order_by(entry.c.number)).fetchall()
+    query = sql.select(entry.c.lane, entry.c.number, entry.c.head, entry.c.signature)
+    query = query.where(entry.c.signature.is_not(None)).order_by(entry.c.lane, entry.c.number)
+    signed = []
+    for lane, number, head, signature in connection.execute(query):
+        if lane != CONTROL_LANE or not is_signature(signature):
+            text = f"that of entry {number} of lane {lane} is none that tether writes"
+            yield Finding("signature", False, text)
+            return
+        signed.append((number, head, signature))
     if key is None:
         text = f"{len(signed):,} signatures, not checked without a key" if signed else "not signed"
         yield Finding("signature", None, text)

@@ -27,7 +27,7 @@ class DictionaryModel:
         return 0.0 if self.alarm or self.stale else self.steps[-1]["share"]
 
     def assign(self, key: str) -> str:
-        if self.stale:
+        if self.stale and not self.alarm:
             self.advance()
         of_step = [row for row in self.rows.values() if row["step"] == len(self.steps)]
         if not self.alarm and len(of_step) >= (self.keys_per_step or float("inf")):

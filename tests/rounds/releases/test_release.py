@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -61,6 +62,27 @@ def test_keys_stay_where_they_are_and_move_to_new_alone_while_the_share_grows():
         share, before = release.share, systems
         assert release.advance().share >= share
     assert release.share == 1.0
+
+
+def test_keys_are_nested_over_fifty_steps_whose_share_grows_and_falls():
+    """What a step sends to the new system is what every larger share sends there too."""
+    rng, users = np.random.default_rng(0), USERS[:150]
+    release = release_in_memory(guardrails={"harm": 0.3}, old={"harm": [0.0] * 300}, promise=True)
+    by_share = {}
+    for step in range(50):
+        systems = release.assign(users)
+        assert systems == release.assign(users)
+        new = np.array(systems) == "new"
+        assert (by_share.setdefault(release.share, new) == new).all()
+        fresh = [f"{step}, {k}" for k in range(60)]
+        release.assign(fresh)
+        harm = (rng.random(210) < 0.5) * 1.0
+        release.observe([*users, *fresh], harm, keep_first=True)
+        release.advance()
+    shares = sorted(by_share)
+    assert len(shares) > 10
+    for smaller, larger in pairwise(shares):
+        assert not (by_share[smaller] & ~by_share[larger]).any()
 
 
 def test_a_key_that_comes_back_adds_no_row():

@@ -8,26 +8,27 @@ import pytest
 from tests.rounds.releases.test_release import USERS, release_in_memory
 
 
-def test_a_router_keeps_keys_of_the_new_system_at_the_old_one():
+def test_a_router_is_sticky_and_keeps_to_its_probabilities():
     with release_in_memory(salt=b"route") as release:
-        release.halt("a test")
-        release.resume("over")
-        first = release.route(USERS, 1.0)
-        assert first == release.assign(USERS)
-        assert set(release.route(USERS, 0.0)) == {"old"}
-        half = np.array(release.route(USERS, 0.5))
-        assert set(half[np.array(first) == "old"]) <= {"old"}
-        assert half.tolist() == release.route(USERS, np.full(len(USERS), 0.5))
-        is_in_pair = np.array(first) == "new"
-        assert 0.2 < (half[is_in_pair] == "new").mean() < 0.8
-        chosen = USERS[int(np.flatnonzero(is_in_pair)[0])]
-        assert (release.route(chosen, 1.0), release.route(chosen, 0.0)) == ("new", "old")
-        assert release.observe(chosen, 1.0, system="new") == 1  # a row of the pair
+        assert all(release.routes(USERS, 1.0))
+        assert not any(release.routes(USERS, 0.0))
+        half = release.routes(USERS, 0.5)
+        assert half == release.routes(USERS, np.full(len(USERS), 0.5))
+        assert 0.45 < np.mean(half) < 0.55
+        assert [release.routes(user, 0.5) for user in USERS[:50]] == half[:50]
+        more = release.routes(USERS, 0.6)
+        assert all(later for before, later in zip(half, more, strict=True) if before)
+        assert release.routes(17, 0.5) == release.routes("17", 0.5)
 
 
-def test_a_router_with_wrong_probabilities_stores_nothing():
-    with release_in_memory() as release:
-        with pytest.raises(ValueError, match="from 0 to 1, got 1"):
-            release.route("ann", 1.5)
-        with pytest.raises(ValueError, match="never assigned"):
-            release.observe("ann", 0.0)
+def test_a_row_of_new_is_one_of_the_pair():
+    with release_in_memory(salt=b"route") as release:
+        systems = np.array(release.assign(USERS))
+        user = USERS[int(np.flatnonzero(systems == "new")[0])]
+        assert release.routes(user, 0.0) is False  # the old system answers
+        assert release.observe(user, 1.0, system="new") == 1
+
+
+def test_wrong_probabilities_are_named():
+    with release_in_memory() as release, pytest.raises(ValueError, match="from 0 to 1, got 2"):
+        release.routes("ann", 2.0)

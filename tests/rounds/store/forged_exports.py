@@ -165,6 +165,21 @@ def _log_beta_and_its_entry(opened: Opened) -> None:
     opened.link_again(-1)
 
 
+def _beta_and_its_entry(opened: Opened) -> None:
+    """A forger who recomputes the chain, and lets a calibration contradict itself."""
+    from tether.rounds.store.chain import digest_record
+
+    with opened.record("round") as record:
+        calibration = json.loads(record["calibration"])
+        calibration["beta"] = 7.0
+        record["calibration"] = json.dumps(calibration)
+        digest = digest_record(record)
+    entries = [row["entry"] for row in opened.rows["entry"]]
+    last = [each for each in entries if each["kind"] == "rounds"][-1]
+    last["digest"] = digest
+    opened.link_again(-1)
+
+
 def _last_calls(opened: Opened) -> None:
     """Cut the last calls off a lane, with their rows, and make the lane agree."""
     entries = opened.rows["entry"]
@@ -296,6 +311,7 @@ FORGERIES: dict[str, Callable[[Opened], None]] = {
     "log_beta": in_record("round", log_beta=6.0),
     "log_beta and calibration": _log_beta_and_calibration,
     "log_beta and its entry": _log_beta_and_its_entry,
+    "beta and its entry": _beta_and_its_entry,
     "log_beta of infinity": in_record("round", log_beta="inf"),
     "log_beta of NaN": in_record("round", log_beta=NAN),
     "log_beta of text": in_record("round", log_beta="much"),

@@ -263,8 +263,9 @@ def _first_passages(terms: Terms, rows: int) -> Floats:
     level = amount + SELF_CANCELLATION * np.abs(amount)
     piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
     clipped = piece <= own
-    later = first_past(_signed_log(value, edge), _signed_log(level, ratio), np.maximum(own, 0))
-    piece = np.where(clipped, piece, later)
+    rest = np.flatnonzero(~clipped)
+    levels, starts = _signed_log(level[rest], ratio[rest]), np.maximum(own[rest], 0)
+    piece[rest] = first_past(_signed_log(value, edge), levels, starts)
     log_beta = np.where(piece == 0, earliest, latest)
     inside = (piece > 0) & (piece < len(edge) + complete)
     end, still_clipped = piece[inside], clipped[inside]

@@ -1,14 +1,21 @@
-"""Assigning keys: by their hash and the share in force, and stored before anyone is told."""
+"""Assigning keys: by their hash and the share in force, and stored before anyone is told.
+
+With a fallback the old system answers the keys for which the store does not answer in time. They
+get no row: the unit counts nowhere, and the row of the key begins with a later unit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy.exc import IntegrityError
 
 from tether.release.assignment import is_new, positions
+from tether.rounds.errors import ClosedError, StoreError, TamperedError
+from tether.rounds.outage import Budget, Unavailability
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.beginning import StepKeeper
@@ -20,6 +27,9 @@ from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
+
+RELEASE_FALLBACKS = (OLD,)
+"""What may answer when the store does not."""
 
 Known = dict[bytes, dict[str, KeyRow]]
 
@@ -41,37 +51,57 @@ class Assigner:
     """Assigns keys to systems, and writes each key and system once."""
 
     def __init__(
-        self, store: Store, settings: ReleaseSettings, recorder: Recorder, steps: StepKeeper
+        self,
+        store: Store,
+        settings: ReleaseSettings,
+        recorder: Recorder,
+        steps: StepKeeper,
+        outage: Unavailability | None = None,
     ) -> None:
         self._store, self._settings = store, settings
-        self._recorder, self._steps = recorder, steps
+        self._recorder, self._steps, self._outage = recorder, steps, outage
 
     def assign(self, keys: Sequence[Key]) -> list[str]:
         """The system of each key."""
+        self._store.check_open()
         contents = [key_content(key) for key in keys]
-        waiting = list(dict.fromkeys(contents))
-        place = dict(zip(waiting, positions(waiting, self._settings.salt_bytes), strict=True))
         answers: dict[bytes, str] = {}
+        try:
+            self._assign(list(dict.fromkeys(contents)), answers)
+        except (ClosedError, TamperedError):
+            raise
+        except StoreError:
+            if self._outage is None:
+                raise
+        return [answers.get(key, OLD) for key in contents]
+
+    def _assign(self, waiting: list[bytes], answers: dict[bytes, str]) -> None:
+        """Add the systems of keys to the answers, once they are stored."""
+        budget = Budget(self._store.deadline)
+        places = positions(waiting, self._settings.salt_bytes)
         while waiting:
-            moment = self._look(waiting)
+            moment = self._look(waiting, budget)
             if moment is None:
                 continue  # something has changed just now
-            arms = is_new(np.array([place[key] for key in waiting], np.uint64), moment.share)
-            systems = dict(zip(waiting, np.where(arms, NEW, OLD).tolist(), strict=True))
+            arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
+            systems = dict(zip(waiting, arms, strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
             left = moment.step.keys_left(self._settings, moment.rows)
             now = waiting
             if left is not None and moment.serving.alarm is None and left <= len(fresh):
                 fresh = fresh[:left]  # and with the last of them the step is over
                 now = waiting[: waiting.index(fresh[-1]) + 1]
-            if not fresh or self._write(moment, fresh, systems):
+            if not fresh or self._write(moment, fresh, systems, budget):
                 answers |= {key: systems[key] for key in now}
-                waiting = waiting[len(now) :]
-        return [answers[key] for key in contents]
+                waiting, places = waiting[len(now) :], places[len(now) :]
 
-    def _look(self, keys: Sequence[bytes]) -> _Moment | None:
+    def _attempt(self, budget: Budget) -> AbstractContextManager[None]:
+        """Within the time that a call has for the store, where something else can be done."""
+        return nullcontext() if self._outage is None else self._outage.noticed(budget)
+
+    def _look(self, keys: Sequence[bytes], budget: Budget) -> _Moment | None:
         """What holds now; None if the next step had to begin, or an alarm to be raised."""
-        with self._store.reading() as connection:
+        with self._attempt(budget), self._store.reading() as connection:
             serving, lanes = read_serving(connection), read_lanes(connection)
             step = self._steps.of(connection, serving)
             due = self._steps.is_over(step, serving, lanes)
@@ -86,8 +116,18 @@ class Assigner:
             return None
         return _Moment(step, serving, taken(lanes), known)
 
-    def _write(self, moment: _Moment, keys: Sequence[bytes], systems: dict[bytes, str]) -> bool:
-        """Store the rows of keys; False, and nothing is stored, if something has changed."""
+    def _write(
+        self,
+        moment: _Moment,
+        keys: Sequence[bytes],
+        systems: dict[bytes, str],
+        budget: Budget,
+    ) -> bool:
+        """Store the rows of keys; False, and nothing is stored, if something has changed.
+
+        All who write at the same time do so by the same share, so each key has the same system for
+        all of them, and they store keys in the same order: no two wait for each other.
+        """
         step = moment.step
 
         def write(writer: Writer) -> bool:
@@ -96,7 +136,7 @@ class Assigner:
             if taken(writer.lanes) != moment.rows and not self._still(writer, moment, keys):
                 return False
             for system in (OLD, NEW):
-                mine = [key for key in keys if systems[key] == system]
+                mine = sorted(key for key in keys if systems[key] == system)
                 if mine:
                     columns: dict[str, list[Any]] = {
                         "context": mine,
@@ -111,7 +151,8 @@ class Assigner:
             return True
 
         try:
-            return self._recorder.submit(write)
+            with self._attempt(budget):
+                return self._recorder.submit(write)
         except IntegrityError:  # another process has stored one of the keys
             return False
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeGuard
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import sqlalchemy as sql
 
 from tether.rounds.store import schema
 from tether.rounds.store.codecs import TEXT_ROWS, Codec, RowCodecs
+from tether.rounds.store.database import Store
 from tether.rounds.store.queries import IDS_PER_QUERY
 
 OLD, NEW = "old", "new"
 """The two systems, as `assign` names them."""
 MAX_RELEASE_KEY_BYTES = 500
 """How long a key may be."""
+KEY_CACHE_KIB, KEY_CHECKPOINT_PAGES = 32_768, 20_000
+"""How much of an SQLite store a connection keeps in memory, and how much its log collects."""
 KEY_CODECS = RowCodecs(Codec(TEXT_ROWS), Codec(TEXT_ROWS))
 """How keys and systems are stored: as contexts and actions that are text."""
 
@@ -46,14 +49,32 @@ def create_key_index(connection: sql.Connection) -> None:
     connection.execute(sql.text(f"CREATE UNIQUE INDEX tether_keys ON {table} (context, action)"))
 
 
+def tune_for_keys(store: Store) -> None:
+    """Let the log of an SQLite file collect the pages of many batches before they are copied.
+
+    Keys come in no order, so that each row changes another page of their index. With the default, a
+    thousand pages, a batch of a thousand keys would be copied into the file at every commit.
+    """
+    if store.file is None:
+        return
+    engine = store._engine
+
+    def tune(connection: Any, _: Any) -> None:
+        connection.execute(f"PRAGMA cache_size = -{KEY_CACHE_KIB}").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {KEY_CHECKPOINT_PAGES}").fetchall()
+
+    sql.event.listen(engine, "connect", tune)
+    engine.dispose()  # the connections so far have the defaults
+
+
 def key_content(key: Key) -> bytes:
     """A key as it is stored and hashed: text as UTF-8, an integer as its decimal digits."""
-    if isinstance(key, bytes):
+    if isinstance(key, str):
+        content = key.encode("utf-8", "surrogatepass")
+    elif isinstance(key, bytes):
         content = key
     elif isinstance(key, int | np.integer) and not isinstance(key, bool):
         content = str(int(key)).encode()
-    elif isinstance(key, str):
-        content = key.encode("utf-8", "surrogatepass")
     else:
         raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
     if not 0 < len(content) <= MAX_RELEASE_KEY_BYTES:
@@ -71,15 +92,29 @@ def read_key_rows(
     connection: sql.Connection, keys: Sequence[bytes]
 ) -> dict[bytes, dict[str, KeyRow]]:
     """The rows of keys, by system; those that have none are left out."""
-    table = schema.actions
     found: dict[bytes, dict[str, KeyRow]] = {}
-    query = sql.select(table.c.context, table.c.id, table.c.round, table.c.action)
-    for begin in range(0, len(keys), IDS_PER_QUERY):
-        among = table.c.context.in_(keys[begin : begin + IDS_PER_QUERY])
-        for key, number, step, action in connection.execute(query.where(among)):
-            system = bytes(action).decode()
-            found.setdefault(bytes(key), {})[system] = KeyRow(number, step, system)
+    for key, number, step, action in _fetch_key_rows(connection, keys):
+        system = bytes(action).decode()
+        found.setdefault(bytes(key), {})[system] = KeyRow(number, step, system)
     return found
+
+
+def _fetch_key_rows(connection: sql.Connection, keys: Sequence[bytes]) -> Iterator[Any]:
+    """Rows of keys through the driver, which is much faster with hundreds of parameters.
+
+    PostgreSQL would keep a plan from when the table was small, and read all of it for every call.
+    """
+    query = f"SELECT context, id, round, action FROM {schema.actions.name} WHERE context"
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        listed = ",".join(f'"\\\\x{key.hex()}"' for key in keys)
+        found = connection.exec_driver_sql(f"{query} = ANY(%s::bytea[])", (f"{{{listed}}}",))
+        yield from found.fetchall()
+        return
+    for begin in range(0, len(keys), IDS_PER_QUERY):
+        some = tuple(keys[begin : begin + IDS_PER_QUERY])
+        places = ", ".join("?" * len(some))
+        yield from connection.exec_driver_sql(f"{query} IN ({places})", some).fetchall()
 
 
 def find_repeated_keys(connection: sql.Connection) -> Iterable[str]:

@@ -1,15 +1,20 @@
-"""Losses of keys: each belongs to the row of the key and the system that answered it."""
+"""Losses of keys: each belongs to the row of the key and the system that answered it.
+
+With a fallback the caller names the system. Without, a loss is of the row that came last; but a
+write that was given up may have succeeded, and then that row is one of the new system, while the
+old one has answered. And a key that the old system answered without a row has nothing to observe.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tether._core.validate import choice
+from tether._core.validate import choice, same_length
 from tether.rounds.checked_observations import MAX_IDS_SHOWN
 from tether.rounds.limits import Limits
 from tether.rounds.recording import Recorder
@@ -33,32 +38,70 @@ def observe_keys(
     limits: Limits,
     keys: Key | Iterable[Key],
     losses: ArrayLike | Mapping[str, ArrayLike],
-    system: str | None,
+    system: str | Iterable[str] | None,
+    *,
     keep_first: bool,
+    may_lack_rows: bool,
 ) -> int:
-    """Store losses of keys; how many of them were new."""
-    if system is not None:
-        choice("system", system, (OLD, NEW))
+    """Store losses of keys; how many of them were new.
+
+    If the old system `may_lack_rows`, its keys without a row are skipped.
+    """
     contents = [key_content(key) for key in listed_keys(keys)]
+    systems = _systems(system, len(contents))
+    if system is None and may_lack_rows:
+        raise ValueError(
+            "system must be named in a release with fallback='old': pass what `assign` returned, "
+            "got None"
+        )
     if not contents:
         return 0
     if len(set(contents)) < len(contents):
         raise ValueError("keys must have each key once: one row is one key and system")
     with store.reading() as connection:
         known = read_key_rows(connection, contents)
-    rows = [_row(known.get(key, {}), system) for key in contents]
-    unknown = [key.decode() for key, row in zip(contents, rows, strict=True) if row is None]
-    if unknown:
-        by = "" if system is None else f" to the {system} system"
-        more = ", …" if len(unknown) > MAX_IDS_SHOWN else ""
-        raise ValueError(
-            f"keys {', '.join(map(repr, unknown[:MAX_IDS_SHOWN]))}{more} were never assigned{by} "
-            f"({len(unknown)} of {len(contents)}): nothing of this call was stored"
-        )
+    rows = [_row(known.get(key, {}), by) for key, by in zip(contents, systems, strict=True)]
+    has_row = np.array([row is not None for row in rows])
+    may_lack = np.array([may_lack_rows and by == OLD for by in systems])
+    _refuse_unknown(contents, systems, has_row | may_lack)
+    named = _named(losses, limits)
+    if not has_row.all():
+        for name, values in named.items():
+            same_length(f"losses[{name!r}]", values, "keys", len(contents))
+        named = {name: values[has_row] for name, values in named.items()}
+    if not has_row.any():
+        return 0
     ids = np.array([row.id for row in rows if row is not None])
     if keep_first:
-        return _observe_first(store, recorder, limits, ids, losses)
-    return recorder.observe(ids, _named(losses, limits), None, limits)
+        return _observe_first(store, recorder, limits, ids, named)
+    return recorder.observe(ids, named, None, limits)
+
+
+def _systems(given: str | Iterable[str] | None, count: int) -> list[str | None]:
+    """The system of each key, where it is named."""
+    if given is None:
+        return [None] * count
+    listed = [given] * count if isinstance(given, str) else list(given)
+    same_length("system", np.array(listed, object), "keys", count)
+    for each in {given} if isinstance(given, str) else set(listed):
+        choice("system", each, (OLD, NEW))
+    return [*listed]
+
+
+def _refuse_unknown(
+    contents: Sequence[bytes], systems: Sequence[str | None], found: NDArray[np.bool_]
+) -> None:
+    """Refuse keys that have no row."""
+    if found.all():
+        return
+    first = int(np.argmin(found))
+    unknown = [contents[place].decode() for place in np.flatnonzero(~found).tolist()]
+    by = "" if systems[first] is None else f" to the {systems[first]} system"
+    more = ", …" if len(unknown) > MAX_IDS_SHOWN else ""
+    raise ValueError(
+        f"keys {', '.join(map(repr, unknown[:MAX_IDS_SHOWN]))}{more} were never assigned{by} "
+        f"({len(unknown)} of {len(contents)}): nothing of this call was stored"
+    )
 
 
 def _row(known: Mapping[str, KeyRow], system: str | None) -> KeyRow | None:
@@ -68,19 +111,19 @@ def _row(known: Mapping[str, KeyRow], system: str | None) -> KeyRow | None:
     return max(known.values(), key=lambda row: (row.step, row.id), default=None)
 
 
-def _observe_first(store: Store, recorder: Recorder, limits: Limits, ids: Any, losses: Any) -> int:
+def _observe_first(
+    store: Store, recorder: Recorder, limits: Limits, ids: Any, named: Mapping[str, Any]
+) -> int:
     """Store the losses of rows that have none yet."""
     count = 0
-    for name, values in _named(losses, limits).items():
+    for name, given in named.items():
         which = list(limits).index(name) if name in limits else -1
         with store.reading() as connection:
             stored = _observed(connection, ids.tolist(), which)
         fresh = np.array([each not in stored for each in ids.tolist()])
-        given = np.atleast_1d(np.asarray(values))
-        if len(given) == len(ids) and fresh.any():
-            given = given[fresh]
         if fresh.any():
-            count += recorder.observe(ids[fresh], {name: given}, None, limits)
+            some = given[fresh] if len(given) == len(ids) else given
+            count += recorder.observe(ids[fresh], {name: some}, None, limits)
     return count
 
 

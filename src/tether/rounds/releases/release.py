@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -10,38 +9,34 @@ from typing import TYPE_CHECKING, Self, overload
 
 from numpy.typing import ArrayLike
 
+from tether._core import validate
 from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.limits import listed_limits
 from tether.rounds.monitors import Monitors
+from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
-from tether.rounds.releases.assigning import Assigner
+from tether.rounds.releases.assigning import RELEASE_FALLBACKS, Assigner
 from tether.rounds.releases.beginning import StepKeeper, open_release
-from tether.rounds.releases.key_rows import OLD, Key, is_one_key, key_content, listed_keys
+from tether.rounds.releases.given_settings import DEFAULT_RELEASE_SILENCE, given_settings
+from tether.rounds.releases.key_rows import (
+    Key,
+    is_one_key,
+    key_content,
+    listed_keys,
+    tune_for_keys,
+)
 from tether.rounds.releases.observing import observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
-from tether.rounds.releases.release_settings import (
-    GuardrailLike,
-    Log,
-    ReleaseSettings,
-    counts_of_log,
-    limits_of,
-    step_length,
-)
+from tether.rounds.releases.release_settings import GuardrailLike, Log
 from tether.rounds.releases.step import Step
-from tether.rounds.run_settings import silence_limits
 from tether.rounds.store.chain_signer import chain_signer
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
-from tether.rounds.store.queries import now
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
-
-DEFAULT_RELEASE_SILENCE = 10_000
-"""How many keys without a loss raise an alarm, unless the user says otherwise."""
-SALT_BYTES = 16
 
 
 class Release:
@@ -90,6 +85,10 @@ class Release:
         What keys are hashed with, 1 to 64 bytes; random by default.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
+    fallback : {"old"}, optional
+        What answers when the store does not answer within the deadline: with "old" the old system,
+        for these keys, and nothing is stored of it. By default an error. With it `observe` needs
+        the system. Assumed: outages do not depend on losses.
     signing_key : str, pathlib.Path or Ed25519PrivateKey, optional
         The private key that signs every step, alarm and act, and with them all rows before.
 
@@ -132,45 +131,37 @@ class Release:
         max_silence: int | timedelta | None = DEFAULT_RELEASE_SILENCE,
         salt: bytes | None = None,
         deadline: float = DEADLINE_SECONDS,
+        fallback: str | None = None,
         signing_key: PrivateKey | None = None,
     ) -> None:
-        given = None
-        if salt is not None and not isinstance(salt, bytes):
-            raise TypeError(f"salt must be bytes, got {salt!r}")
-        if guardrails is None:
-            _require_none(
-                old=old,
-                promise=promise or None,
-                confidence=confidence,
-                keys_per_step=keys_per_step,
-                step_duration=step_duration,
-                wait=wait or None,
-                alarm_risk=alarm_risk,
-                salt=salt,
-            )
-        else:
-            target, limits = limits_of(guardrails, promise, alarm_risk)
-            given = ReleaseSettings(
-                limits=limits,
-                target=target,
-                confidence=confidence,
-                false_alarm_probability=false_alarm_probability,
-                created=now(),
-                salt=(secrets.token_bytes(SALT_BYTES) if salt is None else salt).hex(),
-                wait=wait,
-                log=None if old is None else counts_of_log(old, limits),
-                **step_length(keys_per_step, step_duration),
-                **silence_limits(max_silence),
-            )
+        if fallback is not None:
+            validate.choice("fallback", fallback, RELEASE_FALLBACKS)
+        given = given_settings(
+            guardrails,
+            old=old,
+            promise=promise,
+            confidence=confidence,
+            keys_per_step=keys_per_step,
+            step_duration=step_duration,
+            wait=wait,
+            alarm_risk=alarm_risk,
+            false_alarm_probability=false_alarm_probability,
+            max_silence=max_silence,
+            salt=salt,
+        )
         sign = None if signing_key is None else chain_signer(signing_key)
         free = tuple(name for name, each in (("salt", salt), ("log", old)) if each is None)
         self._store = Store(store, create=given is not None, deadline=deadline, sign=sign)
         try:
+            tune_for_keys(self._store)
             self.settings = open_release(self._store, given, free)
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
             self._steps = StepKeeper(self._store, self.settings, monitors)
-            self._assigner = Assigner(self._store, self.settings, self._recorder, self._steps)
+            self._outage = None if fallback is None else Unavailability(self._store)
+            self._assigner = Assigner(
+                self._store, self.settings, self._recorder, self._steps, self._outage
+            )
             self._recorder.catch_up()
         except BaseException:
             self._store.close()
@@ -204,55 +195,52 @@ class Release:
         ValueError
             If a key is empty, too long or no text.
         StoreError
-            If it could not be stored.
+            If it could not be stored; with fallback="old" the answer is "old" instead, without a
+            row, for the keys that could not be.
         """
         systems = self._assigner.assign(listed_keys(keys))
         return systems[0] if is_one_key(keys) else systems
 
     @overload
-    def route(self, keys: Key, probabilities: float) -> str: ...
+    def routes(self, keys: Key, probabilities: float) -> bool: ...
 
     @overload
-    def route(self, keys: Iterable[Key], probabilities: ArrayLike) -> list[str]: ...
+    def routes(self, keys: Iterable[Key], probabilities: ArrayLike) -> list[bool]: ...
 
-    def route(self, keys: Key | Iterable[Key], probabilities: ArrayLike) -> str | list[str]:
-        """Assign keys, and let a router decide where the old system answers all the same.
+    def routes(self, keys: Key | Iterable[Key], probabilities: ArrayLike) -> bool | list[bool]:
+        """Say whether a router lets the new system answer keys that are assigned to "new".
 
-        The release then ramps up the routed pair: the new system with the given probability,
-        otherwise the old one. A row of "new" is a row of the pair, whoever answers.
+        What the release ramps up is then the routed pair: the new system with the given
+        probability, otherwise the old one. A row of "new" is a row of the pair, whoever answers.
 
         Parameters
         ----------
         keys : str, bytes or int, or an iterable of them
-            As for `assign`.
+            One key or many.
         probabilities : array-like of float
             P(new | features) of each key, or one for all: from a rule that does not change during
             the release.
 
         Returns
         -------
-        str or list of str
-            The system that answers, "old" or "new", for each key.
+        bool or list of bool
+            Whether the new system answers; the same again for the same key and probability.
 
         Raises
         ------
         ValueError
-            If a key or a probability is invalid; then nothing is stored.
-        StoreError
-            If it could not be stored.
+            If a key or a probability is invalid.
         """
-        listed = listed_keys(keys)
-        routed = is_routed(map(key_content, listed), probabilities, self.settings.salt_bytes)
-        systems = self._assigner.assign(listed)
-        answers = [each if goes else OLD for each, goes in zip(systems, routed, strict=True)]
-        return answers[0] if is_one_key(keys) else answers
+        contents = [key_content(key) for key in listed_keys(keys)]
+        answers = is_routed(contents, probabilities, self.settings.salt_bytes).tolist()
+        return answers[0] if is_one_key(keys) else answers  # type: ignore[no-any-return]
 
     def observe(
         self,
         keys: Key | Iterable[Key],
         losses: ArrayLike | Mapping[str, ArrayLike],
         *,
-        system: str | None = None,
+        system: str | Iterable[str] | None = None,
         keep_first: bool = False,
     ) -> int:
         """Store the losses of keys: late, in any order, and each guardrail by itself if need be.
@@ -266,9 +254,11 @@ class Release:
             One key or many, each once.
         losses : array-like of float, or mapping of str to array-like of float
             The losses in [0, bound], by guardrail; without names if there is one guardrail.
-        system : {"old", "new"}, optional
-            The system that caused them. By default the one that was first to answer most recently,
-            which is wrong for the late loss of a key that has moved to the new system since.
+        system : {"old", "new"}, or an iterable of them, optional
+            The system that caused them, one for all keys or for each, as `assign` returned it. By
+            default the one that was first to answer most recently, which is wrong for the late loss
+            of a key that has moved to the new system since. Needed with fallback="old"; then keys
+            that the old system answered without a row are skipped.
         keep_first : bool, default False
             Skip losses of rows that have another one already, instead of refusing them. Only where
             the losses of later units cannot arrive before that of the first.
@@ -281,13 +271,20 @@ class Release:
         Raises
         ------
         ValueError
-            If a key was never assigned, or a loss is outside [0, bound] or differs from what is
-            stored.
+            If a key was never assigned, a loss is outside [0, bound] or differs from what is
+            stored, or the system is needed and not named.
         StoreError
             If they could not be stored.
         """
         return observe_keys(
-            self._store, self._recorder, self.settings.limits, keys, losses, system, keep_first
+            self._store,
+            self._recorder,
+            self.settings.limits,
+            keys,
+            losses,
+            system,
+            keep_first=keep_first,
+            may_lack_rows=self._outage is not None,
         )
 
     def advance(self) -> Step:
@@ -369,13 +366,3 @@ class Release:
     def __repr__(self) -> str:
         named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
         return f"Release({named}, store={self._store.name!r})"
-
-
-def _require_none(**given: object) -> None:
-    """Refuse settings without guardrails: an existing release is opened with its own."""
-    named = [name for name, each in given.items() if each is not None]
-    if named:
-        raise ValueError(
-            f"{named[0]} is given without guardrails: name these too, or open an existing release "
-            f"with the settings that it has"
-        )

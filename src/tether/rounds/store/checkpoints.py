@@ -114,6 +114,25 @@ def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
 
 def restore_checkpoints(connection: sql.Connection) -> None:
     """Make the checkpoints again that the hash chain names, from the rows, in a store without."""
+    for row in _made_again(connection):
+        connection.execute(schema.checkpoints.insert().values(**row))
+
+
+def find_wrong_checkpoints(connection: sql.Connection) -> Iterator[str]:
+    """Checkpoints that do not have what the rows have, although the hash chain covers both."""
+    table = schema.checkpoints
+    for row in _made_again(connection):
+        same = (table.c.lane == row["lane"], table.c.first == row["first"])
+        kept = connection.execute(sql.select(table).where(*same)).one()
+        if (kept.place, bytes(kept.content)) != (row["place"], row["content"]):
+            yield (
+                f"the checkpoint of lane {row['lane']} from entry {row['first']} on does not have "
+                f"what the rows have"
+            )
+
+
+def _made_again(connection: sql.Connection) -> Iterator[dict[str, Any]]:
+    """The checkpoints that the hash chain names, from the rows."""
     entry = schema.entries
     named = sql.select(entry.c.note, entry.c.first, entry.c.last)
     named = named.where(entry.c.lane == SCORES_LANE, entry.c.kind == CHECKPOINT)
@@ -121,10 +140,9 @@ def restore_checkpoints(connection: sql.Connection) -> None:
         lane = int(note)
         before, after = (place_after(connection, lane, each) for each in (first - 1, last))
         if _is_copied(connection, lane, before, after):
-            row = _encoded(lane, before, read_chunk(connection, lane, before, last))
+            yield _encoded(lane, before, read_chunk(connection, lane, before, last))
         else:
-            row = _row(lane, before, after, {})
-        connection.execute(schema.checkpoints.insert().values(**row))
+            yield _row(lane, before, after, {})
 
 
 def _size(before: Place, after: Place) -> int:
@@ -160,22 +178,50 @@ def _is_copied(connection: sql.Connection, lane: int, before: Place, after: Plac
 
 
 def _encoded(lane: int, before: Place, chunk: Chunk) -> dict[str, Any]:
-    """A chunk as a row of the database: a line of JSON, and then one array after the other."""
-    header: dict[str, Any] = {"rows": {}, "content": {}}
+    """A chunk as a row of the database: a line of JSON, and then one array after the other.
+
+    Integers that are all the same, or consecutive, are in the JSON alone.
+    """
+    header: dict[str, Any] = {"rows": {}, "content": {}, "short": {}}
     arrays: list[NDArray[Any]] = []
+
+    def add(name: str, array: NDArray[Any]) -> None:
+        short = _shortened(array)
+        if short is None:
+            arrays.append(array)
+        else:
+            header["short"][name] = short
+
     for kind, columns in ((ACTIONS, chunk.actions), (OBSERVATIONS, chunk.observations)):
         if columns is not None:
             header["rows"][kind] = len(next(iter(columns.values())))
-            arrays += [np.asarray(columns[name]).astype(t) for name, t in _NUMBERS[kind].items()]
+            for name, dtype in _NUMBERS[kind].items():
+                add(f"{kind} {name}", np.asarray(columns[name]).astype(dtype))
     for name in _COPIED_CONTENT if chunk.actions is not None else ():
         lengths, content = chain.join_content(chunk.actions[name])  # type: ignore[index]
         header["content"][name] = len(content)
-        arrays += [lengths, np.frombuffer(content, np.uint8)]
+        add(f"lengths {name}", lengths)
+        arrays.append(np.frombuffer(content, np.uint8))
         if len(content) > SHORT_BYTES * len(lengths):
             return _row(lane, before, chunk.place, {})
     if _size(before, chunk.place) > MAX_ROWS:
         return _row(lane, before, chunk.place, {})
     return _row(lane, before, chunk.place, header, arrays)
+
+
+def _shortened(array: NDArray[Any]) -> list[int] | None:
+    """The first of integers and the step from each to the next, where it is always 0 or 1."""
+    if array.dtype.kind != "i" or not len(array):
+        return None
+    step = int(array[1] - array[0]) if len(array) > 1 else 0
+    if step not in (0, 1) or not (np.diff(array) == step).all():
+        return None
+    return [int(array[0]), step]
+
+
+def _lengthened(first: int, step: int, dtype: str, count: int) -> NDArray[Any]:
+    """The inverse of `_shortened`."""
+    return np.arange(first, first + count, dtype=dtype) if step else np.full(count, first, dtype)
 
 
 def _row(
@@ -216,23 +262,28 @@ def _read(connection: sql.Connection, lane: int, place: Place, digest: bytes) ->
             f"the checkpoint of lane {lane} from entry {first} on was changed or removed after it "
             f"was written"
         )
-    text, _, raw = bytes(row.content).partition(b"\n")
-    header, after, start = json.loads(text), _place(row.place), 0
+    content = bytes(row.content)
+    start = content.index(b"\n") + 1
+    header, after = json.loads(content[:start]), _place(row.place)
     if not header:
         return read_chunk(connection, lane, place, after.entry)
 
-    def array(dtype: str, count: int) -> NDArray[Any]:
+    def array(dtype: str, count: int, name: str = "") -> NDArray[Any]:
         nonlocal start
-        found = np.frombuffer(raw, dtype, count, start)
+        if name in header["short"]:
+            first, step = header["short"][name]
+            return _lengthened(first, step, dtype, count)
+        found = np.frombuffer(content, dtype, count, start)
         start += found.nbytes
         return found
 
     found: dict[str, dict[str, Any]] = {
-        kind: {name: array(dtype, count) for name, dtype in _NUMBERS[kind].items()}
-        for kind, count in header["rows"].items()
+        kind: {name: array(dtype, count, f"{kind} {name}") for name, dtype in columns.items()}
+        for kind, columns in _NUMBERS.items()
+        if (count := header["rows"].get(kind)) is not None
     }
     for name, size in header["content"].items():
-        lengths = array("<i8", header["rows"][ACTIONS])
+        lengths = array("<i8", header["rows"][ACTIONS], f"lengths {name}")
         found[ACTIONS][name] = _split(lengths, array("|u1", size).tobytes())
     return Chunk(found.get(ACTIONS), found.get(OBSERVATIONS), after)
 

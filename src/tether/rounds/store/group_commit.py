@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import Store
@@ -20,6 +21,8 @@ MAX_JOBS_PER_COMMIT = 64
 """How many threads' writes share a transaction at most."""
 WAIT_FACTOR = 4
 """How many deadlines a thread waits for the thread that commits for it."""
+LOST_RACES = ("40001", "40P01")
+"""What PostgreSQL says to the transaction that it ends where two wait for each other."""
 
 Result = TypeVar("Result")
 
@@ -43,6 +46,7 @@ class GroupCommit:
     """Commits what threads write, together where they write at the same time.
 
     `finish` is called once at the end of each transaction. A job that fails is rolled back alone.
+    A transaction that the database ends in favour of another begins anew, within the deadline.
     """
 
     def __init__(self, store: Store, finish: Callable[[Writer], None]) -> None:
@@ -120,17 +124,28 @@ class GroupCommit:
                 job.done.set()
 
     def _write(self, batch: list[_Job]) -> None:
+        last_try = time.monotonic() + min(self._store.deadline, remaining())
+        while self._is_race_lost(batch) and time.monotonic() < last_try:
+            for job in batch:
+                job.result = job.error = None
+
+    def _is_race_lost(self, batch: list[_Job]) -> bool:
+        """Write for a batch; True if the database ended it in favour of another transaction."""
         try:
             with self._store.writing() as writer:
                 for job in batch:
                     self._run(job, writer, alone=len(batch) == 1)
                 self._finish(writer)
+            return False
         except BaseException as error:
             for job in batch:
                 if job.error is None:
                     job.error = error if job is batch[0] else _same_for_another(error)
             if not isinstance(error, Exception):
                 raise
+            cause = error.__cause__
+            state = getattr(cause.orig, "sqlstate", None) if isinstance(cause, DBAPIError) else None
+            return state in LOST_RACES
 
     def _run(self, job: _Job, writer: Writer, *, alone: bool) -> None:
         if alone:

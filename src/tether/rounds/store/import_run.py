@@ -27,6 +27,7 @@ from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, read_entries
 from tether.rounds.store.lanes import CONTROL_LANE
 from tether.rounds.store.store_files import sqlite_file
 from tether.rounds.store.verify_run import find_tampering
+from tether.rounds.verify_calibrations import find_wrong_calibrations
 from tether.rounds.verify_observations import find_wrong_observations
 
 IMPORT = "import"
@@ -181,6 +182,8 @@ def _fill(connection: sql.Connection, file: ExportFile) -> Iterator[str]:
     if not wrong:
         settings = any_settings(queries.read_settings(connection))
         yield from find_wrong_observations(connection, settings.limits)
+        if settings.kind != RELEASE_KIND:
+            yield from find_wrong_calibrations(connection)
 
 
 def _wrong_signatures(

@@ -7,6 +7,7 @@ that the second one saw, and so on, each by lane and number; columns of scores r
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,31 +131,38 @@ class Rows:
     def _add_observations(self, observed: list[Columns]) -> None:
         if not observed:
             return
-        columns = {
-            name: np.concatenate([each[name] for each in observed]) for name in _OBSERVATION_COLUMNS
-        }
-        which = columns["which"]
-        if not 0 <= which.min() <= which.max() < self.loss_count:
-            raise TamperedError("observations are of losses that the run does not have")
-        place = self._places(columns["action"])
+        find = self._place_finder()
         self.losses, self.reward = self.losses.copy(), self.reward.copy()
-        self.losses[place, which] = columns["loss"]
-        rewarded = ~np.isnan(columns["reward"])
-        self.reward[place[rewarded]] = columns["reward"][rewarded]
         self.withdrawn = self.withdrawn.copy()
-        self.withdrawn[place[np.isnan(columns["loss"])]] = True
+        for columns in observed:
+            which = np.asarray(columns["which"])
+            if not 0 <= which.min() <= which.max() < self.loss_count:
+                raise TamperedError("observations are of losses that the run does not have")
+            place = find(np.asarray(columns["action"]))
+            loss, reward = np.asarray(columns["loss"]), np.asarray(columns["reward"])
+            self.losses[place, which] = loss
+            rewarded = ~np.isnan(reward)
+            self.reward[place[rewarded]] = reward[rewarded]
+            self.withdrawn[place[np.isnan(loss)]] = True
 
-    def _places(self, ids: Integers) -> Integers:
-        """Where the rows with these ids are."""
+    def _place_finder(self) -> Callable[[Integers], Integers]:
+        """A function that finds where the rows with some ids are."""
         known, count = self.ids, len(self.ids)
-        if count and known[-1] - known[0] == count - 1 and _is_sorted(known):  # a single lane
-            place = np.clip(ids - known[0], 0, count - 1)
-        elif count:
-            order = np.argsort(known, kind="stable")
-            place = order[np.searchsorted(known, ids, sorter=order).clip(max=count - 1)]
-        if not count or not np.array_equal(known[place], ids):
-            raise TamperedError("observations are of actions that the run does not have")
-        return np.asarray(place)
+        is_range = count and known[-1] - known[0] == count - 1 and _is_sorted(known)
+        order = None if is_range else np.argsort(known, kind="stable")  # several lanes
+
+        def find(ids: Integers) -> Integers:
+            if not count:
+                place = np.empty(0, np.int64)
+            elif order is None:
+                place = np.clip(ids - known[0], 0, count - 1)
+            else:
+                place = order[np.searchsorted(known, ids, sorter=order).clip(max=count - 1)]
+            if not count or not np.array_equal(known[place], ids):
+                raise TamperedError("observations are of actions that the run does not have")
+            return place
+
+        return find
 
     def _settle(self, connection: sql.Connection) -> None:
         """Put new rows into the order in which calibrations saw them."""
@@ -202,14 +210,14 @@ class _NewActions:
         self.actions.append(codecs.action.decode(new["action"]))
         self.ids.append(new["id"])
         for name, kind in _NUMERIC_COLUMNS.items():
-            self.numeric[name].append(np.asarray(new[name]).astype(kind))
+            self.numeric[name].append(np.asarray(new[name]).astype(kind, copy=False))
 
 
 def _is_sorted(*keys: NDArray[Any]) -> bool:
     """Whether rows are in the order of the first key, then of the second, and so on."""
     tied = np.ones(max(0, len(keys[0]) - 1), np.bool_)
     for key in keys:
-        if (key[1:][tied] < key[:-1][tied]).any():
+        if ((key[1:] < key[:-1]) & tied).any():
             return False
         tied &= key[1:] == key[:-1]
     return True

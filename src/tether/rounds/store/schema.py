@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Double, Integer, LargeBinary, String, Te
 
 from tether.rounds.errors import StoreError
 
-VERSION = 6
+VERSION = 7
 """The version of the tables below. A change of the tables raises it."""
 
 tables = sql.MetaData()

@@ -1,4 +1,4 @@
-"""Whether every value in an SQLite file has the type of its column.
+"""Whether every value in a store has the type of its column, and every key is there once.
 
 SQLite stores a value of any type in any column. A number that is read as an integer loses its
 fraction, and text and bytes are digested alike, so the hash chain alone would not notice.
@@ -34,6 +34,18 @@ def find_wrong_types(connection: sql.Connection) -> Iterator[str]:
             if found is not None:
                 kind = _storage_class(column)
                 yield f"{table.name}.{column.name} is not of type {kind} in row {found}"
+
+
+def find_repeated_keys(connection: sql.Connection) -> Iterator[str]:
+    """Keys that are there twice, in the tables whose rows the hash chain does not count.
+
+    The database prevents it as long as nobody has changed its tables.
+    """
+    for table in (schema.lanes, schema.kept):
+        key = next(iter(table.primary_key))
+        query = sql.select(key).group_by(key).having(sql.func.count() > 1)
+        for value in connection.scalars(query.order_by(key)):
+            yield f"{table.name} has {value!r} twice"
 
 
 def _is_wrong(column: sql.Column[Any]) -> sql.ColumnElement[bool]:

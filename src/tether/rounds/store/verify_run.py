@@ -7,6 +7,7 @@ records and for the last entries of each lane; the rest is checked when it is re
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,13 +27,16 @@ from tether.rounds.store.followed_lane import (
 )
 from tether.rounds.store.lanes import CONTROL_LANE, SCORES_LANE, Lane, read_lanes
 from tether.rounds.store.queries import calibration_from_json
-from tether.rounds.store.stored_types import find_wrong_types
+from tether.rounds.store.stored_types import find_repeated_keys, find_wrong_types
 from tether.rounds.store.table_pages import read_pages
+from tether.rounds.store.verify_scores import find_stray_scores
 from tether.rounds.store.writer import CHECKPOINT, COLUMN, record_kind
 
 ENTRIES_CHECKED_ON_OPENING, ROWS_CHECKED_ON_OPENING = 1_000, 20_000
 """How many of the last entries of each lane are checked when a store is opened, and how many rows
 they may have, unless the last one alone has more."""
+RECORDS_PER_QUERY = 500
+"""How many records are read at a time to be checked."""
 RECORD_TABLES = {
     record_kind(table): table
     for table in (schema.settings, schema.rounds, schema.alarms, schema.audit, schema.policies)
@@ -41,7 +45,7 @@ RECORD_TABLES = {
 
 def find_tampering(connection: sql.Connection) -> Iterator[str]:
     """What is wrong with a store, one sentence for each finding; nothing if all is well."""
-    wrong = list(find_wrong_types(connection))
+    wrong = [*find_wrong_types(connection), *find_repeated_keys(connection)]
     if wrong:
         yield from wrong
         return  # it cannot be read
@@ -61,6 +65,12 @@ def find_tampering(connection: sql.Connection) -> Iterator[str]:
         except TamperedError as error:
             yield str(error)
     yield from _find_uncovered(connection, lanes)
+    try:
+        with as_tampering("the lane of scores"):
+            wrong = list(find_stray_scores(connection))
+    except TamperedError as error:
+        wrong = [str(error)]
+    yield from wrong
     yield from _find_wrong_rounds(connection)
 
 
@@ -119,33 +129,55 @@ def _check_records(connection: sql.Connection, number: int, place: Place) -> Pla
         if number == SCORES_LANE:
             _check_pieces(connection, entries)
         else:
-            for entry in entries:
-                _check_record(connection, entry)
-                _check_heads(connection, entry)
+            _check_covered_records(connection, entries)
+            _check_heads(connection, entries)
         place = Place(entries[-1]["number"], head)
 
 
-def _check_record(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    table = RECORD_TABLES[entry["kind"]]
-    key = entry["note"] if entry["first"] is None else entry["first"]
-    column = next(iter(table.primary_key))
-    found = connection.execute(sql.select(table).where(column == key)).mappings().one_or_none()
-    row, what = dict(found or {}), f"{entry['kind']} {key}"
-    if chain.digest_record(row) != entry["digest"]:
-        raise TamperedError(f"{what}: changed or removed after it was written")
+def _check_covered_records(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
+    """Check the records that entries of the control lane cover."""
+    for kind in dict.fromkeys(entry["kind"] for entry in entries):
+        table = RECORD_TABLES[kind]
+        own = [entry for entry in entries if entry["kind"] == kind]
+        few = 1 if table is schema.policies else RECORDS_PER_QUERY  # policies may be large
+        for start in range(0, len(own), few):
+            part = own[start : start + few]
+            keys = [_record_key(entry) for entry in part]
+            column = next(iter(table.primary_key))
+            rows = connection.execute(sql.select(table).where(column.in_(keys))).mappings()
+            found = {row[column.name]: dict(row) for row in rows}
+            for entry, key in zip(part, keys, strict=True):
+                if chain.digest_record(found.get(key, {})) != entry["digest"]:
+                    raise TamperedError(f"{kind} {key}: changed or removed after it was written")
 
 
-def _check_heads(connection: sql.Connection, entry: dict[str, Any]) -> None:
-    """Check that the other lanes contain what they contained when the entry was written."""
+def _record_key(entry: dict[str, Any]) -> Any:
+    return entry["note"] if entry["first"] is None else entry["first"]
+
+
+def _check_heads(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:
+    """Check that the other lanes contain what they contained when entries were written."""
     table = schema.entries
-    for lane, (number, head) in json.loads(entry["heads"]).items():
-        query = sql.select(table.c.head).where(table.c.lane == int(lane), table.c.number == number)
-        found = connection.scalar(query) if number else None
-        if number and (found is None or bytes(found).hex() != head):
-            raise TamperedError(
-                f"entry {number} of lane {lane} of the hash chain is not the one that "
-                f"{entry['kind']} {entry['first'] or entry['note']} was written after"
-            )
+    wanted: dict[tuple[int, int], list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for entry in entries:
+        for lane, (number, head) in json.loads(entry["heads"]).items():
+            if number:
+                wanted[int(lane), number].append((head, entry))
+    for lane in {lane for lane, _ in wanted}:
+        numbers = [number for of_lane, number in wanted if of_lane == lane]
+        found: dict[int, str] = {}
+        for start in range(0, len(numbers), RECORDS_PER_QUERY):
+            part = numbers[start : start + RECORDS_PER_QUERY]
+            query = sql.select(table.c.number, table.c.head)
+            query = query.where(table.c.lane == lane, table.c.number.in_(part))
+            found |= {number: bytes(head).hex() for number, head in connection.execute(query)}
+        for number in numbers:
+            for head, entry in wanted[lane, number]:
+                if found.get(number) != head:
+                    raise TamperedError(
+                        f"entry {number} of lane {lane} of the hash chain is not the one that "
+                        f"{entry['kind']} {entry['first'] or entry['note']} was written after"
+                    )
 
 
 def _check_pieces(connection: sql.Connection, entries: list[dict[str, Any]]) -> None:

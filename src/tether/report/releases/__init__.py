@@ -1,0 +1,1 @@
+"""The page of a release: its share, its losses, its steps."""

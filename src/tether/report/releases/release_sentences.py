@@ -1,0 +1,98 @@
+"""The state of a release and its promise, in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tether.report.number_format import NO_VALUE, format_number, format_time
+from tether.report.sentences import RunState, as_sentence
+
+if TYPE_CHECKING:
+    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
+
+
+def release_state(history: ReleaseHistory) -> RunState:
+    """Describe the present state: the share of the new system, and why."""
+    step, alarm = history.steps[-1], history.alarm
+    if alarm is not None:
+        return RunState(
+            "alarm",
+            "Active alarm",
+            f"The old system has answered all keys since an alarm in step {alarm.round}.",
+            f"The {alarm.monitor} monitor raised it on {format_time(alarm.raised)} with the "
+            f"message “{alarm.message}”. It stays active until a person clears it and gives a "
+            f"reason.",
+        )
+    if history.share == 0 and step.share > 0:
+        return RunState(
+            "safe",
+            "Old system only",
+            f"The old system answers all keys since an alarm ended step {step.number}.",
+            "The alarm was cleared: with the next key a new ramp begins.",
+        )
+    if history.share == 0:
+        sentence = f"The old system answers all keys in step {step.number}."
+        return RunState("safe", "Old system only", sentence, as_sentence(step.why))
+    return RunState(
+        "running",
+        "Running" if step.calibration.useful else "Running without a useful promise",
+        f"The new system answers {format_share(step.share)} of the keys in step {step.number}.",
+        f"Why this share: {step.why}.",
+    )
+
+
+def release_promise(history: ReleaseHistory) -> tuple[str, str]:
+    """State what is promised for the present step, and explain where the number comes from."""
+    step = history.steps[-1]
+    if history.share == 0:
+        return (
+            "No promise applies: the new system answers no keys.",
+            "The old system answers with its own risk.",
+        )
+    promises, guardrails = step.calibration.promises, step.calibration.guardrails
+    stated = " is at most " + format_number(promises[step.calibration.binding])
+    if len(promises) > 1:
+        each = ", ".join(f"{name} {format_number(promises[name])}" for name in history.limits)
+        stated = f" is at most: {each}"
+    holds = (
+        "It is about all keys of the step, whichever system answers them, and holds under the "
+        "assumptions below."
+    )
+    if history.confidence is not None:
+        return (
+            f"With probability at least {history.confidence:g}, in this and all other steps the "
+            f"expected loss of a key{stated}.",
+            f"The probability is over releases. {holds}",
+        )
+    binding = step.calibration.binding
+    terms = guardrails[binding]
+    this = "This" if len(promises) == 1 else f"That of {binding}, which limits the share,"
+    return (
+        f"In step {step.number} the expected loss of a key{stated}.",
+        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
+        f"for stability, which is the most that choosing the share on these rows can add, plus "
+        f"{format_number(terms.existence)} for existence, which covers logs on which the old "
+        f"system alone does not pass. The promise is an average over releases, those included in "
+        f"which the new system gets no keys. {holds}",
+    )
+
+
+def format_share(share: float) -> str:
+    r"""Write a share of the keys as a percentage with three digits, and a no-break space.
+
+    >>> format_share(0.583468), format_share(0.0096123), format_share(1.0)
+    ('58.3\xa0%', '0.961\xa0%', '100\xa0%')
+    """
+    return f"{format_number(100 * share)}\N{NO-BREAK SPACE}%"
+
+
+def of_guardrail(history: ReleaseHistory, name: str) -> str:
+    """What follows a heading: nothing, or which of several guardrails it is about."""
+    return f" of {name}" if len(history.limits) > 1 else ""
+
+
+def window_text(step: StepRecord, confidence: float | None) -> str:
+    """The rows of the new system that a share was computed from."""
+    if confidence is not None:
+        return "all rows before"
+    return f"step {step.window}" if step.window else NO_VALUE

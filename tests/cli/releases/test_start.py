@@ -1,0 +1,125 @@
+"""`tether release start`."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+from tether.release import ArmCounts
+from tether.rounds import read_release
+
+GUARDRAIL = ("--guardrail", "complaint=0.02")
+
+
+def test_a_release_is_created_with_its_settings(tmp_path, old):
+    path = tmp_path / "new.db"
+    done = run(
+        "release", "start", path, "--guardrail", "complaint=0.05", "--guardrail", "latency=0.1:2.0",
+        "--old", old, "--keys-per-step", 50, "--wait", 2, "--max-silence", "12h",
+        "--alarm-risk", "complaint=0.2", "--salt", "00ff",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "Step 1: the new system has" in done.output
+    assert "complaint ≤ 0.05" in done.output
+    with tether.Release(path) as release:
+        settings = release.settings
+    assert settings.limits["complaint"].alpha == 0.05
+    assert settings.limits["complaint"].alarm_risk == 0.2
+    assert (settings.limits["latency"].alpha, settings.limits["latency"].bound) == (0.1, 2.0)
+    assert (settings.keys_per_step, settings.wait, settings.salt) == (50, 2, "00ff")
+    assert settings.old_log["complaint"] == ArmCounts(1_000, 10.0)
+    latency = settings.old_log["latency"]
+    assert (latency.rows, latency.pending) == (1_000, 1)
+    assert latency.total == pytest.approx(9.99)
+
+
+def test_it_is_what_the_class_makes_of_the_same_arguments(tmp_path):
+    options = ["--confidence", "0.9", "--step-duration", "1.5h", "--max-silence", "70"]
+    assert run("release", "start", tmp_path / "a.db", *GUARDRAIL, *options).exit_code == 0
+    with tether.Release(
+        tmp_path / "a.db",  # raises if these settings are not the ones of the store
+        {"complaint": 0.02},
+        confidence=0.9,
+        step_duration=timedelta(hours=1.5),
+        max_silence=70,
+    ):
+        pass
+    done = run("release", "start", tmp_path / "b.db", *GUARDRAIL, "--promise")
+    assert done.exit_code == 0
+    assert read_release(tmp_path / "b.db").target == "promise"
+    assert "the old system answers all keys" in done.output
+
+
+def test_the_same_settings_again_continue_and_others_are_refused(store, old):
+    both = ["--guardrail", "complaint=0.05", "--guardrail", "latency=0.1:2.0"]
+    shares = [
+        json.loads(run("release", "start", store, *both, *log, "--json").output)["share"]
+        for log in ([], ["--old", old])
+    ]
+    assert shares == [read_release(store).share] * 2
+    done = run("release", "start", store, *both, "--wait", 1)
+    assert done.exit_code == 2
+    assert "wait is 1 but" in one_line(done)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "Missing option '--guardrail'"),
+        (["--guardrail", "x"], "--guardrail must be NAME=ALPHA or NAME=ALPHA:BOUND, got 'x'"),
+        (["--guardrail", "x=much"], "--guardrail 'x=much': 'much' is not a number"),
+        (["--guardrail", "x=0.1:"], "--guardrail 'x=0.1:': '' is not a number"),
+        (["--guardrail", "x=2"], "--guardrail['x']: alpha must be above 0 and below 1, got 2.0"),
+        ([*GUARDRAIL, *GUARDRAIL], "--guardrail names 'complaint' twice"),
+        ([*GUARDRAIL, "--confidence", "2"], "--confidence must be above 0 and below 1, got 2.0"),
+        ([*GUARDRAIL, "--confidence", "0.9", "--promise"], "leave out --promise"),
+        ([*GUARDRAIL, "--keys-per-step", "0"], "--keys-per-step must be an integer of at least 1"),
+        (
+            [*GUARDRAIL, "--keys-per-step", "5", "--step-duration", "1h"],
+            "give --keys-per-step or --step-duration, not both",
+        ),
+        ([*GUARDRAIL, "--step-duration", "0.5"], "--step-duration must be at least 1"),
+        ([*GUARDRAIL, "--step-duration", "1y"], "--step-duration must be a number of seconds"),
+        ([*GUARDRAIL, "--wait", "-1"], "--wait must be an integer of at least 0, got -1"),
+        ([*GUARDRAIL, "--alarm-risk", "b=0.3"], "--alarm-risk must name guardrails"),
+        ([*GUARDRAIL, "--alarm-risk", "complaint=3"], "--alarm-risk['complaint'] must be above 0"),
+        ([*GUARDRAIL, "--max-silence", "0"], "--max-silence must be an integer of at least 1"),
+        ([*GUARDRAIL, "--max-silence", "long"], "--max-silence must be a number of rows"),
+        ([*GUARDRAIL, "--salt", "xx"], "--salt must be bytes in hexadecimal, got 'xx'"),
+        ([*GUARDRAIL, "--salt", ""], "--salt must have 1 to 64 bytes"),
+        ([*GUARDRAIL, "--old", "nothing.csv"], "there is no file nothing.csv"),
+        ([*GUARDRAIL, "--max-rows", "4"], "--max-rows is for the file that --old names"),
+    ],
+)
+def test_wrong_options_are_named_in_one_line_and_create_nothing(tmp_path, options, message):
+    done = run("release", "start", tmp_path / "new.db", *options)
+    assert done.exit_code == 2
+    assert message in one_line(done)
+    assert "Missing" in message or len(done.output.splitlines()) == 1
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("latency\n0.1\n", "must have one column 'complaint', got ['latency']"),
+        ("complaint\n0\n2\n", "--old['complaint'] must be one loss in [0, 1] per key"),
+        ("complaint\nno\n", "column 'complaint' must hold numbers"),
+        ("complaint\n", "has no rows"),
+    ],
+)
+def test_a_wrong_log_of_the_old_system(tmp_path, content, message):
+    (tmp_path / "old.csv").write_text(content)
+    log = ["--old", tmp_path / "old.csv"]
+    done = run("release", "start", tmp_path / "new.db", *GUARDRAIL, *log)
+    assert done.exit_code == 2
+    assert message in one_line(done)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_password_is_not_shown():
+    done = run("release", "start", "postgresql://u:s3cret@h:p/d", *GUARDRAIL)
+    assert done.exit_code == 2
+    assert "s3cret" not in done.output

@@ -1,0 +1,222 @@
+"""Stores that somebody changed, in any value or row: `verify` names every one of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tether
+from tests.rounds import forged_stores
+from tests.rounds.forged_stores import Forgery
+from tests.scale import SCALE
+from tether._core.signing import generate_keys
+from tether.rounds import Controller, StoreError, verify_store
+from tether.rounds.store import checkpoints
+
+FEW = 25
+"""How many forgeries of each kind `make test` tries; `make endurance` tries all."""
+KEPT_ASIDE = ("tether_lanes", "tether_entries", "tether_kept")
+"""What is not in the hash chain, but is computed from what is."""
+
+
+@dataclass(frozen=True)
+class Original:
+    """A signed store with tables that have no constraints, and where its keys are."""
+
+    path: Path
+    key: Path
+
+    def copy(self, folder):
+        return Path(shutil.copy(self.path, folder / "forged.db"))
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forged")
+    generate_keys(folder / "ops")
+    forged_stores.make_store(folder / "run.db", folder / "ops.key")
+    forged_stores.without_constraints(folder / "run.db")
+    return Original(folder / "run.db", folder / "ops.pub")
+
+
+def chosen(all_of_them):
+    """All, or a few of them from everywhere; the same every time."""
+    found = list(all_of_them)
+    return found if SCALE > 1 else random.Random(5).sample(found, FEW)
+
+
+def problems(path, key=None):
+    """What is wrong with a store; that it cannot be read at all is named too."""
+    try:
+        return [finding.text for finding in verify_store(path, key=key).problems]
+    except StoreError as error:
+        return [str(error)]
+
+
+def test_there_are_more_than_a_thousand_and_the_original_is_good(original):
+    found = list(forged_stores.forgeries(original.path))
+    assert len(found) > 1_000
+    columns = {(each.table, each.column) for each in found if each.kind == "change"}
+    for table in forged_stores.TABLES:
+        assert sum(name == table for name, _ in columns) >= 2
+    assert problems(original.path, original.key) == []
+
+
+@pytest.mark.slow
+def test_every_changed_value_and_row_is_named(original, tmp_path):
+    tried = 0
+    for forgery in chosen(forged_stores.forgeries(original.path)):
+        path = original.copy(tmp_path)
+        if not forgery.apply(path):
+            continue  # the same value as before
+        tried += 1
+        key = original.key if forgery.column == "signature" else None
+        assert problems(path, key), str(forgery)
+    assert tried > 0.7 * FEW
+
+
+@pytest.mark.slow
+def test_a_forger_who_computes_the_chain_anew_lacks_the_key(original, tmp_path):
+    given = forged_stores.forgeries(original.path, seed=1)
+    tried = 0
+    for forgery in chosen(each for each in given if each.table not in KEPT_ASIDE):
+        path = original.copy(tmp_path)
+        if not forgery.apply(path):
+            continue
+        try:
+            forged_stores.link_again(path)
+        except (TypeError, ValueError):
+            continue  # no digest of this can be computed
+        tried += 1
+        assert problems(path, original.key), str(forgery)
+    assert tried > 0.7 * FEW
+
+
+def test_a_vacuum_changes_nothing(original, tmp_path):
+    path = original.copy(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")
+    assert problems(path, original.key) == []
+
+
+def test_an_interrupted_removal_of_the_last_signature_is_said(original, tmp_path):
+    """The run may have gone on without the key: this is counted, and not taken for signed."""
+    path = original.copy(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        last = "SELECT max(number) FROM tether_entries WHERE lane = -1"
+        where = f"lane = -1 AND number = ({last})"
+        connection.execute(f"UPDATE tether_entries SET signature = NULL WHERE {where}")
+        connection.commit()
+    found = verify_store(path, key=original.key)
+    assert "1 records, 0 actions and 0 losses were written after it" in str(found)
+
+
+@pytest.fixture
+def just_begun(tmp_path, monkeypatch):
+    """A signed store in which the last thing that happened is the beginning of a round."""
+    monkeypatch.setattr(checkpoints, "MIN_ROWS", 100)
+    generate_keys(tmp_path / "ops")
+    rng, path = np.random.default_rng(0), tmp_path / "run.db"
+    options = {"alpha": 0.3, "store": path, "key": tmp_path / "ops.key"}
+    with Controller(tether.Gaussian(0.0), **options) as run:
+        for number in range(3):
+            round_ = run.begin(tether.Gaussian(0.2 * number) if number else None)
+            if number < 2:
+                taken = round_.act(60, rng)
+                run.observe(taken.ids, (taken.actions > 1.5).astype(float))
+    assert problems(path, tmp_path / "ops.pub") == []
+    return Original(path, tmp_path / "ops.pub")
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("tether_columns", "values"), ("tether_checkpoints", "content")]
+)
+def test_the_signature_of_a_round_covers_what_was_written_with_it(
+    just_begun, table, column, monkeypatch
+):
+    """Otherwise the scores and checkpoints of the last round could be changed."""
+    with closing(sqlite3.connect(just_begun.path)) as connection:
+        number = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]
+        query = f'SELECT "{column}" FROM {table} WHERE rowid = ?'
+        value = connection.execute(query, [number]).fetchone()[0]
+    changed = value[:-1] + bytes([value[-1] ^ 1])
+    assert Forgery(table, "change", number, column, value=changed).apply(just_begun.path)
+    forged_stores.link_again(just_begun.path)
+    unchecked = "tether.rounds.store_verification.find_wrong_checkpoints"
+    monkeypatch.setattr(unchecked, lambda _: [])
+    assert any("not the key's" in text for text in problems(just_begun.path, just_begun.key))
+
+
+def test_a_checkpoint_must_have_what_the_rows_have(just_begun):
+    """Also where nobody has a key: losses in it are those that a calibration rests on."""
+    with closing(sqlite3.connect(just_begun.path)) as connection:
+        content = connection.execute("SELECT content FROM tether_checkpoints").fetchone()[0]
+        one = np.float64(1.0).tobytes()
+        assert one in content  # a loss
+        forged = content.replace(one, bytes(8))
+        connection.execute("UPDATE tether_checkpoints SET content = ? WHERE first = 1", [forged])
+        connection.execute("UPDATE tether_entries SET signature = NULL")
+        connection.commit()
+    forged_stores.link_again(just_begun.path)
+    assert problems(just_begun.path) == [
+        "the checkpoint of lane 0 from entry 1 on does not have what the rows have"
+    ]
+
+
+def test_scores_that_follow_the_last_round_are_named(just_begun):
+    with closing(sqlite3.connect(just_begun.path)) as connection:
+        connection.row_factory = sqlite3.Row
+        piece = dict(connection.execute("SELECT * FROM tether_columns LIMIT 1").fetchone())
+        piece["start"] = 10**6
+        marks = ", ".join("?" * len(piece))
+        connection.execute(f"INSERT INTO tether_columns VALUES ({marks})", list(piece.values()))
+        query = "SELECT * FROM tether_entries WHERE lane = -2 ORDER BY number DESC LIMIT 1"
+        entry = dict(connection.execute(query).fetchone())
+        entry |= {"number": entry["number"] + 1, "kind": "column", "round": piece["round"]}
+        entry |= {"served": piece["policy"], "note": piece["name"], "first": piece["start"]}
+        entry["last"] = piece["start"] + piece["count"] - 1
+        marks = ", ".join("?" * len(entry))
+        connection.execute(f"INSERT INTO tether_entries VALUES ({marks})", list(entry.values()))
+        connection.execute(
+            "UPDATE tether_lanes SET last_entry = ? WHERE lane = -2", [entry["number"]]
+        )
+        connection.commit()
+    forged_stores.link_again(just_begun.path)
+    assert any("after the last round" in each for each in problems(just_begun.path, just_begun.key))
+
+
+def test_a_setting_that_is_no_json_is_named(just_begun):
+    with closing(sqlite3.connect(just_begun.path)) as connection:
+        connection.execute("UPDATE tether_settings SET value = '{' WHERE name = 'seed'")
+        connection.commit()
+    forged_stores.link_again(just_begun.path)
+    assert any("the settings has something" in each for each in problems(just_begun.path))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tether_entries SET signature = 'x' WHERE lane = -1 AND number = 2",
+        "UPDATE tether_entries SET signature = (SELECT signature FROM tether_entries "
+        "WHERE lane = -1 AND number = 2) WHERE lane = 0 AND number = 1",
+    ],
+)
+def test_what_is_no_signature_is_named_without_a_key(just_begun, statement):
+    with closing(sqlite3.connect(just_begun.path)) as connection:
+        assert connection.execute(statement).rowcount == 1
+        connection.commit()
+    assert any("none that tether writes" in each for each in problems(just_begun.path))
+
+
+@pytest.mark.parametrize("table", ["tether_lanes", "tether_kept"])
+def test_a_key_that_is_there_twice_is_named(original, tmp_path, table):
+    path = original.copy(tmp_path)
+    assert Forgery(table, "repeat", 1).apply(path)
+    assert any("twice" in each for each in problems(path))
