@@ -148,13 +148,13 @@ def fit_loss(
     weight = np.ones(len(share)) if weights is None else validate.floats("weights", weights)
     validate.same_length("weights", weight, "actions", len(taken))
     weight = weight / weight.mean()
-    fold = validate.generator("rng", rng).permutation(len(share)) % LOSS_FOLDS
+    fold = _folds(share, validate.generator("rng", rng))
     features = PairFeatures(rows, taken)
     base = float(np.average(share, weights=weight))
     constant = _logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
     best = FittedLoss("constant", limit, 0.0, (), features, float(constant), 0.0)
-    if len(share) < 2 * LOSS_FOLDS or base in (0.0, 1.0):
-        return best
+    if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
+        return best  # too few to learn from
     matrix = features(rows, taken)
     of_constant = best_likelihood = _likelihood(np.full(len(share), constant), share)
     for kind, make in _kinds(len(share), matrix.shape[1]):
@@ -167,6 +167,14 @@ def fit_loss(
             best = FittedLoss(kind, limit, float(improvement), models, features, shift, slope)
             best_likelihood = likelihood
     return best
+
+
+def _folds(share: Floats, rng: np.random.Generator) -> Integers:
+    """A random fold for each row, with about as many losses in each."""
+    order = rng.permutation(len(share))
+    fold = np.empty(len(share), dtype=np.int64)
+    fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
+    return fold
 
 
 def _kinds(rows: int, columns: int) -> list[tuple[str, Callable[[], Any]]]:

@@ -16,6 +16,8 @@ from tether._core.types import Floats
 
 MAX_INDICATED_ACTIONS = 64
 """Up to this many different actions each has an indicator."""
+MIN_ROWS_PER_INDICATOR = 3
+"""Numbers that repeat less often than this are not labels, and have no indicators."""
 MAX_CONTEXT_COLUMNS_WITH_PRODUCTS = 64
 """Up to this many columns of the contexts are multiplied with those of the action."""
 
@@ -70,7 +72,8 @@ def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:
     """The different actions, if they are few or text; None if they are numbers."""
     if actions.ndim == 1:
         different = np.unique(actions)
-        if len(different) <= MAX_INDICATED_ACTIONS or actions.dtype.kind not in "fiub":
+        few = len(different) <= min(MAX_INDICATED_ACTIONS, len(actions) // MIN_ROWS_PER_INDICATOR)
+        if few or actions.dtype.kind not in "fiub":
             return different
     if actions.dtype.kind not in "fiub":
         raise TypeError(
