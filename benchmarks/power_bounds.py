@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 import tether
@@ -46,7 +48,7 @@ def _best(points: np.ndarray, alpha: float) -> float:
     """The largest reward at a risk of alpha on the line through (risk, reward) points."""
     risk, reward = points.T
     best = float(reward[risk <= alpha].max(initial=-np.inf))
-    for first, second in zip(points[:-1], points[1:], strict=True):
+    for first, second in pairwise(points):
         if min(first[0], second[0]) <= alpha < max(first[0], second[0]):
             share = (alpha - first[0]) / (second[0] - first[0])
             best = max(best, float((1 - share) * first[1] + share * second[1]))

@@ -13,7 +13,7 @@ import numpy as np
 
 import tether
 from benchmarks.power_worlds import PowerWorld, Rows
-from tether.aiming import fit_loss
+from tether.aiming import Candidate, aimed_candidates, fit_loss
 
 SHORTLIST = 8
 SHORTLIST_REPEATS = 5
@@ -48,13 +48,33 @@ class Run:
 
     def shortlist(self) -> Deployed:
         """The optimized policy picks one of eight draws of the safe policy."""
-        return self.deploy(
-            tether.Shortlist(self.world.safe, self.world.optimized, size=SHORTLIST)
-        )
+        return self.deploy(tether.Shortlist(self.world.safe, self.world.optimized, size=SHORTLIST))
 
     def aimed(self) -> Deployed:
         """Clip, aimed by the default loss model."""
         return self.aim(self.loss_model, self.loss_model.kind)
+
+    def chosen(self) -> Deployed:
+        """Whatever earns most in simulated calibrations on the training rows."""
+        world, rows = self.world, self.training
+        aimed = aimed_candidates(world.optimized, world.alpha)
+        short = tether.Shortlist(world.safe, world.optimized, size=SHORTLIST)
+
+        def build(part: Any, rng: np.random.Generator) -> dict[str, Any]:
+            mixed = Candidate(world.optimized, "mix")
+            return {**aimed(part, rng), "mix": mixed, "shortlist": short}
+
+        choice = tether.choose(
+            build,
+            safe=world.safe,
+            contexts=rows.contexts,
+            actions=rows.actions,
+            losses=rows.losses,
+            rewards=rows.rewards,
+            alpha=world.alpha,
+            rng=self.rng,
+        )
+        return self.deploy(choice.policy, choice.family, note=choice.name)
 
     def inverted(self) -> Deployed:
         """Clip, aimed by a model that predicts the opposite."""
@@ -135,4 +155,4 @@ def _columns(contexts: Any, actions: Any, codes: np.ndarray | None) -> np.ndarra
     return np.column_stack([contexts, numbers])
 
 
-METHODS = ("clip", "mix", "shortlist", "aimed", "inverted", "constant", "shuffled")
+METHODS = ("clip", "mix", "shortlist", "aimed", "chosen", "inverted", "constant", "shuffled")

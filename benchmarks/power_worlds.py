@@ -58,7 +58,9 @@ class Population:
     def outcome(self, chances: np.ndarray) -> tuple[float, float]:
         """The true risk and reward of a policy."""
         rows = len(self.loss)
-        return float((chances * self.loss).sum() / rows), float((chances * self.reward).sum() / rows)
+        return float((chances * self.loss).sum() / rows), float(
+            (chances * self.reward).sum() / rows
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ def _patients(features: np.ndarray, malignant: np.ndarray) -> Population:
 def _sorted_actions(policy: Any) -> Any:
     """The same policy with its actions in order: refer, watch."""
     return tether.Categorical.from_logits(
-        lambda contexts: np.broadcast_to(policy.log_prob_all(contexts), (len(contexts), 2))[:, ::-1],
+        lambda contexts: np.broadcast_to(policy.log_prob_all(contexts), (len(contexts), 2))[
+            :, ::-1
+        ],
         actions=["refer", "watch"],
     )
 

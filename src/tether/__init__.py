@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         saving,
         verification,
     )
-    from tether.aiming import aim
+    from tether.aiming import aim, choose
     from tether.control import (
         BudgetedClip,
         Calibration,
@@ -96,6 +96,7 @@ __all__ = [
     "aiming",
     "bo",
     "calibrate",
+    "choose",
     "control",
     "crc",
     "estimate_ratio",
@@ -139,7 +140,7 @@ _ROOMS = (
     *("saving", "verification"),
 )
 _MODULE_BY_NAME = {
-    "aim": "aiming",
+    **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
     **dict.fromkeys(("Mix", "Proposals", "plan"), "control"),
     "calibrate": "control.calibrate",

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import validate
-from tether._core.contexts import as_contexts, length
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Contexts, Floats
 from tether.aiming.loss_model import LossModel, predict_losses, predict_table
 from tether.aiming.multipliers import tilted
-from tether.policies.categorical import picked, positions
+from tether.aiming.table_policy import TablePolicy
 from tether.policies.picker import Picker
 from tether.policies.policy import FinitePolicy
 from tether.policies.shortlist_rows import ShortlistRows
-from tether.sampling.discrete import sample_categorical
 
 
-class AimedPolicy:
+class AimedPolicy(TablePolicy):
     """π(a | x)·exp(−Σ_j λ_j·l̂_j(x, a)), normalized: exact over finitely many actions.
 
     Parameters
@@ -41,7 +39,7 @@ class AimedPolicy:
     ) -> None:
         self.policy, self.loss_models = policy, dict(loss_models)
         self.multipliers = {name: float(multipliers[name]) for name in self.loss_models}
-        self.actions: NDArray[Any] = policy.actions
+        self.actions = policy.actions
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Compute the log-probability of every action in each context.
@@ -64,44 +62,6 @@ class AimedPolicy:
         if isinstance(checked, int) and len(table) == 1:
             checked = 1
         return tilted(table, predicted_tables(self.loss_models, checked, self.actions), values)
-
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-probability of each action in its context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts as in `log_prob_all`.
-        actions : array-like
-            One action per context.
-
-        Returns
-        -------
-        ndarray
-            One log-probability per action.
-        """
-        columns = positions(self.actions, actions)
-        return picked(self.log_prob_all(as_contexts(contexts, columns)), columns)
-
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts as in `log_prob_all`.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-        """
-        validate.generator("rng", rng)
-        checked = as_contexts(contexts)
-        columns = sample_categorical(self.log_prob_all(checked), length(checked), rng)
-        return np.asarray(self.actions[columns])
 
     def __repr__(self) -> str:
         return f"AimedPolicy({self.policy!r}, multipliers={_shown(self.multipliers)})"
