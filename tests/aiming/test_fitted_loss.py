@@ -117,3 +117,21 @@ def test_wrong_arguments_are_named(changed, error, text):
     }
     with pytest.raises(error, match=text):
         fit_loss(**(given | changed))
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_handful_of_losses_leave_a_constant(lost):
+    rng = np.random.default_rng(0)
+    losses = np.zeros(50)
+    losses[:lost] = 1
+    model = fit_loss(rng.normal(size=50), rng.integers(2, size=50), losses, rng=rng)
+    assert model.kind == "constant"
+    assert 0 < model(np.zeros(1), np.zeros(1, int))[0] < 0.1
+
+
+def test_losses_are_spread_over_the_folds():
+    """Six losses in fifty rows: no model is ever fitted on rows without any."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        losses = (np.arange(50) < 6).astype(float)
+        fit_loss(rng.normal(size=50), rng.integers(2, size=50), losses, rng=rng)

@@ -42,7 +42,7 @@ def aimed_candidates(
     *,
     bound: float = 1.0,
     multiples: Sequence[float] = (0.5, 1.0, 2.0),
-    temperatures: Sequence[float] = (1.0, 0.5),
+    temperatures: Sequence[float] = (1.0, 0.5, 0.25),
 ) -> Callable[[LoggedRows, np.random.Generator], dict[str, Any]]:
     """Make a function that fits a loss model on training rows and aims the optimized policy by it.
 
@@ -56,7 +56,7 @@ def aimed_candidates(
         The largest possible loss.
     multiples : sequence of float, default (0.5, 1, 2)
         How much to tilt, in units of the multiplier at which the predicted loss is alpha.
-    temperatures : sequence of float, default (1, 0.5)
+    temperatures : sequence of float, default (1, 0.5, 0.25)
         Temperatures of the optimized policy before it is tilted.
 
     Returns
