@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
-from tether.aiming.aimed_candidates import Candidate
+from tether.aiming.candidates import Candidate
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.loss_model import LossModel
 from tether.aiming.simulated_calibration import tables_of
