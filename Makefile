@@ -8,7 +8,7 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types unit coverage endurance bad-inputs bench validity experiments clean
+.PHONY: demo test lint types unit coverage endurance bad-inputs bench validity power experiments clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
@@ -48,6 +48,9 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.release_store
 	$(ALONE) $(BIN)/python -m benchmarks.ramp_validity --runs 200
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
+
+power: $(VENV)/test
+	$(ALONE) $(BIN)/python -m benchmarks.power
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done

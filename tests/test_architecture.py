@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "sampling": frozenset({"_core", "control"}),
     "policies": frozenset({"_core", "control", "sampling"}),
     "saving": frozenset({"_core", "control", "policies", "sampling"}),
+    "aiming": frozenset({"_core", "control", "policies", "sampling"}),
     "monitor": frozenset({"_core"}),
     "release": frozenset({"_core"}),
     "rounds": frozenset(
@@ -69,7 +70,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "matplotlib": frozenset({"demo", "report"}),
     "typer": frozenset({"cli"}),
     "rich": frozenset({"cli", "demo"}),
-    "sklearn": frozenset({"demo", "policies"}),
+    "sklearn": frozenset({"aiming", "demo", "policies"}),
     "skops": frozenset({"saving"}),
     "safetensors": frozenset({"saving"}),
     "polars": frozenset(),
@@ -77,7 +78,7 @@ HEAVY: dict[str, frozenset[str]] = {
 }
 """The rooms in which each heavy dependency may be imported."""
 
-LIGHT_ROOMS = frozenset({"_core", "control", "monitor", "policies", "risk", "sampling"})
+LIGHT_ROOMS = frozenset({"_core", "aiming", "control", "monitor", "policies", "risk", "sampling"})
 """The rooms that load no heavy dependency when they are imported."""
 
 OUTSIDE_ROOMS = frozenset({"tether", "tether.__main__", "tether._version"})

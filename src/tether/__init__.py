@@ -13,6 +13,7 @@ from tether._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tether import (
+        aiming,
         bo,
         control,
         llm,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         saving,
         verification,
     )
+    from tether.aiming import aim, choose
     from tether.control import (
         BudgetedClip,
         Calibration,
@@ -90,8 +92,11 @@ __all__ = [
     "Shortlist",
     "Tethered",
     "TorchPolicy",
+    "aim",
+    "aiming",
     "bo",
     "calibrate",
+    "choose",
     "control",
     "crc",
     "estimate_ratio",
@@ -120,6 +125,7 @@ __all__ = [
 
 _ROOMS = (
     *(
+        "aiming",
         "bo",
         "control",
         "llm",
@@ -134,6 +140,7 @@ _ROOMS = (
     *("saving", "verification"),
 )
 _MODULE_BY_NAME = {
+    **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
     **dict.fromkeys(("Mix", "Proposals", "plan"), "control"),
     "calibrate": "control.calibrate",

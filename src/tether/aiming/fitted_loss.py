@@ -1,0 +1,266 @@
+"""A loss model fitted on training rows: as simple as the rows ask for, and calibrated.
+
+Three kinds of models compete on rows that they have not seen: a constant, logistic regression on
+`PairFeatures` with weak and strong regularization, and gradient boosted trees. A more complex kind
+is taken only if its held-out likelihood is better than that of every simpler one by two nats and
+by its own standard error, so few rows give a constant and a policy that is not tilted.
+
+The fitted model is the average log odds of the models of all folds, with a shift and a slope that
+fit best on held-out rows. A loss between 0 and its bound counts as that share of a loss at the
+bound (fractional logistic regression).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tether._core import validate
+from tether._core.contexts import as_contexts, take
+from tether._core.types import Floats, Integers
+from tether.aiming.pair_features import PairFeatures
+
+LOSS_FOLDS = 5
+"""How many models are fitted, each without one fold of the rows."""
+MIN_ROWS_FOR_TREES = 300
+"""From this many rows on trees are tried."""
+LARGEST_LOG_ODDS = 12.0
+"""Log odds of a predicted loss are clipped here."""
+LEAST_GAIN = 2.0
+"""How many nats of held-out likelihood a more complex kind must gain: two numbers, shift and slope,
+are fitted to these rows."""
+MAX_SLOPE = 2.0
+"""How far recalibration may stretch the log odds."""
+
+
+@dataclass(frozen=True)
+class FittedLoss:
+    """A fitted loss model: call it with contexts and actions.
+
+    Parameters
+    ----------
+    kind : str
+        "constant", "linear" or "trees".
+    bound : float
+        The largest possible loss.
+    improvement : float
+        By how many nats per row the held-out likelihood is better than that of a constant.
+    models : tuple
+        The models of all folds; none for a constant.
+    features : PairFeatures
+        What they see.
+    shift : float
+        The shift of the log odds; the log odds themselves for a constant.
+    slope : float
+        The slope of the log odds.
+    """
+
+    kind: str
+    bound: float
+    improvement: float
+    models: tuple[Any, ...]
+    features: PairFeatures
+    shift: float
+    slope: float
+
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """Predict the loss of each action in its context.
+
+        Parameters
+        ----------
+        contexts : array-like, data frame or int
+            One row per action, or their number.
+        actions : ndarray
+            The actions.
+
+        Returns
+        -------
+        ndarray of float
+            One predicted loss per action, between 0 and the bound.
+        """
+        log_odds = np.full(len(actions), self.shift)
+        if self.models:
+            matrix = self.features(contexts, np.asarray(actions))
+            log_odds += self.slope * np.mean([_log_odds(m, matrix) for m in self.models], axis=0)
+        inside = np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+        return np.asarray(self.bound / (1 + np.exp(-inside)))
+
+
+def fit_loss(
+    contexts: Any,
+    actions: ArrayLike,
+    losses: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    weights: ArrayLike | None = None,
+    bound: float = 1.0,
+) -> FittedLoss:
+    """Fit a loss model on training rows.
+
+    Parameters
+    ----------
+    contexts : array-like, data frame, int or None
+        The contexts of the rows, in numbers, or None where there are none.
+    actions : array-like
+        The actions that were taken: numbers, or labels.
+    losses : array-like of float
+        Their losses, from 0 to `bound`.
+    rng : numpy.random.Generator
+        Assigns rows to folds.
+    weights : array-like of float, optional
+        How much each row counts: importance weights of the optimized policy, if the model should
+        be good where that policy acts.
+    bound : float, default 1.0
+        The largest possible loss.
+
+    Returns
+    -------
+    FittedLoss
+        The model.
+
+    Raises
+    ------
+    TypeError
+        If contexts or actions are neither numbers nor labels.
+    ValueError
+        If lengths differ, or a loss is outside [0, bound].
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, a = rng.normal(size=500), rng.integers(2, size=500)
+    >>> harmed = rng.random(500) < np.where(a == 1, 1 / (1 + np.exp(-3 * x)), 0.05)
+    >>> model = fit_loss(x, a, harmed, rng=rng)
+    >>> model.kind, model(np.array([-2.0, 2.0]), np.array([1, 1])).round(1)
+    ('linear', array([0., 1.]))
+    """
+    taken = np.asarray(actions)
+    rows = as_contexts(contexts, taken)
+    limit = validate.number("bound", bound, above=0, below=np.inf)
+    share = validate.floats("losses", losses) / limit
+    validate.same_length("losses", share, "actions", len(taken))
+    if not (share.min() >= 0 and share.max() <= 1):
+        validate.reject("losses", share * limit, ~((share >= 0) & (share <= 1)), f"[0, {limit:g}]")
+    weight = np.ones(len(share)) if weights is None else validate.floats("weights", weights)
+    validate.same_length("weights", weight, "actions", len(taken))
+    weight = weight / weight.mean()
+    fold = _folds(share, validate.generator("rng", rng))
+    features = PairFeatures(rows, taken)
+    base = float(np.average(share, weights=weight))
+    constant = _logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
+    best = FittedLoss("constant", limit, 0.0, (), features, float(constant), 0.0)
+    if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
+        return best  # too few to learn from
+    matrix = features(rows, taken)
+    of_constant = best_likelihood = _likelihood(np.full(len(share), constant), share)
+    for kind, make in _kinds(len(share), matrix.shape[1]):
+        models, log_odds = _cross_fit(make, matrix, share, weight, fold, rng)
+        shift, slope = _recalibrate(log_odds, share, weight)
+        likelihood = _likelihood(shift + slope * log_odds, share)
+        gain = weight * (likelihood - best_likelihood)
+        if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
+            improvement = np.mean(weight * (likelihood - of_constant))
+            best = FittedLoss(kind, limit, float(improvement), models, features, shift, slope)
+            best_likelihood = likelihood
+    return best
+
+
+def _folds(share: Floats, rng: np.random.Generator) -> Integers:
+    """A random fold for each row, with about as many losses in each."""
+    order = rng.permutation(len(share))
+    fold = np.empty(len(share), dtype=np.int64)
+    fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
+    return fold
+
+
+def _kinds(rows: int, columns: int) -> list[tuple[str, Callable[[], Any]]]:
+    """The kinds of models that are tried, simplest first."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    def linear(strength: float) -> Callable[[], Any]:
+        return lambda: LogisticRegression(C=strength, max_iter=500)
+
+    kinds: list[tuple[str, Callable[[], Any]]] = [("linear", linear(0.02)), ("linear", linear(0.5))]
+    if rows >= MIN_ROWS_FOR_TREES:
+        kinds.append(
+            (
+                "trees",
+                lambda: HistGradientBoostingClassifier(
+                    max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=20
+                ),
+            )
+        )
+    return kinds
+
+
+def _cross_fit(
+    make: Callable[[], Any],
+    matrix: Floats,
+    share: Floats,
+    weight: Floats,
+    fold: Integers,
+    rng: np.random.Generator,
+) -> tuple[tuple[Any, ...], Floats]:
+    """One model for each fold, fitted on the others, and the held-out log odds of each row."""
+    log_odds, models = np.empty(len(share)), []
+    for number in range(LOSS_FOLDS):
+        held_out = fold == number
+        model = make()
+        if "random_state" in model.get_params():
+            model.set_params(random_state=int(rng.integers(2**31 - 1)))
+        _fit(model, matrix[~held_out], share[~held_out], weight[~held_out])
+        log_odds[held_out] = _log_odds(model, matrix[held_out])
+        models.append(model)
+    return tuple(models), log_odds
+
+
+def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats) -> None:
+    """Fit a classifier of losses at the bound: a fraction of a loss is that fraction of a row."""
+    lost, kept = share > 0, share < 1
+    rows = np.concatenate([np.flatnonzero(lost), np.flatnonzero(kept)])
+    classes = np.repeat([1, 0], [int(lost.sum()), int(kept.sum())])
+    weights = np.concatenate([(weight * share)[lost], (weight * (1 - share))[kept]])
+    model.fit(take(matrix, rows), classes, sample_weight=weights)
+
+
+def _log_odds(model: Any, matrix: Floats) -> Floats:
+    if len(model.classes_) == 1:  # its rows had one kind of loss
+        return np.full(len(matrix), LARGEST_LOG_ODDS * (2.0 * model.classes_[0] - 1))
+    return _logit(np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, 1])
+
+
+def _logit(probability: Floats) -> Floats:
+    smallest = 1 / (1 + np.exp(LARGEST_LOG_ODDS))
+    inside = np.clip(probability, smallest, 1 - smallest)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def _likelihood(log_odds: Floats, share: Floats) -> Floats:
+    """The log-likelihood of each row."""
+    return np.asarray(share * log_odds - np.logaddexp(0.0, log_odds))
+
+
+def _recalibrate(log_odds: Floats, share: Floats, weight: Floats) -> tuple[float, float]:
+    """Shift and slope of held-out log odds with the largest likelihood."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        values = parameters[0] + parameters[1] * log_odds
+        pull = weight * (expit(values) - share) / len(share)
+        gradient = np.array([pull.sum(), (pull * log_odds).sum()])
+        return -float(np.mean(weight * _likelihood(values, share))), gradient
+
+    found = minimize(
+        loss,
+        np.array([0.0, 1.0]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=((None, None), (0.0, MAX_SLOPE)),
+    )
+    return float(found.x[0]), float(found.x[1])

@@ -1,0 +1,103 @@
+"""Loss models: what an action is expected to cost in its context.
+
+A loss model never carries a guarantee: a policy that is aimed by a wrong one is calibrated like any
+other, and earns less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import validate
+from tether._core.contexts import length, take
+from tether._core.types import Floats
+from tether.policies.ratio_features import Features, feature_matrix
+
+LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
+"""A function of (contexts, actions) that returns one predicted loss per row."""
+PAIRS_PER_CALL = 100_000
+"""How many pairs of context and action a loss model is asked for at a time."""
+
+
+class EstimatorLosses:
+    """A fitted scikit-learn model on features of context and action, as a loss model.
+
+    A regressor predicts the loss. A classifier predicts which of its classes the loss is, and the
+    classes are the losses: their mean under its probabilities is the predicted loss.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or regressor
+        A fitted model.
+    features : callable, optional
+        A function of (contexts, actions) that returns a matrix with one row per action; by default
+        the columns of the contexts, then those of the actions.
+    """
+
+    def __init__(self, estimator: Any, features: Features | None = None) -> None:
+        self.estimator, self.features = estimator, features
+
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """Predict the loss of each action in its context.
+
+        Parameters
+        ----------
+        contexts : array, data frame or int
+            One row per action, or their number.
+        actions : ndarray
+            The actions.
+
+        Returns
+        -------
+        ndarray of float
+            One predicted loss per action.
+        """
+        matrix = feature_matrix(self.features, contexts, actions)
+        if hasattr(self.estimator, "predict_proba"):
+            classes = np.asarray(self.estimator.classes_, dtype=np.float64)
+            return np.asarray(self.estimator.predict_proba(matrix) @ classes)
+        return np.asarray(self.estimator.predict(matrix), dtype=np.float64)
+
+
+def as_loss_model(name: str, model: Any, features: Features | None = None) -> LossModel:
+    """A function of (contexts, actions) as it is, or a fitted scikit-learn model as one."""
+    if isinstance(model, type):
+        raise TypeError(f"{name} must be a loss model, not a class: write {model.__name__}(…)")
+    if hasattr(model, "predict_proba") or hasattr(model, "predict"):
+        return EstimatorLosses(model, features)
+    if not callable(model):
+        raise TypeError(
+            f"{name} must be a function of (contexts, actions), or a fitted scikit-learn "
+            f"classifier or regressor, got {model!r}"
+        )
+    return model  # type: ignore[no-any-return]
+
+
+def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
+    """The predicted loss of each action in its context, checked."""
+    predicted = validate.floats(name, np.asarray(model(contexts, actions)), ndim=1)
+    if predicted.shape != (len(actions),):
+        raise ValueError(
+            f"{name} returned {len(predicted)} losses for {len(actions)} actions, expected one each"
+        )
+    if not np.isfinite(predicted).all():
+        validate.reject(name, predicted, ~np.isfinite(predicted), "a finite loss")
+    return predicted
+
+
+def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
+    """The predicted loss of every action in every context, with one row per context."""
+    rows, columns = length(contexts), len(actions)
+    table = np.empty((rows, columns))
+    step = max(1, PAIRS_PER_CALL // columns)
+    for begin in range(0, rows, step):
+        count = min(step, rows - begin)
+        chosen = np.repeat(np.arange(begin, begin + count), columns)
+        pairs = take(contexts, chosen)
+        flat = predict_losses(name, model, pairs, np.tile(actions, count))
+        table[begin : begin + count] = flat.reshape(count, columns)
+    return table

@@ -1,0 +1,122 @@
+"""What a candidate would earn after calibration, on rows that neither of them has seen.
+
+A candidate is calibrated on some rows and its tethered policy is valued on others. With π_β the
+tethered policy, π₀ the safe one that took the actions and r̂ a reward model fitted elsewhere, the
+doubly robust value of a row is
+
+    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
+
+which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tether._core import policy_calls
+from tether._core.contexts import length
+from tether._core.types import Floats, Integers
+from tether.aiming.loss_model import LossModel, predict_losses, predict_table
+from tether.aiming.training_rows import LoggedRows
+from tether.control.blend import blend_scores
+from tether.control.calibrate import calibrate
+from tether.control.calibration import Calibration
+from tether.control.families import find_family
+from tether.control.family import Family
+from tether.control.log import Log
+from tether.policies.categorical import picked, positions
+from tether.policies.policy import as_policy, is_finite, shared_actions
+from tether.policies.shortlist import Shortlist
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A candidate on rows: log-probabilities and predicted rewards of every action or position."""
+
+    family: Family
+    losses: Floats | Mapping[str, Floats]
+    rewards: Floats
+    taken: Integers
+    log_safe: Floats
+    log_optimized: Floats
+    predicted: Floats
+
+    def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
+        """Calibrate on some of the rows, of which some may be repeated."""
+        safe, optimized, taken = self.log_safe[index], self.log_optimized[index], self.taken[index]
+        losses = self.losses
+        if isinstance(losses, Mapping):
+            losses = {name: values[index] for name, values in losses.items()}
+        else:
+            losses = losses[index]
+        log = Log(
+            losses,
+            picked(safe, taken),
+            picked(optimized, taken),
+            log_safe_all=safe,
+            log_optimized_all=optimized,
+        )
+        return calibrate(log, alpha=alpha, bound=bound, family=self.family)
+
+    def values(self, index: Integers, found: Calibration) -> Floats:
+        """The doubly robust value of each of some rows under what a calibration allows."""
+        safe, taken = self.log_safe[index], self.taken[index]
+        density = self._log_density(safe, self.log_optimized[index], found)
+        predicted = self.predicted[index]
+        weight = np.exp(picked(density, taken) - picked(safe, taken))
+        surprise = self.rewards[index] - picked(predicted, taken)
+        return np.asarray((np.exp(density) * predicted).sum(axis=1) + weight * surprise)
+
+    def _log_density(self, safe: Floats, optimized: Floats, found: Calibration) -> Floats:
+        optimized = blend_scores(optimized, safe, found.blend)
+        log_psi = np.zeros((len(safe), 1))
+        if np.isfinite(found.log_beta) and not self.family.normalized:
+            kernel = self.family.log_kernel(safe, optimized, found.log_beta)
+            log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
+        return self.family.log_density(safe, optimized, found.log_beta, log_psi)
+
+
+def tables_of(
+    name: str,
+    policy: Any,
+    family: Any,
+    safe: Any,
+    rows: LoggedRows,
+    reward_model: LossModel,
+    rng: np.random.Generator,
+) -> Tables:
+    """The tables of a candidate, over actions or, for a shortlist, over its candidates."""
+    chosen = find_family(family)
+    if chosen.max_draws is not None:
+        raise ValueError(f"candidate {name!r} has family {chosen.name!r}: use clip or mix")
+    if isinstance(policy, Shortlist):
+        drawn, taken = policy.join(rows.contexts, rows.actions, rng)
+        optimized = policy.required_picker.log_prob_all(drawn)
+        log_safe = np.full(optimized.shape, -np.log(policy.size))
+        predicted = predict_losses("rewards", reward_model, *drawn.pairs()).reshape(log_safe.shape)
+    else:
+        policy, safe = as_policy(name, policy), as_policy("safe", safe)
+        if not (is_finite(policy) and is_finite(safe)):
+            raise TypeError(
+                f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
+                f"tether.Shortlist(safe, optimized); got {policy!r}"
+            )
+        actions = shared_actions((safe, policy))
+        assert actions is not None
+        taken = positions(actions, rows.actions)
+        shape = (length(rows.contexts), len(actions))
+        log_safe, optimized = (
+            np.broadcast_to(policy_calls.table(each_name, each, rows.contexts), shape)
+            for each_name, each in (("safe", safe), (name, policy))
+        )
+        contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
+        predicted = np.broadcast_to(
+            predict_table("rewards", reward_model, contexts, actions), shape
+        )
+    return Tables(
+        chosen, rows.losses, rows.rewards, taken, log_safe, optimized, np.asarray(predicted)
+    )

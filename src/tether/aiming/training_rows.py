@@ -1,0 +1,81 @@
+"""Training rows of the safe policy: what was done, what it cost and what it earned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tether._core import validate
+from tether._core.contexts import as_contexts, take
+from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+
+
+@dataclass(frozen=True)
+class LoggedRows:
+    """Rows of a log of the safe policy, with rewards.
+
+    Parameters
+    ----------
+    contexts : array-like, data frame or int
+        One row per action, or their number where there are no contexts.
+    actions : ndarray
+        One action per row.
+    losses : ndarray of float, or mapping of str to ndarray
+        The loss of each action, or several losses by name.
+    rewards : ndarray of float
+        The reward of each action.
+    """
+
+    contexts: Any
+    actions: NDArray[Any]
+    losses: Floats | Mapping[str, Floats]
+    rewards: Floats
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def take(self, index: Integers) -> LoggedRows:
+        """Select rows.
+
+        Parameters
+        ----------
+        index : ndarray of int
+            Which, in this order.
+
+        Returns
+        -------
+        LoggedRows
+            These rows.
+        """
+        return LoggedRows(
+            take(self.contexts, index),
+            self.actions[index],
+            _each(self.losses, lambda loss: loss[index]),
+            self.rewards[index],
+        )
+
+
+def as_rows(
+    contexts: Contexts | None, actions: Actions, losses: Losses, rewards: ArrayLike
+) -> LoggedRows:
+    """Rows from columns, checked for equal lengths."""
+    taken = np.asarray(actions)
+    checked = as_contexts(contexts, taken)
+    loss = _each(losses, lambda values: validate.floats("losses", values))
+    reward = validate.floats("rewards", rewards)
+    validate.same_length("rewards", reward, "actions", len(taken))
+    for values in loss.values() if isinstance(loss, Mapping) else (loss,):
+        validate.same_length("losses", values, "actions", len(taken))
+    if not np.isfinite(reward).all():
+        validate.reject("rewards", reward, ~np.isfinite(reward), "a finite reward")
+    return LoggedRows(checked, taken, loss, reward)
+
+
+def _each(losses: Any, change: Any) -> Any:
+    if isinstance(losses, Mapping):
+        return {name: change(values) for name, values in losses.items()}
+    return change(losses)
