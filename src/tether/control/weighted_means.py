@@ -1,0 +1,181 @@
+"""Means under one policy estimated from the rows of another, with approximate intervals.
+
+With weights w_i and values v_i the estimate is Σ w_i·v_i / Σ w_i. It needs no normalizing constant,
+stays within the range of the values, and moves along when a constant is added to all of them. It is
+consistent, with a bias of order 1/n. Its variance is estimated by Σ s_i²·(v_i − mean)² with the
+shares s_i = w_i / Σ w_i, and its effective sample size is n = 1 / Σ s_i².
+
+- Values without a limit (rewards) have the interval of Student's t with n − 1 degrees of freedom.
+- Values in [0, B] (losses) have that of Agresti and Coull, which adds z²/2 rows with the value 0
+  and as many with the value B. So it has a width even if all values in the log are 0.
+
+Nothing is stated where n is below `LEAST_EFFECTIVE_ROWS`, or where weights that should have a mean
+of one are clearly below it: then the log lacks actions that the policy takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from tether._core.types import Floats
+
+LEAST_EFFECTIVE_ROWS = 30.0
+"""With fewer effective rows than this, no mean is stated."""
+MISSING_STANDARD_ERRORS = 4.0
+"""How many standard errors below one a mean weight shows that the log lacks actions."""
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """An estimated mean with an approximate interval, or why there is none.
+
+    Parameters
+    ----------
+    mean : float, optional
+        The estimate; None if the log does not tell.
+    lower, upper : float, optional
+        The interval; infinite if all values are equal and nothing else limits them.
+    effective_sample_size : float
+        How many equally weighted rows the estimate is worth.
+    unknown : str, optional
+        Why the log does not tell.
+
+    Examples
+    --------
+    >>> found = weighted_mean(np.tile([0.0, 1.0], 50), np.zeros(100), bound=1.0)
+    >>> found.mean, round(found.lower, 3), round(found.upper, 3)
+    (0.5, 0.404, 0.596)
+    """
+
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    effective_sample_size: float
+    unknown: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate."""
+        return self.mean is not None
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return f"unknown: {self.unknown}"
+        return f"{self.mean:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
+
+
+def weighted_mean(
+    values: Floats,
+    log_weights: Floats,
+    *,
+    bound: float | None = None,
+    confidence: float = 0.95,
+    normalized: bool = False,
+) -> WeightedMean:
+    """Estimate the mean of values under the policy that the weights belong to.
+
+    Parameters
+    ----------
+    values : ndarray of float
+        One finite value per row.
+    log_weights : ndarray of float
+        The log of each row's importance weight.
+    bound : float, optional
+        The largest possible value, if values lie between 0 and it.
+    confidence : float, default 0.95
+        The probability of the interval.
+    normalized : bool, default False
+        Whether the weights have a mean of one in expectation if the log can show every action.
+
+    Returns
+    -------
+    WeightedMean
+        The estimate.
+    """
+    shares, effective = _shares(log_weights)
+    if unknown := _why_unknown(log_weights, effective, normalized):
+        return WeightedMean(None, None, None, effective, unknown)
+    unit = float(np.abs(values).max()) or 1.0  # squares of large rewards must not overflow
+    scaled = values / unit
+    mean = float((shares * scaled).sum())
+    if bound is None:
+        constant = bool(np.ptp(scaled[shares > 0]) == 0)
+        variance = float((shares**2 * (scaled - mean) ** 2).sum()) * effective / (effective - 1)
+        half = np.inf if constant else _quantile(confidence, effective - 1) * np.sqrt(variance)
+        low, high = mean - half, mean + half
+    else:
+        low, high = _bounded_interval(scaled, shares, effective, bound / unit, confidence)
+    with np.errstate(over="ignore"):
+        return WeightedMean(mean * unit, float(low * unit), float(high * unit), effective)
+
+
+def weighted_difference(
+    values: Floats,
+    log_weights: Floats,
+    log_other: Floats,
+    *,
+    confidence: float = 0.95,
+) -> WeightedMean:
+    """Estimate how much larger the mean is under one policy than under another, on the same rows.
+
+    The parameters are those of `weighted_mean`. Both estimates share their rows, so the interval is
+    narrower than the intervals of the two means suggest.
+    """
+    (shares, first), (others, second) = _shares(log_weights), _shares(log_other)
+    effective = min(first, second)
+    if unknown := _why_unknown(log_weights, effective, normalized=False):
+        return WeightedMean(None, None, None, effective, unknown)
+    if np.array_equal(shares, others):
+        return WeightedMean(0.0, 0.0, 0.0, effective)
+    unit = float(np.abs(values).max()) or 1.0
+    scaled = values / unit
+    mean, other = float((shares * scaled).sum()), float((others * scaled).sum())
+    influence = shares * (scaled - mean) - others * (scaled - other)
+    half = np.inf
+    if np.ptp(scaled[(shares > 0) | (others > 0)]) > 0:
+        error = np.sqrt((influence**2).sum() * effective / (effective - 1))
+        half = _quantile(confidence, effective - 1) * error
+    limits = ((mean - other - half) * unit, (mean - other + half) * unit)
+    return WeightedMean((mean - other) * unit, float(limits[0]), float(limits[1]), effective)
+
+
+def _bounded_interval(
+    values: Floats, shares: Floats, effective: float, bound: float, confidence: float
+) -> tuple[float, float]:
+    """Agresti and Coull's interval, for weighted rows and any values in [0, bound]."""
+    added = float(special.ndtri((1 + confidence) / 2)) ** 2
+    total = effective + added
+    center = (effective * float((shares * values).sum()) + added * bound / 2) / total
+    seen = effective * float((shares**2 * (values - center) ** 2).sum())
+    variance = (effective * seen + added / 2 * (center**2 + (bound - center) ** 2)) / total
+    half = np.sqrt(added * variance / total)
+    return max(center - half, 0.0), min(center + half, bound)
+
+
+def _shares(log_weights: Floats) -> tuple[Floats, float]:
+    """Each row's share of the total weight, and the effective sample size."""
+    top = log_weights.max()
+    if top == -np.inf:
+        return np.zeros(len(log_weights)), 0.0
+    shares = np.exp(log_weights - top)
+    shares /= shares.sum()
+    return shares, float(1 / (shares**2).sum())
+
+
+def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str | None:
+    if effective < LEAST_EFFECTIVE_ROWS:
+        return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
+    if normalized:
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = np.exp(log_weights)
+            error = weights.std() / np.sqrt(len(weights))
+        if weights.mean() + MISSING_STANDARD_ERRORS * error < 1:
+            return f"the log shows about {weights.mean():.0%} of what this policy does"
+    return None
+
+
+def _quantile(confidence: float, degrees: float) -> float:
+    return float(special.stdtrit(degrees, (1 + confidence) / 2))
