@@ -2,14 +2,17 @@
 
 With weights w_i and values v_i the estimate is Σ w_i·v_i / Σ w_i. It needs no normalizing constant,
 stays within the range of the values, and moves along when a constant is added to all of them. It is
-consistent, with a bias of order 1/n. Its variance is estimated by Σ s_i²·(v_i − mean)² with the
-shares s_i = w_i / Σ w_i, and its effective sample size is n = 1 / Σ s_i².
+consistent, with a bias of order one over the number of rows. With the shares s_i = w_i / Σ w_i, its
+effective sample size is m = 1 / Σ s_i².
 
-- Values without a limit (rewards) have the interval of Student's t with n − 1 degrees of freedom.
+- Values without a limit (rewards) have the interval of Student's t with m − 1 degrees of freedom
+  and the jackknife's standard error: leaving row i out moves the mean by
+  s_i·(v_i − mean) / (1 − s_i).
 - Values in [0, B] (losses) have that of Agresti and Coull, which adds z²/2 rows with the value 0
-  and as many with the value B. So it has a width even if all values in the log are 0.
+  and as many with the value B to m effective rows of variance m·Σ s_i²·(v_i − mean)². So it has a
+  width even if all values in the log are 0.
 
-Nothing is stated where n is below `LEAST_EFFECTIVE_ROWS`, or where weights that should have a mean
+Nothing is stated where m is below `LEAST_EFFECTIVE_ROWS`, or where weights that should have a mean
 of one are clearly below it: then the log lacks actions that the policy takes.
 """
 
@@ -18,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from tether._core.types import Floats
 
@@ -103,8 +105,8 @@ def weighted_mean(
     mean = float((shares * scaled).sum())
     if bound is None:
         constant = bool(np.ptp(scaled[shares > 0]) == 0)
-        variance = float((shares**2 * (scaled - mean) ** 2).sum()) * effective / (effective - 1)
-        half = np.inf if constant else _quantile(confidence, effective - 1) * np.sqrt(variance)
+        error = _jackknife_error(_moves(scaled, shares, mean))
+        half = np.inf if constant else _quantile(confidence, effective - 1) * error
         low, high = mean - half, mean + half
     else:
         low, high = _bounded_interval(scaled, shares, effective, bound / unit, confidence)
@@ -133,20 +135,28 @@ def weighted_difference(
     unit = float(np.abs(values).max()) or 1.0
     scaled = values / unit
     mean, other = float((shares * scaled).sum()), float((others * scaled).sum())
-    influence = shares * (scaled - mean) - others * (scaled - other)
     half = np.inf
     if np.ptp(scaled[(shares > 0) | (others > 0)]) > 0:
-        error = np.sqrt((influence**2).sum() * effective / (effective - 1))
+        error = _jackknife_error(_moves(scaled, shares, mean) - _moves(scaled, others, other))
         half = _quantile(confidence, effective - 1) * error
     limits = ((mean - other - half) * unit, (mean - other + half) * unit)
     return WeightedMean((mean - other) * unit, float(limits[0]), float(limits[1]), effective)
+
+
+def _moves(values: Floats, shares: Floats, mean: float) -> Floats:
+    """By how much the mean falls when each row is left out."""
+    return np.asarray(shares * (values - mean) / (1 - shares))
+
+
+def _jackknife_error(moves: Floats) -> float:
+    return float(np.sqrt(((moves - moves.mean()) ** 2).sum() * (len(moves) - 1) / len(moves)))
 
 
 def _bounded_interval(
     values: Floats, shares: Floats, effective: float, bound: float, confidence: float
 ) -> tuple[float, float]:
     """Agresti and Coull's interval, for weighted rows and any values in [0, bound]."""
-    added = float(special.ndtri((1 + confidence) / 2)) ** 2
+    added = _quantile(confidence, np.inf) ** 2
     total = effective + added
     center = (effective * float((shares * values).sum()) + added * bound / 2) / total
     seen = effective * float((shares**2 * (values - center) ** 2).sum())
@@ -178,4 +188,9 @@ def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str
 
 
 def _quantile(confidence: float, degrees: float) -> float:
+    """That of Student's t, two-sided; with infinite degrees of freedom, the normal one."""
+    from scipy import special  # takes longer to import than numpy
+
+    if degrees == np.inf:
+        return float(special.ndtri((1 + confidence) / 2))
     return float(special.stdtrit(degrees, (1 + confidence) / 2))

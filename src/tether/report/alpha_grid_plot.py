@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GRID_COLOR, GRID_SAFE_COLOR = "#0b6b5d", "#1c2226"
+TETHERED_REWARD_COLOR, SAFE_REWARD_COLOR = "#0b6b5d", "#1c2226"
 
 
 def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
@@ -43,11 +43,15 @@ def _draw(grid: AlphaGrid, axes: Axes) -> None:
     order = np.argsort(alphas, kind="stable")
     low, high = (columns[f"{named}_{end}"][order] for end in ("lower", "upper"))
     finite = np.isfinite(high - low)
-    axes.vlines(alphas[order][finite], low[finite], high[finite], color=GRID_COLOR, linewidth=1.6)
-    axes.plot(alphas[order], columns[named][order], "o-", color=GRID_COLOR, label="tethered")
+    axes.vlines(
+        alphas[order][finite], low[finite], high[finite], color=TETHERED_REWARD_COLOR, linewidth=1.6
+    )
+    axes.plot(
+        alphas[order], columns[named][order], "o-", color=TETHERED_REWARD_COLOR, label="tethered"
+    )
     first = grid.entries[0]
     if first.gain.reward is not None and first.gain.reward.safe.mean is not None:
-        axes.axhline(first.gain.reward.safe.mean, color=GRID_SAFE_COLOR, label="safe")
+        axes.axhline(first.gain.reward.safe.mean, color=SAFE_REWARD_COLOR, label="safe")
         axes.legend(frameon=False)
     numbered = isinstance(first.alpha, Mapping)
     axes.set_xlabel("number of the alphas" if numbered else "alpha")
