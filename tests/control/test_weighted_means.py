@@ -107,6 +107,8 @@ def test_equal_rewards_have_no_interval_and_equal_policies_no_difference():
     tilted = np.linspace(0, 1, 60)
     found = weighted_difference(np.full(60, 3.0), tilted, EQUAL)
     assert (found.lower, found.upper) == (-np.inf, np.inf)
+    limited = weighted_difference(np.zeros(60), tilted, EQUAL, bound=2.0)
+    assert (limited.mean, limited.lower, limited.upper) == (0, -2, 2)
     nothing = weighted_difference(np.arange(60.0), tilted, tilted)
     assert (nothing.mean, nothing.lower, nothing.upper) == (0, 0, 0)
 

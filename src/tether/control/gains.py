@@ -218,12 +218,13 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
 
     def means(values: Floats, bound: float | None) -> PolicyMeans:
         options: dict[str, Any] = {"bound": bound, "confidence": confidence}
-        return PolicyMeans(
-            weighted_mean(values, weights.safe, **options),
-            weighted_mean(values, weights.tethered, normalized=weights.exact, **options),
-            weighted_mean(values, weights.optimized, normalized=True, **options),
-            weighted_difference(values, weights.tethered, weights.safe, confidence=confidence),
-        )
+        safe = weighted_mean(values, weights.safe, **options)
+        tethered = weighted_mean(values, weights.tethered, normalized=weights.exact, **options)
+        optimized = weighted_mean(values, weights.optimized, normalized=True, **options)
+        difference = next((each for each in (tethered, safe) if not each.known), None)
+        if difference is None:
+            difference = weighted_difference(values, weights.tethered, weights.safe, **options)
+        return PolicyMeans(safe, tethered, optimized, difference)
 
     return Gain(
         log_beta=log_beta,

@@ -119,12 +119,14 @@ def weighted_difference(
     log_weights: Floats,
     log_other: Floats,
     *,
+    bound: float | None = None,
     confidence: float = 0.95,
 ) -> WeightedMean:
     """Estimate how much larger the mean is under one policy than under another, on the same rows.
 
     The parameters are those of `weighted_mean`. Both estimates share their rows, so the interval is
-    narrower than the intervals of the two means suggest.
+    narrower than the intervals of the two means suggest. It is that of the jackknife, within the
+    limits that a bound sets.
     """
     (shares, first), (others, second) = _shares(log_weights), _shares(log_other)
     effective = min(first, second)
@@ -139,8 +141,9 @@ def weighted_difference(
     if np.ptp(scaled[(shares > 0) | (others > 0)]) > 0:
         error = _jackknife_error(_moves(scaled, shares, mean) - _moves(scaled, others, other))
         half = _quantile(confidence, effective - 1) * error
-    limits = ((mean - other - half) * unit, (mean - other + half) * unit)
-    return WeightedMean((mean - other) * unit, float(limits[0]), float(limits[1]), effective)
+    limit = np.inf if bound is None else bound
+    low, high = (float((mean - other + side) * unit) for side in (-half, half))
+    return WeightedMean((mean - other) * unit, max(low, -limit), min(high, limit), effective)
 
 
 def _moves(values: Floats, shares: Floats, mean: float) -> Floats:
