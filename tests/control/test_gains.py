@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks import gain_coverage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,3 +176,14 @@ def test_bad_arguments_are_named(tmp_path):
     calibration.save(tmp_path / "found.json")
     with pytest.raises(RuntimeError, match="does not contain the log"):
         tether.gain(tether.Calibration.load(tmp_path / "found.json"))
+
+
+@pytest.mark.parametrize(
+    ("world", "repeats"), [("normal, mix", 200), ("eight actions, clip from draws", 60)]
+)
+def test_intervals_at_the_beta_that_was_found_cover_about_as_often_as_they_say(world, repeats):
+    """The worst of both worlds covers 0.9 of the logs (`python -m benchmarks.gain_coverage`)."""
+    found = gain_coverage.coverage(world, 200, repeats)
+    assert min(each.count for each in found.values()) > 0.9 * repeats
+    for quantity, each in found.items():
+        assert each.share > 0.83, quantity
