@@ -48,7 +48,7 @@ class WeightedMean:
     Examples
     --------
     >>> found = weighted_mean(np.tile([0.0, 1.0], 50), np.zeros(100), bound=1.0)
-    >>> found.mean, round(found.lower, 3), round(found.upper, 3)
+    >>> round(found.mean, 3), round(found.lower, 3), round(found.upper, 3)
     (0.5, 0.404, 0.596)
     """
 
