@@ -202,3 +202,42 @@ def test_bad_input_is_one_line_and_exit_code_two(files, words, message):
     assert done.exit_code == 2
     assert message in one_line(done)
     assert "Traceback" not in done.output
+
+
+def test_the_gain_is_part_of_what_is_shown(files):
+    log = pd.read_parquet(files / "log.parquet").assign(points=np.linspace(-1, 2, 800))
+    log.to_parquet(files / "rewards.parquet")
+    options = ("--no-context", "--alpha", 0.1, "--proposals", files / "draws.csv")
+    draws = tether.Proposals.from_frame(pd.read_csv(files / "draws.csv"), context=None)
+    actions = tether.Log.from_frame(log, context=None, reward="points")
+    found = tether.gain(tether.calibrate(actions, draws, alpha=0.1))
+    named = ("--reward", "points", "--what-if", 0.08, "--what-if", 0.15)
+    shown = run("calibrate", files / "rewards.parquet", *options, *named)
+    assert shown.exit_code == 0, shown.output
+    assert f"reward, tethered       {found.reward.tethered}" in shown.output
+    assert f"decisions that change  {found.changed}" in shown.output
+    assert "alpha 0.15: beta" in shown.output
+    assert "spends the promise" in shown.output
+    content = json.loads(
+        run("calibrate", files / "rewards.parquet", *options, *named, "--json").stdout
+    )
+    assert content["gain"]["reward"]["optimized"]["mean"] == found.reward.optimized.mean
+    grid = tether.gain_over_alphas(actions, draws, alphas=[0.08, 0.15])
+    assert [entry["beta"] for entry in content["what_if"]["entries"]] == [
+        entry.beta for entry in grid.entries
+    ]
+    assert tether.Calibration.from_dict(content).log_beta == found.log_beta
+    without = run("calibrate", files / "rewards.parquet", *options)
+    assert "reward" not in without.output
+    assert "loss, tethered" in without.output
+
+
+def test_rewards_that_cannot_be_read_are_named(files):
+    log = pd.read_parquet(files / "log.parquet")
+    log.assign(points=np.where(np.arange(800) == 3, np.nan, 1.0)).to_parquet(files / "gap.parquet")
+    for column, message in (("points", "reward"), ("prize", "there is no column 'prize'")):
+        done = run(
+            "calibrate", files / "gap.parquet", "--no-context", "--alpha", 0.1, "--reward", column
+        )
+        assert done.exit_code == 2
+        assert message in one_line(done)

@@ -195,3 +195,27 @@ def test_ragged_masked_and_unnamed_losses():
         tether.Log(np.ma.masked_array([0.0, 1.0], [False, True]), [0.0, 0.0], [0.0, 0.0])
     with pytest.raises(TypeError, match="loss must be named by strings, got the name 1"):
         tether.Log({1: [0.0]}, [0.0], [0.0])
+
+
+def test_rewards_are_any_finite_numbers_and_calibration_does_not_use_them():
+    made = log(reward=[-5, 0, 1e6])
+    assert made.reward.tolist() == [-5, 0, 1e6]
+    assert "rewards" in repr(made)
+    assert log().reward is None
+    plain, rewarded = (tether.calibrate(each, alpha=0.7) for each in (log(), made))
+    assert plain.log_beta == rewarded.log_beta
+    assert plain.provenance == rewarded.provenance
+    for bad, message in (([1.0, 2.0], "reward has 2 rows"), ([1, np.nan, 2], r"reward\[1\]")):
+        with pytest.raises(ValueError, match=message):
+            log(reward=bad)
+    with pytest.raises(TypeError, match="reward must hold real numbers"):
+        log(reward=["a", "b", "c"])
+
+
+def test_rewards_of_a_frame_are_read_if_their_column_is_named():
+    columns = {**GOOD, "reward": [1.0, np.nan, 2.0], "points": [3, 4, 5]}
+    assert tether.Log.from_frame(columns, context=None).reward is None
+    named = tether.Log.from_frame(columns, context=None, reward="points")
+    assert named.reward.tolist() == [3, 4, 5]
+    with pytest.raises(ValueError, match="reward: there is no column 'prize'"):
+        tether.Log.from_frame(columns, context=None, reward="prize")

@@ -162,3 +162,25 @@ def test_equal_contexts_share_their_draws():
     assert len(np.unique(log.context)) == 2
     proposals = tether.make_proposals(safe, optimized, [0.5, 1.0], 100, rng)
     assert tether.calibrate(log, proposals, alpha=0.15).beta > 0
+
+
+def test_every_kind_of_log_keeps_its_rewards():
+    rng = np.random.default_rng(0)
+    three = tether.Categorical.from_probabilities([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
+    two = tether.Categorical.from_probabilities([[0.6, 0.4], [0.1, 0.9]])
+    context, action, reward = rng.integers(2, size=40), rng.integers(2, size=40), np.arange(40.0)
+    half, third = np.full(40, 0.5), np.full(40, 1 / 3)
+    bell = tether.Gaussian(0.0)
+    logs = [
+        tether.make_log(bell, bell, None, reward, reward * 0, rewards=reward),
+        tether.make_log(three, three, context, action, action, rewards=reward),
+        tether.make_log(None, two, context, action, action, rewards=reward, propensities=half),
+        tether.make_log(None, three, context, action, action, rewards=reward, propensities=third),
+        tether.make_log(None, bell, None, reward, reward * 0, rewards=reward, propensities=half),
+        tether.make_log(
+            tether.Shortlist(bell, size=4), bell, None, rng.normal(size=40), action,
+            rewards=reward, rng=rng,
+        ),
+    ]  # fmt: skip
+    for log in logs:
+        np.testing.assert_array_equal(log.reward, reward)

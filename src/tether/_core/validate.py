@@ -62,6 +62,15 @@ def losses(name: str, values: Any) -> Floats:
     return array
 
 
+def rewards(name: str, values: Any, length: int) -> Floats:
+    """Rewards: one finite number per row."""
+    array = floats(name, values)
+    same_length(name, array, "the other columns", length)
+    if not np.isfinite(array).all():
+        reject(name, array, ~np.isfinite(array), "a finite reward")
+    return array
+
+
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
     """One label per row (a context, a group): integers, booleans or strings."""
     reject_masked(name, values)

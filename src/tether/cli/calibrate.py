@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from tether.cli.log_files import (
     NoContextOption,
     OptimizedOption,
     ProposalsOption,
+    RewardOption,
     SafeOption,
     ShareOption,
     SourceOption,
@@ -33,7 +35,32 @@ from tether.cli.terminal import (
     show_and_save,
     working,
 )
+from tether.control import AlphaGrid
 from tether.control.blend import DEFAULT_BLEND
+
+
+@dataclass(frozen=True)
+class CalibrationWithGain:
+    """What is shown: a calibration, what it buys, and what other alphas would buy."""
+
+    calibration: tether.Calibration
+    gain: tether.Gain
+    what_if: AlphaGrid | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entries of the calibration, and those of its gain."""
+        others = None if self.what_if is None else self.what_if.to_dict()
+        return {**self.calibration.to_dict(), "gain": self.gain.to_dict(), "what_if": others}
+
+    def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
+        """Save the calibration alone."""
+        self.calibration.save(path, overwrite=overwrite, key=key)
+
+    def __str__(self) -> str:
+        parts = [str(self.calibration), str(self.gain)]
+        if self.what_if is not None:
+            parts.append(f"what other alphas would buy\n{self.what_if}")
+        return "\n\n".join(parts)
 
 
 @report_errors
@@ -73,6 +100,11 @@ def calibrate(
     safe_share: ShareOption = None,
     max_ratio: MaxRatioOption = None,
     source: SourceOption = None,
+    reward: RewardOption = None,
+    what_if: Annotated[
+        list[float] | None,
+        typer.Option(help="Show what this alpha would buy; repeat for several."),
+    ] = None,
     ratio_error: Annotated[
         float | None, typer.Option(help="A factor by which every weight may be wrong. (default: 1)")
     ] = None,
@@ -86,7 +118,7 @@ def calibrate(
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find how far the optimized policy may go.
+    """Find how far the optimized policy may go, and estimate what this buys.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes, or the promise is of no use.
     """
@@ -103,7 +135,7 @@ def calibrate(
         "blend": blend,
     }
 
-    def find() -> tether.Calibration:
+    def find() -> CalibrationWithGain:
         actions, draws = read_log_files(
             log,
             proposals,
@@ -116,16 +148,21 @@ def calibrate(
             safe_share=safe_share,
             max_ratio=max_ratio,
             source=source,
+            reward=reward,
             max_rows=max_rows,
         )
         with working(f"calibrating on {len(actions):,} rows"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
-        return found
+            others = None
+            if what_if:
+                settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
+                others = tether.gain_over_alphas(actions, draws, alphas=what_if, **settings)
+            return CalibrationWithGain(found, tether.gain(found), others)
 
-    calibration = run_interruptibly(find)
-    show_and_save(calibration, saved, as_json=as_json)
-    if not calibration.useful:
+    result = run_interruptibly(find)
+    show_and_save(result, saved, as_json=as_json)
+    if not result.calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
 
 

@@ -53,6 +53,10 @@ MaxRatioOption = Annotated[
     float | None,
     typer.Option(help="A number that optimized over safe probability never exceeds."),
 ]
+RewardOption = Annotated[
+    str | None,
+    typer.Option(help="The column of rewards, from which expected rewards are estimated."),
+]
 SourceOption = Annotated[
     str | None,
     typer.Option(help="Which policy drew the proposals: safe, optimized, or a column name."),
@@ -72,6 +76,7 @@ def read_log_files(
     safe_share: float | None,
     max_ratio: float | None,
     source: str | None,
+    reward: str | None = None,
     max_rows: int | None = None,
 ) -> tuple[tether.Log, tether.Proposals | None]:
     """The log and the proposals that these options name."""
@@ -82,12 +87,14 @@ def read_log_files(
         "log_optimized": log_optimized,
         "log_mix": log_mix,
     }
+    rewards = [] if reward is None else [reward]
     with _naming_the_file(log):
         actions = tether.Log.from_frame(
-            _read(log, columns, names, names, max_rows),
+            _read(log, columns, [*names, *rewards], [*names, *rewards], max_rows),
             loss=names[0] if len(names) == 1 else names,
             safe_share=safe_share,
             max_ratio=max_ratio,
+            reward=reward,
             **columns,
         )
     if proposals is None:
@@ -101,7 +108,7 @@ def _read(
     path: Path,
     columns: dict[str, Any],
     others: list[str],
-    losses: list[str],
+    numbers: list[str],
     max_rows: int | None,
 ) -> FileColumns:
     """The columns of a file that a log or proposals are made of."""
@@ -109,7 +116,7 @@ def _read(
     contexts = [context] if isinstance(context, str) else context
     scores = [columns["log_safe"], columns["log_optimized"], columns["log_mix"] or "log_mix"]
     names = {*scores, *others, *(contexts if isinstance(contexts, list) else [])}
-    return read_columns(path, Wanted(names, TABLE_PREFIXES, {*scores, *losses}), max_rows)
+    return read_columns(path, Wanted(names, TABLE_PREFIXES, {*scores, *numbers}), max_rows)
 
 
 @contextmanager

@@ -4,32 +4,42 @@ Pure functions on arrays. `tether.calibrate` is the entry point; the less common
 """
 
 from tether.control.acting import Acting
+from tether.control.alpha_grid import AlphaGain, AlphaGrid, gain_over_alphas
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.family import Family
+from tether.control.gains import Gain, PolicyMeans, gain
 from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
 from tether.control.promise import PromiseTerms
 from tether.control.proposals import Proposals
+from tether.control.weighted_means import WeightedMean
 
 __all__ = [
     "Acting",
+    "AlphaGain",
+    "AlphaGrid",
     "BudgetedClip",
     "Calibration",
     "Clip",
     "Constraint",
     "Curve",
     "Family",
+    "Gain",
     "Log",
     "Mix",
     "Plan",
+    "PolicyMeans",
     "PromiseTerms",
     "Proposals",
+    "WeightedMean",
     "find_family",
+    "gain",
+    "gain_over_alphas",
     "mixture_log_density",
     "permutation_weights",
     "plan",

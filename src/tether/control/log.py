@@ -57,6 +57,9 @@ class Log:
         What is approximate about the log-probabilities; every result made from the log says so.
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
+    reward : array_like, optional
+        What each action brought, any finite number. Calibration does not use it; `tether.gain`
+        estimates from it what each policy earns.
 
     Raises
     ------
@@ -88,6 +91,7 @@ class Log:
         acting: Acting | None = None,
         approximate: str | None = None,
         ratio_error: float = 1.0,
+        reward: ArrayLike | None = None,
     ) -> None:
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
@@ -95,6 +99,7 @@ class Log:
         self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
         validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
         self.loss = _losses(loss, rows)
+        self.reward = None if reward is None else validate.rewards("reward", reward, rows)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -126,6 +131,7 @@ class Log:
         log_mix_all: Sequence[str] | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
+        reward: str | None = None,
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
@@ -154,6 +160,8 @@ class Log:
             The share of rows that the safe policy produced.
         max_ratio : float, optional
             A number that optimized over safe probability never exceeds.
+        reward : str, optional
+            The column of rewards; none are read unless it is named.
 
         Returns
         -------
@@ -176,7 +184,7 @@ class Log:
         Log(2 rows, losses ['loss'], contexts)
         """
         names = [loss] if isinstance(loss, str) else list(loss)
-        used = [*names, log_safe, log_optimized, log_mix or "log_mix"]
+        used = [*names, log_safe, log_optimized, log_mix or "log_mix", reward or "reward"]
         for columns in (log_safe_all, log_optimized_all, log_mix_all):
             used += columns or []
         losses: Losses
@@ -202,6 +210,7 @@ class Log:
             **tables,
             safe_share=safe_share,
             max_ratio=max_ratio,
+            reward=None if reward is None else frames.column(frame, "reward", reward),
         )
 
     @property
@@ -220,6 +229,8 @@ class Log:
             parts.append(f"{self.log_safe_all.shape[1]} actions")
         if self.log_mix is not None:
             parts.append("a mixture of policies")
+        if self.reward is not None:
+            parts.append("rewards")
         if self.approximate is not None:
             parts.append("approximate")
         return f"Log({', '.join(parts)})"

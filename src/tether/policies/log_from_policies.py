@@ -32,6 +32,7 @@ def make_log(
     actions: Actions,
     losses: Losses,
     *,
+    rewards: ArrayLike | None = None,
     propensities: ArrayLike | None = None,
     min_propensity: float | None = None,
     logged_by: PolicyLike | None = None,
@@ -63,6 +64,9 @@ def make_log(
         The actions that were taken.
     losses : array-like of float, or mapping
         The loss of each action, or several losses by name.
+    rewards : array-like of float, optional
+        What each action brought, any finite numbers. Calibration does not use them; `tether.gain`
+        does.
     propensities : array-like of float, optional
         The probability with which the safe policy chose each action. Beside a safe policy they are
         compared with its own, which are used.
@@ -119,7 +123,8 @@ def make_log(
                 "tether.Controller keeps the candidates of several rounds"
             )
         picked_by = safe.with_optimized(optimized)
-        return picked_by.make_log(contexts, actions, losses, validate.generator("rng", rng))
+        rng = validate.generator("rng", rng)
+        return picked_by.make_log(contexts, actions, losses, rng, rewards=rewards)
     optimized = as_policy("optimized", optimized)
     actions = np.asarray(actions)
     contexts = as_contexts(contexts, actions)
@@ -135,7 +140,7 @@ def make_log(
                 "actions"
             )
         return log_of_propensities(
-            optimized, contexts, actions, losses, propensities, min_propensity
+            optimized, contexts, actions, losses, propensities, min_propensity, rewards
         )
     safe = as_policy("safe", safe)
     policies = {"safe": safe, "optimized": optimized}
@@ -174,6 +179,7 @@ def make_log(
         max_ratio=max_ratio,
         approximate=approximate,
         ratio_error=ratio_error,
+        reward=rewards,
     )
 
 

@@ -38,6 +38,7 @@ def log_of_propensities(
     losses: Losses,
     propensities: ArrayLike,
     min_propensity: float | None,
+    rewards: ArrayLike | None = None,
 ) -> Log:
     """A log of which only the propensities of the actions shown are known of the safe policy."""
     finite = is_finite(optimized)
@@ -48,7 +49,14 @@ def log_of_propensities(
     if isinstance(contexts, int) or not is_finite(optimized):
         log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
         context = None if isinstance(contexts, int) else labels(contexts)
-        return Log(losses, log_safe, log_optimized, context=context, max_ratio=max_ratio)
+        return Log(
+            losses,
+            log_safe,
+            log_optimized,
+            context=context,
+            max_ratio=max_ratio,
+            reward=rewards,
+        )
     taken = positions(optimized.actions, actions)
     table = policy_calls.table("optimized", optimized, contexts)
     tables: dict[str, Any] = {}
@@ -61,6 +69,7 @@ def log_of_propensities(
         picked(table, taken),
         context=labels(contexts),
         max_ratio=max_ratio,
+        reward=rewards,
         **tables,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
@@ -223,6 +223,8 @@ class Shortlist:
         actions: Actions,
         losses: Losses,
         rng: np.random.Generator,
+        *,
+        rewards: ArrayLike | None = None,
     ) -> Log:
         """Draw candidates beside actions of the safe policy, and build a `Log` to calibrate on.
 
@@ -236,6 +238,8 @@ class Shortlist:
             The loss of each action, or several losses by name.
         rng : numpy.random.Generator
             The source of randomness.
+        rewards : array of float, optional
+            What each action brought.
 
         Returns
         -------
@@ -253,9 +257,16 @@ class Shortlist:
             If the logged actions do not look like draws of the safe policy.
         """
         rows, index = self.join(contexts, actions, rng)
-        return self.log_of_rows(rows, index, losses)
+        return self.log_of_rows(rows, index, losses, rewards=rewards)
 
-    def log_of_rows(self, rows: ShortlistRows, index: Actions, losses: Losses) -> Log:
+    def log_of_rows(
+        self,
+        rows: ShortlistRows,
+        index: Actions,
+        losses: Losses,
+        *,
+        rewards: ArrayLike | None = None,
+    ) -> Log:
         """Build a log from candidates of which one was taken uniformly at random.
 
         Parameters
@@ -266,6 +277,8 @@ class Shortlist:
             The position that was taken in each row.
         losses : array of float, or mapping
             The loss of each action, or several losses by name.
+        rewards : array of float, optional
+            What each action brought.
 
         Returns
         -------
@@ -294,6 +307,7 @@ class Shortlist:
             table[np.arange(len(table)), place],
             log_safe_all=uniform,
             log_optimized_all=table,
+            reward=rewards,
         )
 
     def tethered(

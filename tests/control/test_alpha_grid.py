@@ -1,0 +1,74 @@
+"""What other alphas would buy: the same as calibrating at each of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tether
+from tests.control.finite_worlds import FiniteWorld
+from tether._core import records
+
+ALPHAS = [0.9, 0.55, 1e-3]
+
+
+def test_every_entry_is_the_calibration_at_its_alpha_and_its_gain():
+    log = FiniteWorld.draw(3).log()
+    grid = tether.gain_over_alphas(log, alphas=iter(ALPHAS), family="mix", interval=0.9)
+    frame = grid.to_frame()
+    for place, alpha in enumerate(ALPHAS):
+        found = tether.calibrate(log, alpha=alpha, family="mix")
+        bought = tether.gain(found, confidence=0.9)
+        entry = grid.entries[place]
+        assert (entry.alpha, entry.beta, entry.promise) == (alpha, found.beta, found.promise)
+        assert entry.useful == found.useful
+        assert entry.gain == bought
+        expected = {
+            "alpha": alpha,
+            "beta": found.beta,
+            "promise": found.promise,
+            "changed": bought.changed.mean,
+            "reward": bought.reward.tethered.mean,
+            "gained_lower": bought.reward.difference.lower,
+            "loss_upper": bought.losses["loss"].tethered.upper,
+            "traffic": bought.traffic,
+        }
+        for name, value in expected.items():
+            assert frame[name][place] == value, name
+
+
+def test_several_losses_and_logs_without_rewards():
+    log = FiniteWorld.draw(3).log()
+    named = tether.Log(
+        {"harm": log.loss["loss"], "delay": log.loss["loss"]}, log.log_safe, log.log_optimized
+    )
+    frame = tether.gain_over_alphas(
+        named, alphas=[{"harm": 0.7, "delay": 0.8}, {"harm": 0.9, "delay": 0.8}]
+    ).to_frame()
+    assert frame["alpha[harm]"].tolist() == [0.7, 0.9]
+    assert {"loss[harm]", "loss[delay]"} < set(frame)
+    assert "reward" not in frame
+    assert np.isnan(frame["traffic"]).all()
+
+
+def test_text_and_json_warn_against_choosing_afterwards():
+    grid = tether.gain_over_alphas(FiniteWorld.draw(3).log(), alphas=ALPHAS, family="mix")
+    text = str(grid)
+    assert "alpha 0.55: beta" in text
+    assert "alpha 0.001: beta 0; no useful promise" in text
+    assert "reward" in text
+    assert "traffic" in text
+    assert "choosing alpha from this table spends the promise" in text
+    content = json.loads(json.dumps(records.encode(grid.to_dict()), allow_nan=False))
+    assert [entry["alpha"] for entry in content["entries"]] == ALPHAS
+    assert "spends the promise" in content["warning"]
+
+
+def test_bad_alphas_are_named():
+    log = FiniteWorld.draw(3).log()
+    with pytest.raises(ValueError, match="alphas is empty"):
+        tether.gain_over_alphas(log, alphas=[])
+    with pytest.raises(TypeError, match="not some of both"):
+        tether.gain_over_alphas(log, alphas=[0.5, {"loss": 0.5}])
+    with pytest.raises(ValueError, match="alpha must be above 0 and below 1, got 2"):
+        tether.gain_over_alphas(log, alphas=[2])
