@@ -16,6 +16,7 @@ from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
 from tether.rounds.releases.grouped_counts import GroupedCounts
 from tether.rounds.releases.step import Seen, Step
+from tether.rounds.releases.verify_seen import find_wrong_seen
 from tether.rounds.releases.verify_steps import (
     alarms_by_step,
     is_same_number,
@@ -72,6 +73,8 @@ def find_wrong_ramps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
             step.ramp_share, expected.step.ramp_share
         ):
             yield wrong_terms(f"round {record.number}", step.ramp_share, expected.step.ramp_share)
+    steps = {each.number: each.step.seen for each in records if each.step}
+    yield from find_wrong_seen(connection, steps)
     yield from _find_wrong_answers(connection, {each.number: each for each in records})
 
 

@@ -21,6 +21,7 @@ from tether.rounds.releases.key_rows import NEW, OLD, find_repeated_keys
 from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
+from tether.rounds.releases.verify_seen import find_wrong_seen
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id
 from tether.rounds.store.queries import read_all
@@ -74,6 +75,7 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
         elif not terms_agree(step.ramp_share, expected.ramp_share):
             yield wrong_terms(f"step {step.number}", step.ramp_share, expected.ramp_share)
         previous = step
+    yield from find_wrong_seen(connection, {each.number: each.seen for each in steps})
     yield from _find_wrong_systems(
         connection, settings, {each.number: each for each in steps}, alarms
     )
