@@ -159,6 +159,14 @@ def without_repeated(connection: sql.Connection, given: NewObservations) -> NewO
     return _with_one_reward(replace(given, reward=reward), is_new)
 
 
+def without_observed(connection: sql.Connection, given: NewObservations) -> NewObservations:
+    """The observations of actions and losses of which nothing is stored yet, whatever it is."""
+    stored = _read_stored(connection, given.ids)
+    rows = zip(given.action.tolist(), given.which.tolist(), strict=True)
+    is_new = np.array([not stored[action].has(which) for action, which in rows])
+    return _with_one_reward(given, is_new)
+
+
 def _check_same_reason(given: NewObservations, stored: Mapping[int, _Stored]) -> None:
     """Refuse another reason for actions that are withdrawn already."""
     different = [

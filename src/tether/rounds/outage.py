@@ -56,11 +56,17 @@ class Unavailability:
     @contextmanager
     def noticed(self, budget: Budget) -> Iterator[None]:
         """Within the time that a call has for the store; a failure is remembered for a while."""
-        try:
+        with self.remembered():
             if self.is_believed:
                 raise StoreError(f"{self._store.name} did not answer a moment ago")
             with budget.spent():
                 yield
+
+    @contextmanager
+    def remembered(self) -> Iterator[None]:
+        """Remember a failure for a while, of something that may take longer than a call."""
+        try:
+            yield
         except TamperedError:
             raise
         except StoreError:

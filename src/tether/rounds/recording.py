@@ -19,6 +19,7 @@ from tether.rounds.checked_observations import (
     check_known,
     observations,
     withdrawals,
+    without_observed,
     without_repeated,
 )
 from tether.rounds.errors import RoundOverError, StoreError
@@ -248,15 +249,23 @@ class Recorder:
         return self._commits.submit(write)
 
     def observe(
-        self, ids: ArrayLike, losses: Losses, rewards: ArrayLike | None, limits: Limits
+        self,
+        ids: ArrayLike,
+        losses: Losses,
+        rewards: ArrayLike | None,
+        limits: Limits,
+        *,
+        keep_first: bool = False,
     ) -> int:
         """Store losses and rewards; those that are stored already change nothing.
 
-        Returns how many losses were new.
+        If `keep_first`, other ones for them are skipped. Returns how many losses were new.
         """
         rewarded_together = rewards is not None and len(limits) > 1  # a reward is the action's
         return self._write_observations(
-            observations(ids, losses, rewards, limits), alone=rewarded_together
+            observations(ids, losses, rewards, limits),
+            alone=rewarded_together,
+            keep_first=keep_first,
         )
 
     def withdraw(self, ids: ArrayLike, reason: str, actor: str) -> None:
@@ -264,13 +273,19 @@ class Recorder:
         self._write_observations(withdrawals(ids, storable_text(reason)), actor)
 
     def _write_observations(
-        self, given: NewObservations, actor: str = "", *, alone: bool = False
+        self,
+        given: NewObservations,
+        actor: str = "",
+        *,
+        alone: bool = False,
+        keep_first: bool = False,
     ) -> int:
         self.deliver()
 
         def write(writer: Writer) -> int:
             check_known(writer.lanes, given.ids)
-            new = without_repeated(writer.connection, given)
+            left = without_observed if keep_first else without_repeated
+            new = left(writer.connection, given)
             if not len(new):
                 return 0
             writer.observations(new.columns())

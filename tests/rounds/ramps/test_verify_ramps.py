@@ -86,6 +86,17 @@ def test_a_share_that_was_raised_is_found(path):
     assert not verify_store(path).ok
 
 
+@pytest.mark.parametrize("name", ["stability", "existence", "old_bound", "new_bound", "alpha"])
+def test_a_promise_that_was_improved_is_found(path, name):
+    content = content_of(path, 2)
+    (guardrail,) = content["share"]["guardrails"].values()
+    guardrail[name] = guardrail[name] / 2 + 0.01
+    edit = "UPDATE tether_rounds SET calibration = ? WHERE number = 2"
+    (found,) = changed(path, (edit, (json.dumps(content),)))
+    assert found.startswith("round 2: its share is stored with other counts, bounds or promises")
+    assert not verify_store(path).ok
+
+
 def test_a_loss_that_was_changed_is_found(path):
     edit = (
         "UPDATE tether_observations SET loss = 1 WHERE loss = 0 AND action IN "

@@ -123,6 +123,18 @@ def test_keys_that_were_stored_before_the_store_was_stuck_keep_their_answer(
         assert systems[20:] == ["old"] * 30
 
 
+def test_a_step_that_could_not_begin_is_remembered_as_an_outage(sqlite_url):
+    with open_with_fallback(sqlite_url, keys_per_step=20) as release:
+        release.assign(KEYS[:20])
+        stuck = locked(sqlite_url)
+        assert release.assign(KEYS[20]) == "old"
+        assert release._outage.is_believed  # so that the next calls do not wait for the store
+        stuck.close()
+        wait_for_the_next_try(release)
+        release.assign(KEYS[20])
+        assert release.step.number == 2
+
+
 def test_without_a_fallback_a_stuck_store_is_an_error(sqlite_url):
     with open_with_fallback(sqlite_url, fallback=None) as release:
         stuck = locked(sqlite_url)

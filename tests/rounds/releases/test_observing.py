@@ -73,3 +73,29 @@ def test_another_loss_is_refused_by_the_name_of_its_key():
         play_step(release, ["ann", "bob"])
         with pytest.raises(ValueError, match=r"keys 'bob' were already observed .* \(1 of 2\)"):
             release.observe(["ann", "bob"], [0.0, 1.0])
+
+
+def test_keeping_the_first_loss_stores_all_of_a_call_or_nothing():
+    release = open_release(guardrails={"a": 0.4, "b": 0.4}, old=None)
+    release.assign(KEYS)
+    for wrong in ({"a": 0.0, "b": 7.0}, {"a": 0.0, "c": 0.0}, {"a": 0.0, "b": [0.0, 0.0]}):
+        with pytest.raises(ValueError, match="losses"):
+            release.observe("key 0", wrong, keep_first=True)
+    assert release.observe("key 0", {"a": 1.0, "b": 0.0}) == 2
+    assert release.observe(KEYS[:2], {"a": [0.0, 0.0], "b": [0.5, 0.5]}, keep_first=True) == 2
+    old = release.history().steps[0].old.losses
+    assert (old["a"].mean, old["b"].mean) == (0.5, 0.25)
+    with pytest.raises(ValueError, match="at most bound"):
+        release.observe("key 0", {"a": 7.0}, keep_first=True)
+
+
+def test_masked_losses_are_refused():
+    masked = np.ma.masked_array([0.0, 0.0], mask=[False, True])
+    release = open_release()
+    release.assign(KEYS)
+    with pytest.raises(ValueError, match=r"losses has 1 masked"):
+        release.observe(KEYS[:2], masked)
+    with pytest.raises(ValueError, match=r"losses\['harm'\] has 1 masked"):
+        release.observe(KEYS[:2], {"harm": masked})
+    with pytest.raises(ValueError, match=r"old\['harm'\] has 1 masked"):
+        open_release(old={"harm": masked})

@@ -404,3 +404,24 @@ def test_a_halt_through_the_store_stops_an_open_release(tmp_path):
         assert set(release.assign(USERS[:100])) == {"old"}
     with pytest.raises(StoreError, match="closed"):
         release.assign("ann")
+
+
+@pytest.mark.parametrize("keys", [None, 1.5, bytearray(b"ab"), memoryview(b"ab")])
+def test_what_is_neither_a_key_nor_several_is_refused(keys):
+    with tether.Release("sqlite://", {"harm": 0.1}) as release:
+        for call in (release.assign, lambda each: release.observe(each, 0.0)):
+            with pytest.raises(TypeError, match="keys must be a str, bytes or int, or several"):
+                call(keys)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"promise": 0.02}, "promise must be True or False, got 0.02"),
+        ({"step_duration": "12h"}, "step_duration must be a number, got '12h'"),
+        ({"alarm_risk": 0.3}, "alarm_risk must map guardrails to risks, got 0.3"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_named(given, message):
+    with pytest.raises(TypeError, match=message):
+        tether.Release("sqlite://", {"harm": 0.1}, **given)

@@ -82,6 +82,53 @@ def test_a_share_that_was_raised_is_found(path):
         tether.Release(path)
 
 
+def change_step(path, change):
+    """Change what step 2 was stored with, apart from its share."""
+    engine = sql.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        text = connection.exec_driver_sql(
+            "SELECT calibration FROM tether_rounds WHERE number = 2"
+        ).scalar()
+        content = json.loads(text)
+        change(content["share"]["guardrails"]["complaint"])
+        connection.exec_driver_sql(
+            "UPDATE tether_rounds SET calibration = ? WHERE number = 2", (json.dumps(content),)
+        )
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda each: each.update(stability=0.0),
+        lambda each: each.update(existence=0.5),
+        lambda each: each.update(old_bound=0.001),
+        lambda each: each.update(alpha=0.05),
+        lambda each: each["new"].update(rows=10_000),
+        lambda each: each["old"].update(total=0.0),
+        lambda each: each["guardrail"].update(alpha=0.01),
+    ],
+)
+def test_a_promise_that_was_improved_is_found(path, change):
+    change_step(path, change)
+    assert "step 2: its share is stored with other counts" in find(path)[0]
+    assert not verify_store(path).ok
+
+
+def test_rounding_at_alpha_is_no_finding(tmp_path):
+    """The old system's bound is exactly alpha: 90 losses of 0.1, however they are added."""
+    for parts in (1, 7, 19):
+        made = tmp_path / f"{parts}.db"
+        with tether.Release(made, {"complaint": 0.1}, keys_per_step=99) as release:
+            release.assign(KEYS[:99])
+            for some in np.array_split(np.arange(99), parts):
+                losses = np.where(some < 90, 0.1, 0.0)
+                release.observe([KEYS[k] for k in some], {"complaint": losses})
+            release.assign("the next step")
+        assert find(made) == []
+        assert verify_store(made).ok
+
+
 def test_a_share_that_differs_from_its_record_is_found(path):
     edit(path, "UPDATE tether_rounds SET log_beta = -0.1 WHERE number = 2")
     assert not verify_store(path).ok
@@ -109,6 +156,8 @@ def test_a_loss_that_was_lowered_is_found(path):
         "(SELECT MIN(id) FROM tether_actions WHERE served = 0 AND round = 2)",
         "UPDATE tether_actions SET action = x'6e6577' WHERE id = "
         "(SELECT MIN(id) FROM tether_actions WHERE served = 0 AND round = 1)",
+        "UPDATE tether_actions SET served = 77 WHERE id = "
+        "(SELECT MIN(id) FROM tether_actions WHERE served = 0 AND round = 3)",
     ],
 )
 def test_an_assignment_that_was_moved_is_found(path, statement):

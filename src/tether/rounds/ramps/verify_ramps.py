@@ -5,7 +5,6 @@ The counts come from queries of their own, and not from the reader that the run 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +16,13 @@ from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
 from tether.rounds.releases.grouped_counts import GroupedCounts
 from tether.rounds.releases.step import Seen, Step
-from tether.rounds.releases.verify_steps import STEP_SHARE_TOLERANCE, alarms_by_step
+from tether.rounds.releases.verify_seen import find_wrong_seen
+from tether.rounds.releases.verify_steps import (
+    alarms_by_step,
+    is_same_number,
+    terms_agree,
+    wrong_terms,
+)
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id
@@ -64,6 +69,12 @@ def find_wrong_ramps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
                 f"{expected.share!r} from round {expected.step.window if expected.step else 0} "
                 f"against round {expected.reference}"
             )
+        elif expected.step is not None and not terms_agree(
+            step.ramp_share, expected.step.ramp_share
+        ):
+            yield wrong_terms(f"round {record.number}", step.ramp_share, expected.step.ramp_share)
+    steps = {each.number: each.step.seen for each in records if each.step}
+    yield from find_wrong_seen(connection, steps)
     yield from _find_wrong_answers(connection, {each.number: each for each in records})
 
 
@@ -77,7 +88,7 @@ def _agree(record: RampRecord, step: Step, expected: RampRecord) -> bool:
     if other is None or record.reference != expected.reference:
         return False
     same = all(getattr(step, each) == getattr(other, each) for each in ("window", "ramp"))
-    is_close = math.isclose(record.share, expected.share, rel_tol=STEP_SHARE_TOLERANCE)
+    is_close = is_same_number(record.share, expected.share)
     return same and is_close and step.cleared == other.cleared
 
 

@@ -99,6 +99,10 @@ class Assigner:
         """Within the time that a call has for the store, where something else can be done."""
         return nullcontext() if self._outage is None else self._outage.noticed(budget)
 
+    def _remembered(self) -> AbstractContextManager[None]:
+        """Without a limit of time; but the next calls know of a failure."""
+        return nullcontext() if self._outage is None else self._outage.remembered()
+
     def _look(self, keys: Sequence[bytes], budget: Budget) -> _Moment | None:
         """What holds now; None if the next step had to begin, or an alarm to be raised."""
         with self._attempt(budget), self._store.reading() as connection:
@@ -109,10 +113,12 @@ class Assigner:
             silent = serves and not due and self._recorder.is_silent(connection, lanes)
             known = {} if due or silent else read_key_rows(connection, keys)
         if due:
-            self._steps.advance_if_due()
+            with self._remembered():  # the rows of a large release take longer than a call
+                self._steps.advance_if_due()
             return None
         if silent:
-            self._recorder.standing_alarm(step.number, serves=True)
+            with self._remembered():
+                self._recorder.standing_alarm(step.number, serves=True)
             return None
         return _Moment(step, serving, taken(lanes), known)
 

@@ -39,6 +39,10 @@ def given_settings(
     """The settings of a new release; None without guardrails, where those of the store hold."""
     if salt is not None and not isinstance(salt, bytes):
         raise TypeError(f"salt must be bytes, got {salt!r}")
+    if not isinstance(promise, bool):
+        raise TypeError(
+            f"promise must be True or False, got {promise!r}: the numbers are those in guardrails"
+        )
     if guardrails is None:
         _require_none(
             old=old,

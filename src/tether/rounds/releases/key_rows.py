@@ -40,7 +40,11 @@ def is_one_key(keys: Key | Iterable[Key]) -> TypeGuard[Key]:
 
 def listed_keys(keys: Key | Iterable[Key]) -> list[Key]:
     """One key or several, as a list."""
-    return [keys] if is_one_key(keys) else list(keys)  # type: ignore[arg-type]
+    if is_one_key(keys):
+        return [keys]
+    if isinstance(keys, bytearray | memoryview) or not isinstance(keys, Iterable):
+        raise TypeError(f"keys must be a str, bytes or int, or several of them, got {keys!r}")
+    return list(keys)
 
 
 def create_key_index(connection: sql.Connection) -> None:

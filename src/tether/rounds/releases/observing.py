@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core.validate import choice, same_length
+from tether._core.validate import choice, reject_masked, same_length
 from tether.rounds.checked_observations import MAX_IDS_SHOWN
 from tether.rounds.errors import FinalLossError
 from tether.rounds.limits import Limits
@@ -28,9 +27,7 @@ from tether.rounds.releases.key_rows import (
     listed_keys,
     read_key_rows,
 )
-from tether.rounds.store import schema
 from tether.rounds.store.database import Store
-from tether.rounds.store.queries import IDS_PER_QUERY, is_among
 
 
 def observe_keys(
@@ -73,10 +70,8 @@ def observe_keys(
     if not has_row.any():
         return 0
     ids = np.array([row.id for row in rows if row is not None])
-    if keep_first:
-        return _observe_first(store, recorder, limits, ids, named)
     try:
-        return recorder.observe(ids, named, None, limits)
+        return recorder.observe(ids, named, None, limits, keep_first=keep_first)
     except FinalLossError as error:
         of_key = dict(zip(ids.tolist(), _chosen(contents, has_row), strict=True))
         different = [of_key[each] for each in error.ids]
@@ -129,34 +124,14 @@ def _row(known: Mapping[str, KeyRow], system: str | None) -> KeyRow | None:
     return max(known.values(), key=lambda row: (row.step, row.id), default=None)
 
 
-def _observe_first(
-    store: Store, recorder: Recorder, limits: Limits, ids: Any, named: Mapping[str, Any]
-) -> int:
-    """Store the losses of rows that have none yet."""
-    count = 0
-    for name, given in named.items():
-        which = list(limits).index(name) if name in limits else -1
-        with store.reading() as connection:
-            stored = _observed(connection, ids.tolist(), which)
-        fresh = np.array([each not in stored for each in ids.tolist()])
-        if fresh.any():
-            some = given[fresh] if len(given) == len(ids) else given
-            count += recorder.observe(ids[fresh], {name: some}, None, limits)
-    return count
-
-
 def _named(losses: Any, limits: Limits) -> dict[str, Any]:
     if isinstance(losses, Mapping):
-        return {name: np.atleast_1d(np.asarray(values)) for name, values in losses.items()}
+        return {name: _listed(f"losses[{name!r}]", values) for name, values in losses.items()}
     if len(limits) > 1:
         raise TypeError(f"losses must be a mapping with some of the names {list(limits)}")
-    return {next(iter(limits)): np.atleast_1d(np.asarray(losses))}
+    return {next(iter(limits)): _listed("losses", losses)}
 
 
-def _observed(connection: sql.Connection, ids: list[int], which: int) -> set[int]:
-    table, found = schema.observations, set()
-    for begin in range(0, len(ids), IDS_PER_QUERY):
-        among = is_among(connection, table.c.action, ids[begin : begin + IDS_PER_QUERY])
-        query = sql.select(table.c.action).where(table.c.which == which, among)
-        found |= set(connection.scalars(query))
-    return found
+def _listed(name: str, values: Any) -> NDArray[Any]:
+    reject_masked(name, values)
+    return np.atleast_1d(np.asarray(values))

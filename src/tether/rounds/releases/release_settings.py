@@ -84,6 +84,8 @@ def limits_of(
     targets = {"alpha" if each.promise is None else "promise" for each in made.values()}
     if len(targets) > 1:
         raise ValueError("guardrails must all have an alpha, or all a promise; got both")
+    if not isinstance(alarm_risk, Mapping | None):
+        raise TypeError(f"alarm_risk must map guardrails to risks, got {alarm_risk!r}")
     unknown = set(alarm_risk or {}) - set(made)
     if unknown:
         raise ValueError(f"alarm_risk must name guardrails {sorted(made)}, got {sorted(unknown)}")
@@ -106,6 +108,7 @@ def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, 
         if not isinstance(each, ArmCounts):
             if name not in limits:
                 raise ValueError(f"old must have losses for {sorted(limits)}, got {name!r}")
+            validate.reject_masked(f"old[{name!r}]", losses)
             values = np.atleast_1d(np.asarray(losses, dtype=np.float64))
             known = values[~np.isnan(values)]
             bound = limits[name].bound
@@ -122,13 +125,12 @@ def step_length(
     keys_per_step: int | None, step_duration: timedelta | float | None
 ) -> dict[str, Any]:
     """The two settings that say when a step ends."""
-    seconds = step_duration
+    seconds = None
     if isinstance(step_duration, timedelta):
         seconds = step_duration.total_seconds()
-    return {
-        "keys_per_step": keys_per_step,
-        "step_seconds": None if seconds is None else float(seconds),  # type: ignore[arg-type]
-    }
+    elif step_duration is not None:
+        seconds = validate.real("step_duration", step_duration)
+    return {"keys_per_step": keys_per_step, "step_seconds": seconds}
 
 
 def _guardrail(name: str, given: GuardrailLike, promise: bool) -> Guardrail:

@@ -14,12 +14,14 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether.release.assignment import is_new, positions
+from tether.release.ramp_result import RampShare
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.releases.arm_rows import Arm, ArmRows
 from tether.rounds.releases.key_rows import NEW, OLD, find_repeated_keys
 from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
+from tether.rounds.releases.verify_seen import find_wrong_seen
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import CONTROL_LANE, first_id
 from tether.rounds.store.queries import read_all
@@ -28,7 +30,9 @@ from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import record_kind
 
 STEP_SHARE_TOLERANCE = 1e-9
-"""By how much a share may differ whose losses were added in another order."""
+"""By how much numbers may differ whose losses were added in another order."""
+CHOSEN_AMONG_TIES = ("binding", "reason")
+"""What rounding may decide where guardrails tie, or where the old system is at alpha."""
 
 
 @dataclass
@@ -68,7 +72,10 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
                 f"step {step.number}: its share is {step.share!r} from step {step.window}, but the "
                 f"rows that it saw give {expected.share!r} from step {expected.window}"
             )
+        elif not terms_agree(step.ramp_share, expected.ramp_share):
+            yield wrong_terms(f"step {step.number}", step.ramp_share, expected.ramp_share)
         previous = step
+    yield from find_wrong_seen(connection, {each.number: each.seen for each in steps})
     yield from _find_wrong_systems(
         connection, settings, {each.number: each for each in steps}, alarms
     )
@@ -77,9 +84,46 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
 
 def _agree(step: Step, expected: Step) -> bool:
     same = ("window", "ramp", "cleared")
-    return math.isclose(step.share, expected.share, rel_tol=STEP_SHARE_TOLERANCE) and all(
+    return is_same_number(step.share, expected.share) and all(
         getattr(step, name) == getattr(expected, name) for name in same
     )
+
+
+def is_same_number(one: float, other: float) -> bool:
+    """Whether two numbers differ by rounding alone; near 0 what was subtracted decides."""
+    tolerance = STEP_SHARE_TOLERANCE
+    return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def terms_agree(share: RampShare, expected: RampShare) -> bool:
+    """Whether the counts, bounds and promises that a share was stored with are the expected.
+
+    Where rounding decides whether a share is 0, nothing is promised, or hardly anything is served.
+    """
+    if (share.share == 0) != (expected.share == 0):
+        return True
+    ours, theirs = (
+        {name: each for name, each in found.to_dict().items() if name not in CHOSEN_AMONG_TIES}
+        for found in (share, expected)
+    )
+    return _is_same(ours, theirs)
+
+
+def wrong_terms(name: str, share: RampShare, expected: RampShare) -> str:
+    """What to say of a step whose share is right, and what was stored with it is not."""
+    return (
+        f"{name}: its share is stored with other counts, bounds or promises than the rows that it "
+        f"saw give: it promises {share.promises}, and they give {expected.promises}"
+    )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two contents of a record are the same up to rounding."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, float) and isinstance(other, float):
+        return is_same_number(one, other)
+    return bool(one == other)
 
 
 def alarms_by_step(connection: sql.Connection) -> dict[int, StepAlarms]:
@@ -153,9 +197,9 @@ def _find_wrong_systems(
             mine = numbers == number
             expected[mine] = is_new(places[mine], steps[number].share)
         for row, by_new in zip(page, expected.tolist(), strict=True):
-            system = NEW if row["served"] == row["round"] else OLD
+            system = OLD if row["served"] == SAFE else NEW
             may_be_old = not by_new or alarms[row["round"]].raised_during
-            is_right = by_new if system == NEW else may_be_old
+            is_right = may_be_old if system == OLD else by_new and row["served"] == row["round"]
             if not is_right or row["action"] != system.encode():
                 yield (
                     f"row {row['id']}: key {row['context'].decode()!r} was answered by "
