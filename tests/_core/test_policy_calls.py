@@ -24,6 +24,12 @@ def test_draws_and_scores():
     assert [scores.tolist() for scores in both] == [[0, 0, 0], [0, 0, 0]]
 
 
+def test_an_action_that_is_no_number_is_refused():
+    broken = policy(sample=lambda n, rng: np.where(np.arange(n) == 1, np.nan, 0.0))
+    with pytest.raises(ValueError, match=r"the new policy's sample returned NaN for 1 action"):
+        policy_calls.draw("new", broken, 3, RNG)
+
+
 def test_answers_of_the_wrong_shape():
     with pytest.raises(ValueError, match=r"the safe policy's sample returned shape \(2,\) for 3"):
         policy_calls.draw("safe", policy(sample=lambda n, rng: np.zeros(2)), 3, RNG)

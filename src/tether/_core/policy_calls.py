@@ -31,6 +31,8 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
             f"{method} returned shape {actions.shape} for {length(contexts)} "
             f"context(s); expected one action per context"
         )
+    if actions.dtype.kind == "f" and np.isnan(actions).any():
+        raise ValueError(f"{method} returned NaN for {int(np.isnan(actions).sum())} action(s)")
     return actions
 
 
