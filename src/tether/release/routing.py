@@ -48,7 +48,7 @@ def is_routed(keys: Iterable[str | bytes | int], probabilities: ArrayLike, salt:
     Examples
     --------
     >>> is_routed(["ann", "bob", "eve"], [1.0, 0.0, 0.5], b"salt")
-    array([ True, False,  True])
+    array([ True, False, False])
     """
     place = hashed_positions(keys, salt, ROUTER)
     given = np.asarray(probabilities, dtype=np.float64)
