@@ -12,9 +12,10 @@ import pytest
 import tether
 from tests.rounds.forged_stores import link_again
 from tether.rounds import Controller
+from tether.rounds.run_settings import decides_shares
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import read_settings
-from tether.rounds.verify_decisions import decides_shares, find_wrong_decisions
+from tether.rounds.verify_decisions import find_wrong_decisions
 
 
 def make_run(path, kind):

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.contexts import as_contexts
 from tether._core.types import Contexts
 from tether.aiming.aimed_policy import (
     AimedPolicy,
     AimedScore,
+    policy_tables,
     predicted_of_candidates,
-    predicted_tables,
 )
 from tether.aiming.loss_model import LossModel, as_loss_model
 from tether.aiming.multipliers import Multipliers, solve_multipliers
@@ -142,12 +141,7 @@ def aim(
             f"optimized has infinitely many actions: aim a shortlist of it, "
             f"tether.Shortlist(safe, optimized); got {optimized!r}"
         )
-    checked = as_contexts(contexts)
-    table = policy.log_prob_all(checked)
-    if isinstance(checked, int) and len(table) == 1:
-        checked = 1
-    predicted = predicted_tables(models, checked, policy.actions)
-    table = np.broadcast_to(table, predicted.shape[1:])
+    table, predicted = policy_tables(policy, models, contexts)
     solved = solve_multipliers(table, predicted, np.array(list(alphas.values())))
     multipliers = dict(zip(models, solved.values.tolist(), strict=True))
     return _result(AimedPolicy(policy, models, multipliers), alphas, solved)

@@ -54,14 +54,10 @@ class AimedPolicy(TablePolicy):
         ndarray of shape (contexts, actions) or (1, actions)
             One row per context; a single row where there are no contexts.
         """
-        checked = as_contexts(contexts)
-        table = self.policy.log_prob_all(checked)
         values = np.array(list(self.multipliers.values()))
         if not values.any():
-            return table
-        if isinstance(checked, int) and len(table) == 1:
-            checked = 1
-        return tilted(table, predicted_tables(self.loss_models, checked, self.actions), values)
+            return self.policy.log_prob_all(as_contexts(contexts))
+        return tilted(*policy_tables(self.policy, self.loss_models, contexts), values)
 
     def __repr__(self) -> str:
         return f"AimedPolicy({self.policy!r}, multipliers={_shown(self.multipliers)})"
@@ -115,13 +111,25 @@ class AimedScore:
         return f"AimedScore(multipliers={_shown(self.multipliers)})"
 
 
-def predicted_tables(
-    models: Mapping[str, LossModel], contexts: Any, actions: NDArray[Any]
-) -> Floats:
-    """The predicted losses of every action, of shape (losses, contexts, actions)."""
-    return np.array(
-        [predict_table(_named(name), model, contexts, actions) for name, model in models.items()]
+def policy_tables(
+    policy: FinitePolicy, models: Mapping[str, LossModel], contexts: Contexts
+) -> tuple[Floats, Floats]:
+    """The log-probabilities of every action, and its predicted losses.
+
+    Their shapes are (contexts, actions) and (losses, contexts, actions), with a single context
+    where there are none.
+    """
+    checked = as_contexts(contexts)
+    table = policy.log_prob_all(checked)
+    if isinstance(checked, int) and len(table) == 1:
+        checked = 1
+    predicted = np.array(
+        [
+            predict_table(_named(name), model, checked, policy.actions)
+            for name, model in models.items()
+        ]
     )
+    return np.broadcast_to(table, predicted.shape[1:]), predicted
 
 
 def predicted_of_candidates(models: Mapping[str, LossModel], rows: ShortlistRows) -> Floats:

@@ -12,7 +12,6 @@ bound (fractional logistic regression).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from tether._core import validate
 from tether._core.contexts import as_contexts, take
 from tether._core.types import Floats, Integers
 from tether.aiming.pair_features import PairFeatures
+from tether.policies.ratio_classifier import seeded_clone
 
 LOSS_FOLDS = 5
 """How many models are fitted, each without one fold of the rows."""
@@ -157,8 +157,8 @@ def fit_loss(
         return best  # too few to learn from
     matrix = features(rows, taken)
     of_constant = best_likelihood = _likelihood(np.full(len(share), constant), share)
-    for kind, make in _kinds(len(share), matrix.shape[1]):
-        models, log_odds = _cross_fit(make, matrix, share, weight, fold, rng)
+    for kind, model in _kinds(len(share)):
+        models, log_odds = _cross_fit(model, matrix, share, weight, fold, rng)
         shift, slope = _recalibrate(log_odds, share, weight)
         likelihood = _likelihood(shift + slope * log_odds, share)
         gain = weight * (likelihood - best_likelihood)
@@ -177,29 +177,24 @@ def _folds(share: Floats, rng: np.random.Generator) -> Integers:
     return fold
 
 
-def _kinds(rows: int, columns: int) -> list[tuple[str, Callable[[], Any]]]:
+def _kinds(rows: int) -> list[tuple[str, Any]]:
     """The kinds of models that are tried, simplest first."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    def linear(strength: float) -> Callable[[], Any]:
-        return lambda: LogisticRegression(C=strength, max_iter=500)
-
-    kinds: list[tuple[str, Callable[[], Any]]] = [("linear", linear(0.02)), ("linear", linear(0.5))]
+    kinds: list[tuple[str, Any]] = [
+        ("linear", LogisticRegression(C=strength, max_iter=500)) for strength in (0.02, 0.5)
+    ]
     if rows >= MIN_ROWS_FOR_TREES:
-        kinds.append(
-            (
-                "trees",
-                lambda: HistGradientBoostingClassifier(
-                    max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=20
-                ),
-            )
+        trees = HistGradientBoostingClassifier(
+            max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=20
         )
+        kinds.append(("trees", trees))
     return kinds
 
 
 def _cross_fit(
-    make: Callable[[], Any],
+    unfitted: Any,
     matrix: Floats,
     share: Floats,
     weight: Floats,
@@ -210,9 +205,7 @@ def _cross_fit(
     log_odds, models = np.empty(len(share)), []
     for number in range(LOSS_FOLDS):
         held_out = fold == number
-        model = make()
-        if "random_state" in model.get_params():
-            model.set_params(random_state=int(rng.integers(2**31 - 1)))
+        model = seeded_clone(unfitted, rng)
         _fit(model, matrix[~held_out], share[~held_out], weight[~held_out])
         log_odds[held_out] = _log_odds(model, matrix[held_out])
         models.append(model)

@@ -21,7 +21,7 @@ from tether._core import policy_calls
 from tether._core.contexts import length
 from tether._core.types import Floats, Integers
 from tether.aiming.loss_model import LossModel, predict_losses, predict_table
-from tether.aiming.training_rows import LoggedRows
+from tether.aiming.training_rows import LoggedRows, each_loss
 from tether.control.blend import blend_scores
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
@@ -48,13 +48,8 @@ class Tables:
     def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
         """Calibrate on some of the rows, of which some may be repeated."""
         safe, optimized, taken = self.log_safe[index], self.log_optimized[index], self.taken[index]
-        losses = self.losses
-        if isinstance(losses, Mapping):
-            losses = {name: values[index] for name, values in losses.items()}
-        else:
-            losses = losses[index]
         log = Log(
-            losses,
+            each_loss(self.losses, lambda values: values[index]),
             picked(safe, taken),
             picked(optimized, taken),
             log_safe_all=safe,

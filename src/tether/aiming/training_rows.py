@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ class LoggedRows:
         return LoggedRows(
             take(self.contexts, index),
             self.actions[index],
-            _each(self.losses, lambda loss: loss[index]),
+            each_loss(self.losses, lambda loss: loss[index]),
             self.rewards[index],
         )
 
@@ -65,17 +65,15 @@ def as_rows(
     """Rows from columns, checked for equal lengths."""
     taken = np.asarray(actions)
     checked = as_contexts(contexts, taken)
-    loss = _each(losses, lambda values: validate.floats("losses", values))
-    reward = validate.floats("rewards", rewards)
-    validate.same_length("rewards", reward, "actions", len(taken))
+    loss = each_loss(losses, lambda values: validate.floats("losses", values))
+    reward = validate.rewards("rewards", rewards, len(taken))
     for values in loss.values() if isinstance(loss, Mapping) else (loss,):
         validate.same_length("losses", values, "actions", len(taken))
-    if not np.isfinite(reward).all():
-        validate.reject("rewards", reward, ~np.isfinite(reward), "a finite reward")
     return LoggedRows(checked, taken, loss, reward)
 
 
-def _each(losses: Any, change: Any) -> Any:
+def each_loss(losses: Any, change: Callable[[Any], Any]) -> Any:
+    """Change the loss of each row, or each of several losses by name."""
     if isinstance(losses, Mapping):
         return {name: change(values) for name, values in losses.items()}
     return change(losses)

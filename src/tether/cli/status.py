@@ -74,13 +74,10 @@ def _follow(store: str, history: History | ReleaseHistory, interval: float) -> N
 def _rendered(history: History | ReleaseHistory) -> RenderableType:
     from tether.rounds import ReleaseHistory
 
-    is_release = isinstance(history, ReleaseHistory)
-    lines = (
-        rendered_release(history)
-        if isinstance(history, ReleaseHistory)
-        else _rendered_rounds(history)
-    )
-    what, who = ("step", "old system") if is_release else ("round", "safe policy")
+    if isinstance(history, ReleaseHistory):
+        lines, what, who = rendered_release(history), "step", "old system"
+    else:
+        lines, what, who = _rendered_rounds(history), "round", "safe policy"
     for alarm in history.alarms:
         stands = alarm.cleared is None
         state = "stands"

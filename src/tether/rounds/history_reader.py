@@ -19,6 +19,7 @@ from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.opened_store import opened_store
 from tether.rounds.store.queries import (
     calibration_from_json,
     read_all,
@@ -49,12 +50,11 @@ def read_history(store: str | Path | Store) -> History:
     StoreError
         If there is no store, it holds no run, or it cannot be read.
     """
-    if not isinstance(store, Store):
-        opened = Store(store, create=False)
-        try:
-            return read_history(opened)
-        finally:
-            opened.close()
+    with opened_store(store) as opened:
+        return _read_history(opened)
+
+
+def _read_history(store: Store) -> History:
     with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
         stored = read_settings(connection)
         if not stored:

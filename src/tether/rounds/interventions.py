@@ -17,6 +17,7 @@ from tether.rounds.monitors import Monitors
 from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.store import queries, schema
 from tether.rounds.store.database import Store
+from tether.rounds.store.opened_store import opened_store
 from tether.rounds.store.serving import RESUME, RETIRE, read_retired
 from tether.rounds.store.writer import Writer
 
@@ -158,14 +159,9 @@ def _check_retirable(writer: Writer, number: int) -> None:
 @contextmanager
 def _using(store: str | Path | Store) -> Iterator[Store]:
     """An open store as it is; another one, with a run in it, opened and closed at the end."""
-    if isinstance(store, Store):
-        yield store
-        return
-    opened = Store(store, create=False)
-    try:
-        with opened.reading() as connection:
-            if not queries.read_settings(connection):
-                raise StoreError(f"{opened.name} holds no run of tether yet")
+    with opened_store(store) as opened:
+        if opened is not store:
+            with opened.reading() as connection:
+                if not queries.read_settings(connection):
+                    raise StoreError(f"{opened.name} holds no run of tether yet")
         yield opened
-    finally:
-        opened.close()

@@ -92,7 +92,9 @@ class LossesSeen:
         raised = None
         for lane, columns in self.new_observations(to):
             numbers = np.unique(columns["round"]).tolist()
-            self.kept.load(f"round {number}" for number in numbers)
+            self.kept.load(
+                f"{part} {number}" for number in numbers for part in ("round", *self.parts)
+            )
             for number in numbers:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}

@@ -29,7 +29,7 @@ from tether.policies.tethered import Tethered
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import first_id
-from tether.rounds.store.queries import calibration_from_json
+from tether.rounds.store.queries import calibration_from_json, read_round
 from tether.rounds.store.rows import read_codecs
 from tether.rounds.stored_policies import PolicyLoader, load_stored_policy
 
@@ -139,10 +139,8 @@ class PolicyRegistry:
         return self._deployed[number]
 
     def _read(self, number: int) -> dict[str, Any]:
-        table = schema.rounds
         with self._store.reading() as connection:
-            query = sql.select(table).where(table.c.number == number)
-            return dict(connection.execute(query).mappings().one())
+            return read_round(connection, number)
 
     def last(self) -> int:
         """The last round if it deployed a tethered policy; else 0, the safe policy."""

@@ -91,7 +91,7 @@ def _events(connection: sql.Connection, settings: RunSettings | None = None) -> 
     kinds = [record_kind(table) for table in (schema.rounds, schema.alarms, schema.audit)]
     query = sql.select(entry.c.kind, entry.c.first, entry.c.heads)
     query = query.where(entry.c.lane == CONTROL_LANE, entry.c.kind.in_(kinds))
-    cleared = _resumptions(connection)
+    cleared = resumptions(connection)
     last_alarm = last_cleared = 0
     for kind, number, heads in connection.execute(query.order_by(entry.c.number)).fetchall():
         resumes = kind == kinds[2] and number in cleared
@@ -108,7 +108,7 @@ def _events(connection: sql.Connection, settings: RunSettings | None = None) -> 
         yield _Event(last_alarm <= last_cleared, resumes, signs, entries)
 
 
-def _resumptions(connection: sql.Connection) -> Numbers:
+def resumptions(connection: sql.Connection) -> Numbers:
     """The audit records that clear alarms, each with the last alarm that it clears."""
     table = schema.audit
     query = sql.select(table.c.number, table.c.subject).where(table.c.act == RESUME)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import RLock
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +12,15 @@ from tether.rounds.action_space import ActionSpace, taken_rows
 from tether.rounds.checked_observations import Losses
 from tether.rounds.history import History
 from tether.rounds.history_reader import read_history
-from tether.rounds.limits import listed_limits
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.settings import Settings
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.rows import Rows
+from tether.rounds.stored_run import StoredRun
 
 
-class RunRecords:
+class RunRecords(StoredRun[Settings]):
     """The rows of a run and what is done to them; several threads may use it.
 
     Parameters
@@ -173,21 +172,6 @@ class RunRecords:
             Settings, rounds and alarms.
         """
         return read_history(self._store)
-
-    def close(self) -> None:
-        """Close the store; what is asked of the run afterwards raises a StoreError."""
-        self._recorder.close()
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
-        return f"{type(self).__name__}({named}, store={self._store.name!r})"
 
     def _refresh(self) -> None:
         self._recorder.deliver()

@@ -102,6 +102,11 @@ class RunSettings:
                 )
 
 
+def decides_shares(stored: Mapping[str, Any]) -> bool:
+    """Whether the rounds of a run with these settings decide shares, and not betas."""
+    return stored.get(KIND_SETTING) == RELEASE_KIND or stored.get("family") == RAMP_FAMILY
+
+
 def silence_limits(max_silence: int | timedelta | None) -> dict[str, Any]:
     """The two settings that the argument `max_silence` sets."""
     if isinstance(max_silence, timedelta):

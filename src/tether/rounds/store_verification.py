@@ -14,6 +14,7 @@ from tether._core.verification import Finding, Verification
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
 from tether.rounds.interventions import checked_actor
+from tether.rounds.run_settings import decides_shares
 from tether.rounds.store import queries, schema
 from tether.rounds.store.chain_signer import chain_checker, chain_signer
 from tether.rounds.store.checkpoints import find_wrong_checkpoints
@@ -22,7 +23,7 @@ from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
-from tether.rounds.verify_decisions import decides_shares, find_wrong_decisions
+from tether.rounds.verify_decisions import find_wrong_decisions
 from tether.rounds.verify_kept import find_wrong_sums
 from tether.rounds.verify_observations import find_wrong_observations
 from tether.rounds.verify_shift import find_wrong_shift

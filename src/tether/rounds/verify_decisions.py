@@ -10,13 +10,8 @@ import sqlalchemy as sql
 from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.ramps.verify_ramps import find_wrong_ramps
 from tether.rounds.releases.verify_steps import find_wrong_steps
-from tether.rounds.run_settings import KIND_SETTING, RAMP_FAMILY, RELEASE_KIND
+from tether.rounds.run_settings import KIND_SETTING, RELEASE_KIND, decides_shares
 from tether.rounds.verify_calibrations import find_wrong_calibrations
-
-
-def decides_shares(stored: Mapping[str, Any]) -> bool:
-    """Whether the rounds of a run with these settings decide shares, and not betas."""
-    return stored.get(KIND_SETTING) == RELEASE_KIND or stored.get("family") == RAMP_FAMILY
 
 
 def find_wrong_decisions(connection: sql.Connection, stored: Mapping[str, Any]) -> list[str]:

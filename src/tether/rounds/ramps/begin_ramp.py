@@ -23,7 +23,7 @@ from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS
 from tether.rounds.store.lanes import Lane, read_lanes
-from tether.rounds.store.queries import storable_text
+from tether.rounds.store.queries import read_round, storable_text
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tether.rounds.controller import Controller
 
 SAFE_NOTE = "no optimized policy was given"
+ABOUT_POLICY = ("policy", "fingerprint", "policy_digest", "policy_problem")
+"""The columns of a round that its policy fills."""
 
 
 def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:
@@ -191,19 +193,16 @@ def _read_rows(run: Controller) -> list[dict[str, Any]]:
 
 
 def _read(run: Controller, connection: sql.Connection, number: int) -> RampRound:
-    table = schema.rounds
-    row = connection.execute(sql.select(table).where(table.c.number == number)).mappings().one()
+    row = read_round(connection, number)
     with as_tampering(f"round {number}"):
-        record = RampRecord.from_row(row)  # type: ignore[arg-type]
+        record = RampRecord.from_row(row)
     return RampRound(number, None, row["note"], run, None, record)
 
 
 def _about(connection: sql.Connection, number: int) -> dict[str, Any]:
     """The policy of a round, as its row names it."""
-    table = schema.rounds
-    names = ("policy", "fingerprint", "policy_digest", "policy_problem")
-    query = sql.select(*(table.c[name] for name in names)).where(table.c.number == number)
-    return dict(connection.execute(query).mappings().one())
+    row = read_round(connection, number)
+    return {name: row[name] for name in ABOUT_POLICY}
 
 
 def _is_over(run: Controller, record: RampRecord, serving: Serving, lanes: dict[int, Lane]) -> bool:

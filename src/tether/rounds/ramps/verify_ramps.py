@@ -15,17 +15,17 @@ from tether.rounds.ramps.next_ramp_step import next_ramp_step
 from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
 from tether.rounds.releases.grouped_counts import GroupedCounts
+from tether.rounds.releases.recounted_rows import add_rows
 from tether.rounds.releases.step import Seen, Step
 from tether.rounds.releases.verify_seen import find_wrong_seen
 from tether.rounds.releases.verify_steps import (
     alarms_by_step,
-    is_same_number,
+    steps_agree,
     terms_agree,
     wrong_terms,
 )
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
-from tether.rounds.store.lanes import first_id
 
 
 def find_wrong_ramps(connection: sql.Connection, stored: Mapping[str, Any]) -> Iterator[str]:
@@ -44,8 +44,7 @@ def find_wrong_ramps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
             yield f"round {record.number} must have both a policy and a share, or neither"
         if step is None:
             continue
-        _add_actions(connection, rows, before, step.seen)
-        _add_losses(connection, rows, before, step.seen)
+        add_rows(connection, rows, RowGroup._fields, _group, after=before, to=step.seen)
         before = step.seen
         begins = record.first == record.number
         if not begins and (k == 0 or not _continues(record, records[k - 1], names)):
@@ -84,12 +83,9 @@ def _continues(record: RampRecord, previous: RampRecord, names: Mapping[int, Any
 
 
 def _agree(record: RampRecord, step: Step, expected: RampRecord) -> bool:
-    other = expected.step
-    if other is None or record.reference != expected.reference:
+    if expected.step is None or record.reference != expected.reference:
         return False
-    same = all(getattr(step, each) == getattr(other, each) for each in ("window", "ramp"))
-    is_close = is_same_number(record.share, expected.share)
-    return same and is_close and step.cleared == other.cleared
+    return steps_agree(step, expected.step)
 
 
 def _policy_names(connection: sql.Connection) -> dict[int, str | None]:
@@ -99,35 +95,8 @@ def _policy_names(connection: sql.Connection) -> dict[int, str | None]:
     }
 
 
-def _add_actions(connection: sql.Connection, rows: PolicyRows, after: Seen, to: Seen) -> None:
-    table = schema.actions
-    names = (table.c.round, table.c.served, table.c.calibration)
-    query = sql.select(*names, sql.func.count()).group_by(*names)
-    for lane, (last, _) in to.items():
-        start, first = first_id(lane), after.get(lane, (0, 0))[0]
-        within = (table.c.id > start + first, table.c.id <= start + last)
-        for number, served, calibration, count in connection.execute(query.where(*within)):
-            rows.rows[RowGroup(number, served, bool(calibration))] += count
-
-
-def _add_losses(connection: sql.Connection, rows: PolicyRows, after: Seen, to: Seen) -> None:
-    """Add losses, and take off rows that were withdrawn."""
-    action, observed = schema.actions, schema.observations
-    names = (action.c.round, action.c.served, action.c.calibration, observed.c.which)
-    sums = (sql.func.count(), sql.func.count(observed.c.loss), sql.func.sum(observed.c.loss))
-    query = (
-        sql.select(*names, *sums)
-        .join_from(observed, action, observed.c.action == action.c.id)
-        .group_by(*names)
-    )
-    for lane, (_, last) in to.items():
-        start, first = first_id(lane), after.get(lane, (0, 0))[1]
-        within = (observed.c.number > start + first, observed.c.number <= start + last)
-        for *group, which, count, known, total in connection.execute(query.where(*within)):
-            own, name = RowGroup(group[0], group[1], bool(group[2])), rows.names[which]
-            rows.rows[own] -= count - known
-            rows.known[own, name] += known
-            rows.totals[own, name] += float(total or 0.0)
+def _group(number: int, served: int, calibration: bool) -> RowGroup:
+    return RowGroup(number, served, bool(calibration))
 
 
 def _find_wrong_answers(

@@ -20,7 +20,7 @@ from tether.rounds.silence import end_silence, taken
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.lanes import Lane, read_lanes
-from tether.rounds.store.queries import RUN_SETTING, read_settings, write_settings
+from tether.rounds.store.queries import RUN_SETTING, read_round, read_settings, write_settings
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
 
@@ -79,10 +79,9 @@ def write_step(
 
 def read_step(connection: sql.Connection, number: int) -> Step:
     """A step that is stored."""
-    table = schema.rounds
-    row = connection.execute(sql.select(table).where(table.c.number == number)).mappings().one()
+    row = read_round(connection, number)
     with as_tampering(f"step {number}"):
-        return Step.from_row(dict(row))
+        return Step.from_row(row)
 
 
 class StepKeeper:

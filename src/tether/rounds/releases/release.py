@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, overload
 
 from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether.release.routing import is_routed
 from tether.rounds import interventions
-from tether.rounds.limits import listed_limits
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
@@ -29,17 +28,18 @@ from tether.rounds.releases.key_rows import (
 from tether.rounds.releases.observing import observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
-from tether.rounds.releases.release_settings import GuardrailLike, Log
+from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
 from tether.rounds.releases.step import Step
 from tether.rounds.store.chain_signer import chain_signer
 from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
+from tether.rounds.stored_run import StoredRun
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
 
 
-class Release:
+class Release(StoredRun[ReleaseSettings]):
     """Ramps a new system up, step after step, so that each expected loss stays within its alpha.
 
     Promised: what `ramp_share` promises, for every step. Assumed: keys are alike, losses lie in
@@ -351,18 +351,3 @@ class Release:
             Settings, steps and alarms.
         """
         return read_release(self._store)
-
-    def close(self) -> None:
-        """Close the store; what is asked of the release afterwards raises a StoreError."""
-        self._recorder.close()
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        named = f"{self.settings.target}={listed_limits(self.settings.limits)}"
-        return f"Release({named}, store={self._store.name!r})"

@@ -14,6 +14,7 @@ from tether.rounds.releases.step import Step
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.opened_store import opened_store
 from tether.rounds.store.queries import read_all, read_settings
 from tether.rounds.store.serving import read_serving
 
@@ -38,12 +39,11 @@ def read_release(store: str | Path | Store) -> ReleaseHistory:
     StoreError
         If there is no store, it is empty, or it cannot be read.
     """
-    if not isinstance(store, Store):
-        opened = Store(store, create=False)
-        try:
-            return read_release(opened)
-        finally:
-            opened.close()
+    with opened_store(store) as opened:
+        return _read_release(opened)
+
+
+def _read_release(store: Store) -> ReleaseHistory:
     with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
         stored = read_settings(connection)
         if not stored:

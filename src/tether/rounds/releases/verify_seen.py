@@ -13,10 +13,7 @@ import sqlalchemy as sql
 from tether.rounds.releases.step import Seen
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import CONTROL_LANE
-from tether.rounds.store.writer import record_kind
-
-SEEN_KINDS = ("actions", "observations")
-"""The kinds of entries whose last rows a step has seen."""
+from tether.rounds.store.writer import ACTIONS, OBSERVATIONS, record_kind
 
 
 def find_wrong_seen(connection: sql.Connection, steps: Mapping[int, Seen]) -> Iterator[str]:
@@ -47,11 +44,11 @@ def _last_rows(connection: sql.Connection, lane: int, after: int, to: int) -> tu
     query = (
         sql.select(entry.c.kind, sql.func.max(entry.c.last))
         .where(entry.c.lane == lane, entry.c.number > after, entry.c.number <= to)
-        .where(entry.c.kind.in_(SEEN_KINDS))
+        .where(entry.c.kind.in_([ACTIONS, OBSERVATIONS]))
         .group_by(entry.c.kind)
     )
     found = {kind: last for kind, last in connection.execute(query)}
-    return found.get("actions", 0), found.get("observations", 0)
+    return found.get(ACTIONS, 0), found.get(OBSERVATIONS, 0)
 
 
 def _stored(seen: Seen) -> Seen:

@@ -19,13 +19,14 @@ from tether.rounds.policy_registry import SAFE
 from tether.rounds.releases.arm_rows import Arm, ArmRows
 from tether.rounds.releases.key_rows import NEW, OLD, find_repeated_keys
 from tether.rounds.releases.next_step import next_step
+from tether.rounds.releases.recounted_rows import add_rows
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
 from tether.rounds.releases.verify_seen import find_wrong_seen
+from tether.rounds.replayed_monitors import resumptions
 from tether.rounds.store import schema
-from tether.rounds.store.lanes import CONTROL_LANE, first_id
+from tether.rounds.store.lanes import CONTROL_LANE
 from tether.rounds.store.queries import read_all
-from tether.rounds.store.serving import RESUME
 from tether.rounds.store.table_pages import read_pages
 from tether.rounds.store.writer import record_kind
 
@@ -55,8 +56,7 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
     rows, previous = ArmRows(list(settings.limits)), None
     for step in steps:
         before: Seen = {} if previous is None else previous.seen
-        _add_actions(connection, rows, before, step.seen)
-        _add_losses(connection, rows, before, step.seen)
+        add_rows(connection, rows, ("round", "served"), _arm, after=before, to=step.seen)
         at_begin = alarms[step.number]
         expected = next_step(
             settings,
@@ -67,7 +67,7 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
             seen=step.seen,
             begun=step.begun,
         )
-        if not _agree(step, expected):
+        if not steps_agree(step, expected):
             yield (
                 f"step {step.number}: its share is {step.share!r} from step {step.window}, but the "
                 f"rows that it saw give {expected.share!r} from step {expected.window}"
@@ -82,7 +82,12 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
     yield from find_repeated_keys(connection)
 
 
-def _agree(step: Step, expected: Step) -> bool:
+def _arm(step: int, served: int) -> Arm:
+    return Arm(step, served != SAFE)
+
+
+def steps_agree(step: Step, expected: Step) -> bool:
+    """Whether a step is the expected one, up to rounding."""
     same = ("window", "ramp", "cleared")
     return is_same_number(step.share, expected.share) and all(
         getattr(step, name) == getattr(expected, name) for name in same
@@ -130,8 +135,7 @@ def alarms_by_step(connection: sql.Connection) -> dict[int, StepAlarms]:
     """What the order of the control lane says about alarms and steps."""
     entry, audit = schema.entries, schema.audit
     kinds = {each: record_kind(each) for each in (schema.rounds, schema.alarms, audit)}
-    subjects = sql.select(audit.c.number, audit.c.subject).where(audit.c.act == RESUME)
-    clears = {number: subject or 0 for number, subject in connection.execute(subjects)}
+    clears = resumptions(connection)
     query = sql.select(entry.c.kind, entry.c.first).where(
         entry.c.lane == CONTROL_LANE, entry.c.kind.in_(kinds.values())
     )
@@ -149,35 +153,6 @@ def alarms_by_step(connection: sql.Connection) -> dict[int, StepAlarms]:
             standing = min((each for each in raised if each > cleared), default=None)
             found[number], latest = StepAlarms(standing, cleared), number
     return found
-
-
-def _add_actions(connection: sql.Connection, rows: ArmRows, after: Seen, to: Seen) -> None:
-    table = schema.actions
-    query = sql.select(table.c.round, table.c.served, sql.func.count())
-    for lane, (last, _) in to.items():
-        start, first = first_id(lane), after.get(lane, (0, 0))[0]
-        within = (table.c.id > start + first, table.c.id <= start + last)
-        for step, served, count in connection.execute(
-            query.where(*within).group_by(table.c.round, table.c.served)
-        ):
-            rows.rows[Arm(step, served != SAFE)] += count
-
-
-def _add_losses(connection: sql.Connection, rows: ArmRows, after: Seen, to: Seen) -> None:
-    action, observed = schema.actions, schema.observations
-    names = (action.c.round, action.c.served, observed.c.which)
-    query = (
-        sql.select(*names, sql.func.count(observed.c.loss), sql.func.sum(observed.c.loss))
-        .join_from(observed, action, observed.c.action == action.c.id)
-        .group_by(*names)
-    )
-    for lane, (_, last) in to.items():
-        start, first = first_id(lane), after.get(lane, (0, 0))[1]
-        within = (observed.c.number > start + first, observed.c.number <= start + last)
-        for step, served, which, count, total in connection.execute(query.where(*within)):
-            arm, name = Arm(step, served != SAFE), rows.names[which]
-            rows.known[arm, name] += count
-            rows.totals[arm, name] += float(total or 0.0)
 
 
 def _find_wrong_systems(

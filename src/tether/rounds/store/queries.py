@@ -49,6 +49,14 @@ def read_all(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def read_round(connection: sql.Connection, number: int) -> dict[str, Any]:
+    """The row of a round, or of a step, by its number."""
+    table = schema.rounds
+    return dict(
+        connection.execute(sql.select(table).where(table.c.number == number)).mappings().one()
+    )
+
+
 def last_number(connection: sql.Connection, column: sql.Column[Any]) -> int:
     """The largest number assigned so far; 0 before the first."""
     return int(connection.scalar(sql.select(sql.func.max(column))) or 0)

@@ -16,7 +16,7 @@ import sqlalchemy as sql
 
 from tether.rounds.errors import TamperedError, as_tampering
 from tether.rounds.releases.step import Step
-from tether.rounds.run_settings import KIND_SETTING, RAMP_FAMILY, RELEASE_KIND
+from tether.rounds.run_settings import KIND_SETTING, decides_shares
 from tether.rounds.store import chain, schema
 from tether.rounds.store.bounded_check import check_lane_rows
 from tether.rounds.store.followed_lane import (
@@ -251,8 +251,7 @@ def _find_uncovered(connection: sql.Connection, lanes: dict[int, Lane]) -> Itera
 def _find_wrong_rounds(connection: sql.Connection) -> Iterator[str]:
     """Rounds whose beta is not the one that their calibration found; steps likewise."""
     table = schema.rounds
-    is_release = _setting(connection, KIND_SETTING) == RELEASE_KIND
-    if is_release or _setting(connection, "family") == RAMP_FAMILY:
+    if decides_shares({name: _setting(connection, name) for name in (KIND_SETTING, "family")}):
         yield from _find_wrong_step_records(connection)
         return
     query = sql.select(table.c.number, table.c.log_beta, table.c.calibration)
