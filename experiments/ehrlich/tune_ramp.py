@@ -25,11 +25,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "patient": {"ramp_patience": 16},
     "long steps": {"ramp_steps": 2},
     "short steps": {"ramp_steps": 8, "ramp_patience": 16},
-    "4 draws": {"aimed_draws": 4},
     "16 draws": {"aimed_draws": 16},
     "slow": {"strong_dpo_rate": 5e-5},
     "fast": {"strong_dpo_rate": 2e-4},
-    "calibrate less": {"calibration_share": 0.3},
+    "16 draws": {"aimed_draws": 16},
     "more pairs": {"triplets": 1024},
 }
 ALPHAS = (0.1, 0.3, 0.6)
