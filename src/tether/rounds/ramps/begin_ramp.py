@@ -14,7 +14,7 @@ from tether.rounds.kept import Kept
 from tether.rounds.policy_registry import SAFE, fingerprint
 from tether.rounds.ramps.next_ramp_step import next_ramp_step
 from tether.rounds.ramps.policy_rows import count_policy_rows
-from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
+from tether.rounds.ramps.ramp_record import ABOUT_POLICY, RampRecord, read_ramp_records
 from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.recording import check_latest
 from tether.rounds.releases.step import moment
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tether.rounds.controller import Controller
 
 SAFE_NOTE = "no optimized policy was given"
-ABOUT_POLICY = ("policy", "fingerprint", "policy_digest", "policy_problem")
-"""The columns of a round that its policy fills."""
 
 
 def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:

@@ -32,7 +32,7 @@ from tether.rounds.store.writer import Writer
 RELEASE_FALLBACKS = (OLD,)
 """What may answer when the store does not."""
 KEYS_OF_A_BATCH, NEW_BATCHES_IN_A_ROW, KEYS_ASKED_FOR = 50, 3, 10
-"""After so many batches without a key that has a row, only so many keys of a batch are asked for."""
+"""After so many batches of new keys alone, only so many keys of a batch are asked for."""
 
 Known = dict[bytes, dict[str, KeyRow]]
 
@@ -51,6 +51,10 @@ class _Moment(NamedTuple):
     @property
     def share(self) -> float:
         return 0.0 if self.serving.alarm is not None else self.step.share
+
+    def keys_left(self, settings: ReleaseSettings, rows: int) -> int | None:
+        """How many keys still belong to the step; None if it is not ended by their number."""
+        return self.step.keys_left(settings, rows, is_halted=self.serving.alarm is not None)
 
 
 class Assigner:
@@ -93,9 +97,9 @@ class Assigner:
             arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
             systems = dict(zip(waiting, arms, strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
-            left = moment.step.keys_left(self._settings, moment.rows)
+            left = moment.keys_left(self._settings, moment.rows)
             now = waiting
-            if left is not None and moment.serving.alarm is None and left <= len(fresh):
+            if left is not None and left <= len(fresh):
                 fresh = fresh[:left]  # and with the last of them the step is over
                 now = waiting[: waiting.index(fresh[-1]) + 1]
             if not fresh or self._write(moment, fresh, systems, budget):
@@ -173,8 +177,8 @@ class Assigner:
         def write(writer: Writer) -> bool:
             if writer.serving != moment.serving:
                 return False
-            left = step.keys_left(self._settings, taken(writer.lanes))
-            if left is not None and moment.serving.alarm is None and left < len(keys):
+            left = moment.keys_left(self._settings, taken(writer.lanes))
+            if left is not None and left < len(keys):
                 return False  # others have stored keys meanwhile
             for served, columns in parts:
                 writer.actions(columns, number=step.number, served=served, through_driver=True)
