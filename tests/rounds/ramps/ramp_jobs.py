@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
+import sqlalchemy as sql
 
 import tether
 from tests.rounds.ramps.ramp_model import AlwaysTakes
-from tests.rounds.worker_process import Journal, _tripwire
+from tests.rounds.worker_process import Journal
 
 ACTIONS_PER_STEP, BATCH = 20, 10
 RAMPED = {
@@ -37,13 +41,13 @@ def safe_rows(url: str) -> None:
 
 
 def act_in_ramp(url: str, journal: str, life: int, trip: int) -> None:
-    """Act and observe, and be killed at that point: around a statement or a commit.
+    """Act and observe, and be killed at that point: around a statement that writes.
 
     The first lives find the policy of the last one, and every third begins with another.
     """
     notes, rng = Journal(journal), np.random.default_rng([life, trip])
     run = open_ramp(url)
-    _tripwire(trip, commits=False)
+    _die_around_writes(trip)
     present = run.round
     if life % 3 == 0 or present is None or present.ramp_share is None:
         name = f"policy {1 + life % 5}"
@@ -57,3 +61,18 @@ def act_in_ramp(url: str, journal: str, life: int, trip: int) -> None:
         notes.write("act", key=key, ids=ids, actions=actions)
         run.observe(taken.ids, (taken.actions == 0) * 0.1)
         notes.write("observe", ids=ids, losses=[0.1 * (each == 0) for each in actions])
+
+
+def _die_around_writes(trip: int) -> None:
+    """Be killed before or after a statement that writes, at the given one of these moments."""
+    passed = 0
+
+    def touch(connection, cursor, statement, *_: object) -> None:
+        nonlocal passed
+        if statement.startswith(("INSERT", "UPDATE", "WITH")):  # PostgreSQL writes some at once
+            passed += 1
+            if passed == trip:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    for event in ("before_cursor_execute", "after_cursor_execute"):
+        sql.event.listen(sql.Engine, event, touch)
