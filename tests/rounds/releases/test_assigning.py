@@ -91,7 +91,7 @@ def test_no_keys_are_no_answers(release):
 
 def open_with_fallback(url, **changed):
     given = {"guardrails": {"harm": 0.45}, "old": {"harm": np.zeros(500)}, "salt": b"a"}
-    return tether.Release(url, deadline=0.3, **given | {"fallback": "old"} | changed)
+    return tether.Release(url, **given | {"fallback": "old", "deadline": 0.3} | changed)
 
 
 def locked(url):
@@ -160,7 +160,7 @@ def test_without_a_fallback_a_stuck_store_is_an_error(sqlite_url):
 
 
 def test_a_frozen_backend_is_answered_for_by_the_old_system(postgres_url):
-    with open_with_fallback(postgres_url) as release:
+    with open_with_fallback(postgres_url, deadline=2) as release:
         first = release.assign(KEYS[:20])
         with release._store.reading() as connection:
             pid = connection.connection.driver_connection.info.backend_pid
