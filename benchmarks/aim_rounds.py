@@ -24,7 +24,7 @@ from tether.rounds import AimSettings
 from tether.rounds.aims import training_log
 
 ALPHA, ROWS, ROUNDS = 0.1, 300, 4
-"""Half of the rows of a round are set apart for calibration; the first round is the safe policy's."""
+"""Half of the rows of a round are set apart for calibration. The safe policy has the first."""
 DOSES = np.arange(4)
 GRID = np.linspace(0.0025, 0.9975, 200)
 """Patients at equal steps, for exact risks."""

@@ -42,7 +42,8 @@ class PositionScore:
         ndarray of shape (contexts, N)
             One score per candidate.
         """
-        return np.asarray(self.policy.log_prob_all(ShortlistRows(contexts, candidates)))
+        rows = ShortlistRows(contexts, candidates)
+        return np.broadcast_to(self.policy.log_prob_all(rows), (len(rows), rows.size))
 
     def __repr__(self) -> str:
         return f"PositionScore({self.policy!r})"

@@ -45,6 +45,8 @@ class AimRecord:
     plain_log_beta : float, optional
         The log of the beta that the plain optimized policy would have been allowed on the same
         calibration rows, −inf if none; None if it was not computed, as in a ramp.
+    seen : mapping of str to int, optional
+        The last action of each lane of the store whose context predictions may be averages over.
     digest : str, optional
         The digest under which the aimed policy and its loss models are stored.
     problem : str, optional
@@ -62,6 +64,7 @@ class AimRecord:
     aimed: Mapping[str, float] = field(default_factory=dict)
     predicted: Mapping[str, float] = field(default_factory=dict)
     plain_log_beta: float | None = None
+    seen: Mapping[str, int] = field(default_factory=dict)
     digest: str | None = None
     problem: str = ""
 

@@ -19,7 +19,12 @@ from tether.policies.policy import FinitePolicy, Policy, is_finite
 from tether.rounds.aims.aim_record import AimRecord
 from tether.rounds.aims.aim_settings import AimSettings
 from tether.rounds.aims.stored_aim import served_form
-from tether.rounds.aims.training_log import TrainingLog, prediction_contexts, read_training_log
+from tether.rounds.aims.training_log import (
+    TrainingLog,
+    last_actions,
+    prediction_contexts,
+    read_training_log,
+)
 from tether.rounds.policy_registry import PolicyRegistry
 from tether.rounds.settings import Settings
 from tether.rounds.store.queries import storable_text
@@ -95,7 +100,8 @@ def aimed_at_alpha(
 ) -> RoundAim:
     """Tilt a policy until it is predicted to lose alpha, by loss models of `count` rows."""
     alphas = {name: limit.alpha for name, limit in settings.limits.items()}
-    found = aim_policy(given, models, prediction_contexts(rows, len(rows)), alphas)
+    contexts = prediction_contexts(rows, last_actions(rows))
+    found = aim_policy(given, models, contexts, alphas)
     if not any(found.multipliers.values()):
         why = "predicted to lose at most alpha, or no pattern in the losses was found"
         return with_predictions(AimRecord(PLAIN, why, count), given, given, models, rows)
@@ -114,9 +120,11 @@ def with_predictions(
     record: AimRecord, given: FinitePolicy, chosen: Any, models: dict[str, Any], rows: Rows
 ) -> RoundAim:
     """Complete a record with what the policies are predicted to lose."""
-    contexts = prediction_contexts(rows, len(rows))
+    seen = last_actions(rows)
+    contexts = prediction_contexts(rows, seen)
     record = replace(
         record,
+        seen=seen,
         models={name: _kind(model) for name, model in models.items()},
         multipliers=dict(getattr(chosen, "multipliers", {})),
         before=predicted_losses(given, models, contexts),

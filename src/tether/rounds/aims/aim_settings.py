@@ -137,12 +137,8 @@ class AimSettings:
             Plain values; of loss models only where they come from.
         """
         numbers = {name: list(value) for name, value in self.candidates.items()}
-        names = ("standard_errors", "choose")
-        return {
-            "loss_model": self.source,
-            **{name: getattr(self, name) for name in names},
-            **numbers,
-        }
+        how = {"standard_errors": self.standard_errors, "choose": self.choose}
+        return {"loss_model": self.source, **how, **numbers}
 
 
 def as_aim_settings(aim: Any) -> AimSettings | None:

@@ -6,6 +6,8 @@ a loss model, a choice or a prediction.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +21,7 @@ from tether.control.blend import DEFAULT_BLEND, blend_scores
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 from tether.rounds.policy_registry import SAFE, PolicyRegistry
+from tether.rounds.store.lanes import split_ids
 from tether.rounds.store.rows import Rows
 
 MAX_ROWS_TO_FIT = 10_000
@@ -92,13 +95,22 @@ def is_training(rows: Rows) -> Booleans:
     return ~rows.calibration
 
 
-def prediction_contexts(rows: Rows, seen: int) -> Any:
+def last_actions(rows: Rows) -> dict[str, int]:
+    """The last action of each lane that has been read."""
+    return {lane: last or 0 for lane, (last, _) in json.loads(rows.seen).items()}
+
+
+def prediction_contexts(rows: Rows, seen: Mapping[str, int]) -> Any:
     """Contexts of training rows, over which predicted losses are averaged; 1 without contexts.
 
-    They are among the first `seen` rows, evenly spaced, whether their losses are known or not.
-    None if there is no training row.
+    They are evenly spaced among the rows up to the last actions of lanes that were `seen`, whether
+    their losses are known or not. None if there is no training row.
     """
-    where = np.flatnonzero(is_training(rows)[:seen])
+    lanes, numbers = split_ids(rows.ids)
+    known = np.zeros(len(rows), dtype=np.bool_)
+    for lane, last in seen.items():
+        known |= (lanes == int(lane)) & (numbers <= last)
+    where = np.flatnonzero(is_training(rows) & known)
     if not len(where):
         return None
     if isinstance(rows.contexts, int):
