@@ -36,7 +36,7 @@ def predicted_losses_chart(history: History, name: str) -> Chart:
     realized = [in_unit(loss, unit) for _, _, loss in found]
 
     def draw(drawing: str, width: float, height: float, label: str) -> Markup:
-        figure, axes = blank_axes(width, height, right=70.0)
+        figure, axes = blank_axes(width, height, 84.0, right=74.0)
         top = 1.2 * max([alpha, *x, *(loss.mean + loss.standard_error for loss in realized)])
         axes.set_xlim(0, top)
         axes.set_ylim(0, top)
@@ -48,7 +48,7 @@ def predicted_losses_chart(history: History, name: str) -> Chart:
         axes.errorbar(
             x, means, yerr=errors, fmt="o", color=ACCENT_COLOR, markersize=6, elinewidth=2
         )
-        label_axes(axes, f"predicted loss{unit_label}", f"mean loss{unit_label}")
+        label_axes(axes, f"predicted{unit_label}", f"mean loss{unit_label}")
         return figure_to_svg(
             figure, name=drawing, label=label, points=pixel_positions(axes, x, means)
         )

@@ -11,7 +11,7 @@ import numpy as np
 from tether.aiming.aim_at_alpha import aim as aim_policy
 from tether.aiming.aimed_policy import AimedPolicy
 from tether.aiming.candidates import PLAIN, Candidate, aimed_candidates
-from tether.aiming.choose_candidate import Choice, choose
+from tether.aiming.choose_candidate import MIN_ROWS_TO_CHOOSE, Choice, choose
 from tether.aiming.predicted_loss import predicted_losses
 from tether.aiming.training_rows import LoggedRows
 from tether.control.family import Family
@@ -183,7 +183,9 @@ def _why(choice: Choice, models: Mapping[str, Any]) -> str:
         return f"no candidate leads by more than {choice.standard_errors:g} standard errors"
     if all(_kind(model) == "constant" for model in models.values()):
         return "no pattern in the losses was found"
-    return f"within alpha as predicted, or too few training rows to choose by ({choice.rows:,})"
+    if choice.rows < MIN_ROWS_TO_CHOOSE:
+        return f"{choice.rows} training rows are too few to choose by"
+    return "it is predicted to lose at most alpha"
 
 
 def _kind(model: Any) -> str:
