@@ -23,7 +23,7 @@ from tether.saving.aiming_kinds import _trees
 OPTIMIZED = tether.Categorical.from_probabilities([0.1, 0.2, 0.7])
 
 
-def training_rows(rows=400, seed=0):
+def training_rows(rows=250, seed=0):
     rng = np.random.default_rng(seed)
     x, actions = rng.normal(size=(rows, 2)), rng.integers(3, size=rows)
     harmed = (rng.random(rows) < 1 / (1 + np.exp(3 - 2 * x[:, 0] * actions))).astype(float)

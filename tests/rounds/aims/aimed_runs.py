@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from benchmarks.aim_rounds import ALPHA, Clinic
 
+from tether.aiming import FittedLoss
+from tether.aiming.pair_features import PairFeatures
+from tether.aiming.saved_log_odds import LinearLogOdds
 from tether.rounds import AimSettings, Controller
 
 WORLD = Clinic()
@@ -13,9 +16,20 @@ QUICK = AimSettings(temperatures=(1.0,))
 AT_ALPHA = AimSettings(choose=False)
 
 
+def known_model():
+    """A loss model that need not be fitted and can be stored: higher doses harm where x is high."""
+    features = PairFeatures(np.array([0.0, 1.0] * 6), np.repeat(np.arange(4), 3))
+    coefficients = np.zeros(9)  # x, four doses, and their products
+    coefficients[[3, 4]], coefficients[[7, 8]] = 1.0, 1.2
+    return FittedLoss("linear", 1.0, 0.1, (LinearLogOdds(coefficients, -3.0),), features, 0.0, 1.0)
+
+
+KNOWN = AimSettings(loss_model=known_model(), choose=False)
+
+
 def new_run(store="sqlite://", **options):
     """A run in which no alarm is raised."""
-    settings = {"alpha": ALPHA, "alarm_risk": 0.9, "aim": AT_ALPHA} | options
+    settings = {"alpha": ALPHA, "alarm_risk": 0.9, "aim": KNOWN} | options
     return Controller(WORLD.safe, store=store, **settings)
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import tether
-from tests.rounds.aims.aimed_runs import ALPHA, WORLD
+from tests.rounds.aims.aimed_runs import KNOWN, WORLD
 from tether.rounds import Controller, reopen, verify_store
 
-RAMP = {"alpha": ALPHA, "family": "ramp", "actions_per_step": 200, "alarm_risk": 0.9}
+RAMP = {"alpha": 0.13, "family": "ramp", "actions_per_step": 120, "alarm_risk": 0.9}
 
 
 def act(round_, rng, rows=400):
@@ -20,28 +20,28 @@ def ramped(store, aim):
     """A run whose second policy has had three steps."""
     rng = np.random.default_rng(0)
     run = Controller(WORLD.safe, store=store, aim=aim, **RAMP)
-    act(run.begin(), rng, 600)
+    act(run.begin(), rng, 400)
     round_ = run.begin(WORLD.optimized)
     for _ in range(3):
-        act(round_, rng, 200)
+        act(round_, rng, 120)
     return run
 
 
 def test_an_aimed_policy_reaches_a_larger_share(tmp_path):
     store = tmp_path / "run.db"
-    with ramped(store, True) as run, ramped("sqlite://", False) as plain:
+    with ramped(store, KNOWN) as run, ramped("sqlite://", False) as plain:
         history = run.history()
         first, last = history.rounds[1], history.rounds[-1]
         assert first.aim == last.aim
         assert first.aim.candidate == "aimed × 1"
         assert first.aim.aimed == first.aim.predicted
-        assert first.aim.aimed["loss"] == pytest.approx(ALPHA, rel=1e-3)
+        assert first.aim.aimed["loss"] == pytest.approx(0.13, rel=1e-3)
         assert first.aim.plain_beta is None
         assert last.share > plain.history().rounds[-1].share
         assert set(last.realized) == {"loss"}
         page = tether.report.render(history)
         assert "Predicted and realized loss" in page
-    with reopen(store) as run:
+    with reopen(store, aim=KNOWN) as run:
         act(run.round, np.random.default_rng(9), 20)
     found = verify_store(store)
     assert found.ok

