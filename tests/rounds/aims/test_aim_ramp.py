@@ -27,9 +27,9 @@ def ramped(store, aim):
     return run
 
 
-def test_an_aimed_policy_reaches_a_larger_share(tmp_path):
+def test_what_is_ramped_is_the_aimed_policy(tmp_path):
     store = tmp_path / "run.db"
-    with ramped(store, KNOWN) as run, ramped("sqlite://", False) as plain:
+    with ramped(store, KNOWN) as run:
         history = run.history()
         first, last = history.rounds[1], history.rounds[-1]
         assert first.aim == last.aim
@@ -37,7 +37,9 @@ def test_an_aimed_policy_reaches_a_larger_share(tmp_path):
         assert first.aim.aimed == first.aim.predicted
         assert first.aim.aimed["loss"] == pytest.approx(0.13, rel=1e-3)
         assert first.aim.plain_beta is None
-        assert last.share > plain.history().rounds[-1].share
+        assert last.share > 0
+        served = run._registry.ramped(last.number)
+        assert WORLD.expected(served)[0] < WORLD.expected(WORLD.optimized)[0]
         assert set(last.realized) == {"loss"}
         page = tether.report.render(history)
         assert "Predicted and realized loss" in page

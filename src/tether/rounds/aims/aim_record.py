@@ -77,7 +77,7 @@ class AimRecord:
             return float(np.exp(self.plain_log_beta))
 
     def to_json(self) -> str:
-        """As the store keeps it.
+        """Convert to the text that the store keeps.
 
         Returns
         -------

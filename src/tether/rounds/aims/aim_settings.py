@@ -129,7 +129,7 @@ class AimSettings:
         return {name: value for name, value in chosen.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """As the store keeps them.
+        """Convert to plain values that the store keeps.
 
         Returns
         -------
