@@ -137,8 +137,7 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
         yield Finding("settings", False, str(error))
         return
     yield from _check_decisions(connection, settings)
-    if settings.get("aim") is not None:
-        yield from _check_aims(connection, settings)
+    yield from _check_aims(connection, settings)
     if settings:
         yield from _check_observations(connection, settings)
     yield from _check_signatures(connection, key)
@@ -189,7 +188,7 @@ def _check_aims(connection: sql.Connection, settings: dict[str, Any]) -> Iterato
         return
     yield from (Finding("predictions", False, text) for text in found.wrong)
     yield from (Finding("predictions", None, f"not checked: {text}") for text in found.not_checked)
-    if not found.wrong:
+    if not found.wrong and settings.get("aim") is not None:
         text = f"those of {found.checked:,} rounds follow from their loss models"
         yield Finding("predictions", True, text)
 

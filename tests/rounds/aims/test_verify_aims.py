@@ -52,6 +52,18 @@ def test_a_forged_prediction_is_named(store, name):
     assert f"({name})" in text
 
 
+def test_a_run_that_does_not_aim_has_no_aims(tmp_path):
+    path = tmp_path / "run.db"
+    with new_run(path, aim=False) as run:
+        begun(run, 2, rows=20)
+    assert "predictions" not in str(verify_store(path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE tether_rounds SET aim = '{}' WHERE number = 2")
+        connection.commit()
+    link_again(path)
+    assert failures(path) == ["round 2: the run does not aim"]
+
+
 def test_other_forgeries_of_an_aim(store):
     forge(store, 2, lambda aim: aim.update(seen={}))
     assert failures(store) == ["round 2: its predictions are of no context"]

@@ -45,7 +45,9 @@ def check_aims(connection: sql.Connection, stored: Mapping[str, Any]) -> Checked
     """Compute the predictions of every round again; `stored` are the settings of the run."""
     found = CheckedAims()
     rounds = {row["number"]: row for row in read_all(connection, schema.rounds)}
-    if all(row["aim"] is None for row in rounds.values()):
+    aimed = [number for number, row in rounds.items() if row["aim"] is not None]
+    if stored.get("aim") is None:
+        found.wrong += [f"round {number}: the run does not aim" for number in aimed]
         return found
     settings = Settings.from_dict(stored)
     policies = _Policies(connection, stored, rounds)
