@@ -47,6 +47,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
 	$(ALONE) $(BIN)/python -m benchmarks.release_store
 	$(ALONE) $(BIN)/python -m benchmarks.ramp_validity --runs 200
+	$(ALONE) $(BIN)/python -m benchmarks.aim_rounds --runs 100
 	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 power: $(VENV)/test

@@ -31,12 +31,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "risk": frozenset({"_core"}),
     "sampling": frozenset({"_core", "control"}),
     "policies": frozenset({"_core", "control", "sampling"}),
-    "saving": frozenset({"_core", "control", "policies", "sampling"}),
+    "saving": frozenset({"_core", "aiming", "control", "policies", "sampling"}),
     "aiming": frozenset({"_core", "control", "policies", "sampling"}),
     "monitor": frozenset({"_core"}),
     "release": frozenset({"_core"}),
     "rounds": frozenset(
-        {"_core", "control", "policies", "sampling", "saving", "monitor", "release"}
+        {"_core", "aiming", "control", "policies", "sampling", "saving", "monitor", "release"}
     ),
     "report": frozenset({"_core", "control", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),

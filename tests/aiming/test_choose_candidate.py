@@ -192,3 +192,44 @@ def test_candidates_must_be_finite_policies_by_name():
         tether.choose({"plain": GREEDY, "better": tether.Gaussian(0.0)}, **rows_of(80))
     with pytest.raises(ValueError, match="use clip or mix"):
         tether.choose({"plain": GREEDY, "b": Candidate(BETTER, "budgeted_clip(3)")}, **rows_of(80))
+
+
+def test_rows_of_a_mixture_are_weighted_by_it():
+    """With rows of two policies, expected rewards are right only if this is told."""
+    rng = np.random.default_rng(0)
+    safe = tether.Categorical.from_probabilities([0.8, 0.2])
+    other = tether.Categorical.from_probabilities([0.1, 0.9])
+    policies = {"plain": safe, "other": other}
+    actions = np.concatenate([safe.sample(300, rng), other.sample(600, rng)])
+    options = {
+        "safe": safe,
+        "contexts": None,
+        "actions": actions,
+        "losses": np.zeros(900),
+        "rewards": actions + rng.normal(size=900),
+        "alpha": 0.5,
+    }
+    mixture = tether.Mixture([safe, other], [300, 600])
+    choice = tether.choose(policies, **options, logged_by=mixture, rng=np.random.default_rng(1))
+    assert choice.name == "other"
+    rewards = {name: each.reward for name, each in choice.estimates.items()}
+    assert rewards["plain"] == pytest.approx(0.2, abs=0.15)
+    assert rewards["other"] == pytest.approx(0.9, abs=0.1)
+    errors = {name: each.lead_error for name, each in choice.estimates.items()}
+    untold = tether.choose(policies, **options, rng=np.random.default_rng(1)).estimates
+    assert errors["other"] < untold["other"].lead_error
+    shortlist = {"plain": safe, "few": tether.Shortlist(safe, other, size=2)}
+    with pytest.raises(ValueError, match="must be the safe policy's"):
+        tether.choose(shortlist, **options, logged_by=mixture, rng=rng)
+
+
+def test_without_numbers_the_reward_model_is_a_constant():
+    rng = np.random.default_rng(0)
+    safe = tether.Categorical.from_probabilities([0.5, 0.5])
+    actions, prompts = safe.sample(200, rng), np.array(["a", "b"] * 100)
+    choice = tether.choose(
+        {"plain": safe, "other": tether.Categorical.from_probabilities([0.1, 0.9])},
+        safe=safe, contexts=prompts, actions=actions, losses=np.zeros(200),
+        rewards=1.0 * actions, alpha=0.5, rng=rng,
+    )  # fmt: skip
+    assert choice.name == "other"

@@ -7,6 +7,8 @@ from tether.aiming.choose_candidate import Choice, ExpectedReward, choose
 from tether.aiming.fitted_loss import FittedLoss, fit_loss
 from tether.aiming.loss_model import EstimatorLosses
 from tether.aiming.multipliers import Multipliers, solve_multipliers
+from tether.aiming.position_score import PositionScore
+from tether.aiming.predicted_loss import predicted_losses
 from tether.aiming.tempered_policy import TemperedPolicy
 from tether.aiming.training_rows import LoggedRows
 
@@ -21,10 +23,12 @@ __all__ = [
     "FittedLoss",
     "LoggedRows",
     "Multipliers",
+    "PositionScore",
     "TemperedPolicy",
     "aim",
     "aimed_candidates",
     "choose",
     "fit_loss",
+    "predicted_losses",
     "solve_multipliers",
 ]

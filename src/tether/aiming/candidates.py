@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from tether.aiming.training_rows import LoggedRows
 from tether.control.family import Family
 from tether.policies.policy import as_policy
 
+Fit: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
+"""From training rows to a loss model for each loss, by name."""
 PLAIN = "plain"
 """The name of the optimized policy as it is."""
 
@@ -41,6 +43,7 @@ def aimed_candidates(
     alpha: float | Mapping[str, float],
     *,
     bound: float = 1.0,
+    fit: Fit | None = None,
     multiples: Sequence[float] = (0.5, 1.0, 2.0),
     temperatures: Sequence[float] = (1.0, 0.5),
 ) -> Callable[[LoggedRows, np.random.Generator], dict[str, Any]]:
@@ -54,6 +57,9 @@ def aimed_candidates(
         What is tolerated of the loss, or of each loss.
     bound : float, default 1.0
         The largest possible loss.
+    fit : callable, optional
+        A function of (rows, rng) that returns a loss model for each loss, by name, in place of
+        `fit_loss`.
     multiples : sequence of float, default (0.5, 1, 2)
         How much to tilt, in units of the multiplier at which the predicted loss is alpha.
     temperatures : sequence of float, default (1, 0.5)
@@ -80,14 +86,17 @@ def aimed_candidates(
     """
     policy: Any = as_policy("optimized", optimized)
 
-    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
+    def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         losses = rows.losses if isinstance(rows.losses, Mapping) else {"": rows.losses}
-        models: dict[str, Any] = {
+        return {
             name: fit_loss(rows.contexts, rows.actions, values, rng=rng, bound=bound)
             for name, values in losses.items()
         }
+
+    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
+        models = dict((fit or fit_each)(rows, rng))
         candidates: dict[str, Any] = {PLAIN: policy}
-        if all(model.kind == "constant" for model in models.values()):
+        if all(getattr(model, "kind", "") == "constant" for model in models.values()):
             return candidates
         targets = alpha if isinstance(alpha, Mapping) else {"": alpha}
         contexts = 1 if isinstance(rows.contexts, int) else rows.contexts

@@ -108,6 +108,7 @@ def choose(
     bound: float | Mapping[str, float] = 1.0,
     calibration_rows: int | None = None,
     standard_errors: float = 1.0,
+    logged_by: Any = None,
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
@@ -130,7 +131,7 @@ def choose(
         first one is the plain one. Or a function of (rows, rng) that builds them from training
         rows, such as `aimed_candidates` makes: whatever is fitted must be fitted there.
     safe : FinitePolicy
-        The safe policy, which took the actions.
+        The safe policy, which took the actions unless `logged_by` did.
     contexts : array-like, data frame, int or None
         The contexts of the training rows; None where there are none.
     actions : array-like
@@ -149,6 +150,9 @@ def choose(
         How many rows there will be to calibrate on; by default as many as there are training rows.
     standard_errors : float, default 1.0
         How many standard errors a lead must exceed.
+    logged_by : FinitePolicy, optional
+        The policy that took the actions, if it was not the safe one. For rows of several policies
+        it is their `Mixture`, weighted by how many rows each took.
 
     Returns
     -------
@@ -187,7 +191,7 @@ def choose(
     plain = next(iter(final))
     name, estimates = plain, {}
     if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
-        simulation = _Simulation(rows, safe, alpha, bound, target, generator)
+        simulation = _Simulation(rows, safe, alpha, bound, target, generator, logged_by)
         for _ in range(CHOICE_REPEATS):
             first, second = np.array_split(generator.permutation(len(rows)), 2)
             for built_on, held_out in ((first, second), (second, first)):
@@ -211,9 +215,10 @@ class _Simulation:
         bound: Any,
         target: int,
         rng: np.random.Generator,
+        logged_by: Any,
     ) -> None:
         self.rows, self.safe, self.alpha, self.bound = rows, safe, alpha, bound
-        self.target, self.rng = target, rng
+        self.target, self.rng, self.logged_by = target, rng, logged_by
         self.values: dict[str, Floats] = {}
         self.missing: dict[str, list[bool]] = {}
 
@@ -240,6 +245,7 @@ class _Simulation:
                 rows,
                 reward_model,
                 self.rng,
+                self.logged_by,
             )
             values[name] = np.empty(len(rows))
             for number in range(CALIBRATION_FOLDS):
@@ -285,10 +291,17 @@ def _candidates(made: Any) -> dict[str, Candidate]:
 
 
 def _fit_rewards(rows: LoggedRows, rng: np.random.Generator) -> LossModel:
-    """A reward model: the loss model of rewards that are scaled to [0, 1]."""
+    """A reward model: the loss model of rewards that are scaled to [0, 1].
+
+    It is a constant where contexts or actions are neither numbers nor labels.
+    """
     low, high = float(rows.rewards.min()), float(rows.rewards.max())
     if low == high:
         return lambda contexts, actions: np.full(len(actions), low)
     share = np.clip((rows.rewards - low) / (high - low), 0.0, 1.0)
-    model = fit_loss(rows.contexts, rows.actions, share, rng=rng)
+    try:
+        model = fit_loss(rows.contexts, rows.actions, share, rng=rng)
+    except TypeError:
+        mean = float(rows.rewards.mean())
+        return lambda contexts, actions: np.full(len(actions), mean)
     return lambda contexts, actions: low + (high - low) * model(contexts, actions)

@@ -22,6 +22,7 @@ from tether._core import validate
 from tether._core.contexts import as_contexts, take
 from tether._core.types import Floats, Integers
 from tether.aiming.pair_features import PairFeatures
+from tether.aiming.saved_log_odds import LinearLogOdds, TreeLogOdds
 from tether.policies.ratio_classifier import seeded_clone
 
 LOSS_FOLDS = 5
@@ -222,6 +223,8 @@ def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats) -> None:
 
 
 def _log_odds(model: Any, matrix: Floats) -> Floats:
+    if isinstance(model, LinearLogOdds | TreeLogOdds):
+        return np.clip(model.log_odds(matrix), -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
     if len(model.classes_) == 1:  # its rows had one kind of loss
         return np.full(len(matrix), LARGEST_LOG_ODDS * (2.0 * model.classes_[0] - 1))
     return _logit(np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, 1])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats
+from tether.policies.shortlist_rows import ShortlistRows
 
 MAX_INDICATED_ACTIONS = 64
 """Up to this many different actions each has an indicator."""
@@ -27,13 +28,15 @@ class PairFeatures:
 
     Parameters
     ----------
-    contexts : array-like, data frame or int
-        Contexts of training rows, or their number where there are none.
+    contexts : array-like, data frame, int or ShortlistRows
+        Contexts of training rows, or their number where there are none. With candidates, actions
+        are positions among these, here and in every call.
     actions : ndarray
         Their actions.
     """
 
     def __init__(self, contexts: Any, actions: NDArray[Any]) -> None:
+        contexts, actions = _without_candidates(contexts, actions)
         self.indicated = _few_actions(actions)
         columns = _context_columns(contexts, len(actions))
         self.means, self.scales = columns.mean(axis=0), columns.std(axis=0)
@@ -44,7 +47,7 @@ class PairFeatures:
 
         Parameters
         ----------
-        contexts : array-like, data frame or int
+        contexts : array-like, data frame, int or ShortlistRows
             One row per action, or their number.
         actions : ndarray
             The actions.
@@ -54,8 +57,9 @@ class PairFeatures:
         ndarray of shape (actions, features)
             One row per action.
         """
+        contexts, actions = _without_candidates(contexts, np.asarray(actions))
         given = (_context_columns(contexts, len(actions)) - self.means) / self.scales
-        taken = self._action_columns(np.asarray(actions))
+        taken = self._action_columns(actions)
         parts = [given, taken]
         if given.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS:
             parts.append((given[:, :, None] * taken[:, None, :]).reshape(len(given), -1))
@@ -66,6 +70,13 @@ class PairFeatures:
             return np.asarray(actions[:, None] == self.indicated[None], dtype=np.float64)
         numbers = actions.reshape(len(actions), -1).astype(np.float64)
         return np.hstack([numbers, numbers**2])
+
+
+def _without_candidates(contexts: Any, actions: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """Contexts and actions, also where they are candidates and positions among these."""
+    if isinstance(contexts, ShortlistRows):
+        return contexts.contexts, contexts.picked(actions)
+    return contexts, actions
 
 
 def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:

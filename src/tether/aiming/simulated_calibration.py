@@ -1,10 +1,10 @@
 """What a candidate would earn after calibration, on rows that neither of them has seen.
 
 A candidate is calibrated on some rows and its tethered policy is valued on others. With π_β the
-tethered policy, π₀ the safe one that took the actions and r̂ a reward model fitted elsewhere, the
-doubly robust value of a row is
+tethered policy, μ the policy that took the actions (the safe one, or a mixture) and r̂ a reward
+model fitted elsewhere, the doubly robust value of a row is
 
-    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
+    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/μ(a_i | x)·(r_i − r̂(x, a_i)),
 
 which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy.
 """
@@ -44,6 +44,8 @@ class Tables:
     log_safe: Floats
     log_optimized: Floats
     predicted: Floats
+    log_mix: Floats | None = None
+    """The policy that took the actions, where it was not the safe one."""
 
     def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
         """Calibrate on some of the rows, of which some may be repeated."""
@@ -54,6 +56,8 @@ class Tables:
             picked(optimized, taken),
             log_safe_all=safe,
             log_optimized_all=optimized,
+            log_mix=None if self.log_mix is None else picked(self.log_mix[index], taken),
+            log_mix_all=None if self.log_mix is None else self.log_mix[index],
         )
         return calibrate(log, alpha=alpha, bound=bound, family=self.family)
 
@@ -62,7 +66,8 @@ class Tables:
         safe, taken = self.log_safe[index], self.taken[index]
         density = self._log_density(safe, self.log_optimized[index], found)
         predicted = self.predicted[index]
-        weight = np.exp(picked(density, taken) - picked(safe, taken))
+        logged = safe if self.log_mix is None else self.log_mix[index]
+        weight = np.exp(picked(density, taken) - picked(logged, taken))
         surprise = self.rewards[index] - picked(predicted, taken)
         return np.asarray((np.exp(density) * predicted).sum(axis=1) + weight * surprise)
 
@@ -83,12 +88,17 @@ def tables_of(
     rows: LoggedRows,
     reward_model: LossModel,
     rng: np.random.Generator,
+    logged_by: Any = None,
 ) -> Tables:
     """The tables of a candidate, over actions or, for a shortlist, over its candidates."""
-    chosen = find_family(family)
+    chosen, log_mix = find_family(family), None
     if chosen.max_draws is not None:
         raise ValueError(f"candidate {name!r} has family {chosen.name!r}: use clip or mix")
     if isinstance(policy, Shortlist):
+        if logged_by is not None:
+            raise ValueError(
+                f"candidate {name!r} is a shortlist: its rows must be the safe policy's"
+            )
         drawn, taken = policy.join(rows.contexts, rows.actions, rng)
         optimized = policy.required_picker.log_prob_all(drawn)
         log_safe = np.full(optimized.shape, -np.log(policy.size))
@@ -108,10 +118,21 @@ def tables_of(
             np.broadcast_to(policy_calls.table(each_name, each, rows.contexts), shape)
             for each_name, each in (("safe", safe), (name, policy))
         )
+        if logged_by is not None:
+            shared_actions((safe, as_policy("logged_by", logged_by)))
+            table = policy_calls.table("logged_by", logged_by, rows.contexts)
+            log_mix = np.broadcast_to(table, shape)
         contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
         predicted = np.broadcast_to(
             predict_table("rewards", reward_model, contexts, actions), shape
         )
     return Tables(
-        chosen, rows.losses, rows.rewards, taken, log_safe, optimized, np.asarray(predicted)
+        chosen,
+        rows.losses,
+        rows.rewards,
+        taken,
+        log_safe,
+        optimized,
+        np.asarray(predicted),
+        log_mix,
     )

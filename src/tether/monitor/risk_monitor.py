@@ -179,6 +179,12 @@ class RiskMonitor(records.Saved):
             false_alarm_probability=self.false_alarm_probability,
         )
 
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the mean loss, from how far each was from those before it."""
+        seen = self._e_process.wealth.seen
+        return self.bound * math.sqrt(self._squares) / seen if seen else math.nan
+
     def to_dict(self) -> dict[str, Any]:
         """Convert the state of the monitor to plain values that JSON can hold.
 

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tether.rounds.aims.aim_record import AimRecord
+    from tether.rounds.aims.aim_settings import AimSettings
     from tether.rounds.controller import Controller
     from tether.rounds.errors import (
         LossesMissingError,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from tether.rounds.store_verification import sign_store, verify_export, verify_store
 
 __all__ = [
+    "AimRecord",
+    "AimSettings",
     "Alarm",
     "AuditRecord",
     "Controller",
@@ -71,6 +75,8 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
+    "aims.aim_record": ("AimRecord",),
+    "aims.aim_settings": ("AimSettings",),
     "controller": ("Controller",),
     "errors": (
         "LossesMissingError",

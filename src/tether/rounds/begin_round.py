@@ -15,6 +15,7 @@ from tether.rounds.store.serving import read_retired, read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
+    from tether.rounds.aims.aim_round import RoundAim
     from tether.rounds.controller import Controller
 
 MAX_NAME_LENGTH = 200
@@ -32,12 +33,20 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     if policy is not None:
         run._registry.check_name(name, policy, number)
     try:
-        start = _start(run, policy, number, serving.alarm, retired)
+        aimed = _aim(run, policy, number, serving.alarm, retired)
+        candidate = policy if aimed is None else aimed.policy
+        plain = None if aimed is None else policy
+        start = _start(run, candidate, number, serving.alarm, retired, plain)
         if start.deployed is not None:
             run._registry.add(number, start.deployed)
         saved = SavedPolicy() if start.deployed is None else save_policy_content(policy)
+        aim = None
+        if aimed is not None:
+            serves = run.safe if start.deployed is None else start.deployed.policy
+            record, aim_saved = aimed.served_by(serves, start.plain_log_beta)
+            aim = (record.to_json(), aim_saved)
         losses = run.settings.limits
-        start.save(run._store, number, name, policy, run._rows, run._scores, saved, losses)
+        start.save(run._store, number, name, policy, run._rows, run._scores, saved, losses, aim)
         run._scores.mark_saved()
     except BaseException as error:
         run._scores.forget()
@@ -63,12 +72,39 @@ def present_round(run: Controller) -> Round | None:
     return Round(number, calibration, row["note"], run, deployed)
 
 
+def _aim(
+    run: Controller,
+    policy: Policy | None,
+    number: int,
+    alarm: int | None,
+    retired: frozenset[int],
+) -> RoundAim | None:
+    """What a round calibrates in place of its policy, in a run that aims."""
+    if run._aim is None or policy is None or alarm is not None:
+        return None
+    from tether.rounds.aims.aim_round import aim_round
+
+    assert run._family is not None  # a ramp begins its rounds elsewhere
+    return aim_round(
+        run._aim,
+        run.settings,
+        run._family,
+        run._rows,
+        run._registry,
+        run.safe,
+        policy,
+        number,
+        retired,
+    )
+
+
 def _start(
     run: Controller,
     optimized: Policy | None,
     number: int,
     alarm: int | None,
     retired: frozenset[int],
+    plain: Policy | None = None,
 ) -> RoundStart:
     if alarm is not None:
         return RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
@@ -85,6 +121,7 @@ def _start(
         number,
         run._draws,
         retired,
+        plain,
     )
 
 

@@ -83,6 +83,7 @@ class RoundStart:
     reference: int = SAFE
     proposals: Proposals | None = None
     all_actions: NDArray[Any] | None = None
+    plain_log_beta: float | None = None
 
     def save(
         self,
@@ -94,10 +95,11 @@ class RoundStart:
         scores: ScoreColumns,
         saved: SavedPolicy,
         losses: Iterable[str],
+        aim: tuple[str, SavedPolicy] | None = None,
     ) -> None:
         """Store the round, with the scores and draws from which it can be recomputed.
 
-        Silence of the `losses` counts from now on.
+        Silence of the `losses` counts from now on. `aim` says how the policy was aimed.
         """
         deployed = self.deployed
         normalizer = None if deployed is None else deployed.normalizer
@@ -115,6 +117,7 @@ class RoundStart:
             "calibration": calibration_to_json(self.calibration),
             "note": self.note,
             "begun": now(),
+            "aim": None if aim is None else aim[0],
         }
         listed = self.all_actions
         with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
@@ -123,6 +126,8 @@ class RoundStart:
         try:
             with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
                 saved.write(writer)
+                if aim is not None:
+                    aim[1].write(writer)
                 scores.save(writer, number)
                 self._save_proposals(writer, number)
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):
@@ -165,10 +170,12 @@ def calibrate_round(
     number: int,
     draws: int | None,
     retired: frozenset[int] = frozenset(),
+    plain: Policy | None = None,
 ) -> RoundStart:
     """Score rows that have no scores yet, make the log, and find beta.
 
-    Rows that were served by `retired` rounds are left out.
+    Rows that were served by `retired` rounds are left out. What a `plain` policy would be allowed
+    is computed as well, and decides nothing.
     """
     where = np.flatnonzero(rows.calibration)
     losses, used, note = losses_in_use(settings, rows, where, retired)
@@ -212,33 +219,44 @@ def calibrate_round(
         )
     log = round_log.make(losses)
     _check_precision(log, number)
-    proposals = _draw_proposals(
-        registry,
-        counts,
-        reference,
-        optimized,
-        take(contexts, np.flatnonzero(used)),
-        log,
-        family,
-        draws,
-        np.random.default_rng([settings.seed, number, PROPOSAL_STREAM]),
-        confident=confident,
-    )
-    calibration = calibrate(
-        log,
-        proposals,
-        **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
-        confidence=settings.confidence,
-        bound={name: limit.bound for name, limit in settings.limits.items()},
-        family=family,
-        test_weight=settings.test_weight,
-        ratio_error=log.ratio_error * settings.ratio_error,
-        blend=settings.blend,
-    )
+    contexts_used = take(contexts, np.flatnonzero(used))
+
+    def draw_and_calibrate(candidate: Policy, log: Log) -> tuple[Proposals | None, Calibration]:
+        proposals = _draw_proposals(
+            registry,
+            counts,
+            reference,
+            candidate,
+            contexts_used,
+            log,
+            family,
+            draws,
+            np.random.default_rng([settings.seed, number, PROPOSAL_STREAM]),
+            confident=confident,
+        )
+        return proposals, calibrate(
+            log,
+            proposals,
+            **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
+            confidence=settings.confidence,
+            bound={name: limit.bound for name, limit in settings.limits.items()},
+            family=family,
+            test_weight=settings.test_weight,
+            ratio_error=log.ratio_error * settings.ratio_error,
+            blend=settings.blend,
+        )
+
+    proposals, calibration = draw_and_calibrate(optimized, log)
     all_actions = calibration_rows.all_actions
+    allowed = None if plain is None else calibration.log_beta
+    if plain is not None and plain is not optimized:
+        from tether.rounds.aims.plain_allowance import plain_allowance
+
+        place = (contexts_used, actions[used], all_actions)
+        allowed = plain_allowance(plain, log, *place, draw_and_calibrate)
+    begun = (reference, proposals, all_actions, allowed)
     if not calibration.exists:
-        note = _joined(_why_none(settings), note)
-        return RoundStart(note, calibration, None, reference, proposals, all_actions)
+        return RoundStart(_joined(_why_none(settings), note), calibration, None, *begun)
     if not calibration.useful:
         note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
     if proposals is not None:
@@ -256,7 +274,7 @@ def calibrate_round(
     at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
     probe = (take(contexts, probed), actions[probed], at_probed)
     deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
-    return RoundStart(note, without_log, deployed, reference, proposals, all_actions)
+    return RoundStart(note, without_log, deployed, *begun)
 
 
 def _why_none(settings: Settings) -> str:

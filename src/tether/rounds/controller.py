@@ -15,7 +15,7 @@ from tether._core.types import Contexts
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
 from tether.control.family import Family
-from tether.policies.policy import PolicyLike
+from tether.policies.policy import PolicyLike, is_finite
 from tether.policies.shortlist import Shortlist
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
@@ -43,6 +43,7 @@ from tether.rounds.stored_policies import PolicyLoader
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
+    from tether.rounds.aims.aim_settings import AimSettings
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
@@ -137,8 +138,12 @@ class Controller(RunRecords):
     actions_per_step : int, optional
         In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
         default by `advance`.
+    aim : bool or AimSettings, default False
+        Whether each round aims (docs/aim.md): it fits a loss model on its training rows, tilts the
+        optimized policy by it where this is expected to earn more after calibration, and calibrates
+        what was chosen. Needs finitely many actions, or a `Shortlist`. The promise is the same.
     seed : int, default 0
-        The seed of the draws for calibrations and of the shift monitor.
+        The seed of the draws for calibrations, of the shift monitor and of aiming.
 
     Raises
     ------
@@ -188,12 +193,23 @@ class Controller(RunRecords):
         spool: str | Path | None = None,
         key: PrivateKey | None = None,
         actions_per_step: int | None = None,
+        aim: bool | AimSettings = False,
         seed: int = 0,
     ) -> None:
         is_ramp = isinstance(family, str) and family == RAMP_FAMILY
         space = ActionSpace(safe, draws_only=is_ramp)
         self.safe = space.safe
         self._family = None if is_ramp else find_family(family)
+        self._aim = None
+        if aim is not False:
+            from tether.rounds.aims.aim_settings import as_aim_settings
+
+            self._aim = as_aim_settings(aim)
+        if self._aim is not None and not is_ramp and not is_finite(self.safe):
+            raise TypeError(
+                f"aim needs a safe policy that lists finitely many actions, or a run on shortlists "
+                f"(tether.Shortlist), got {safe!r}"
+            )
         if is_ramp and draws is not None:
             raise ValueError(f"draws does not exist for family='ramp', got {draws!r}")
         if draws is not None:
@@ -220,6 +236,7 @@ class Controller(RunRecords):
             ratio_error=ratio_error,
             blend=blend,
             actions_per_step=actions_per_step,
+            aim=None if self._aim is None else self._aim.to_dict(),
         )
         sign = None if key is None else chain_signer(key)
         opened, self._draws = Store(store, deadline=deadline, sign=sign), draws

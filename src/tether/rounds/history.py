@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tether.control.calibration import Calibration
 from tether.release.ramp_result import RampShare
+from tether.rounds.aims.aim_record import AimRecord
 from tether.rounds.limits import Limit
 from tether.rounds.run_settings import RAMP_FAMILY
 
@@ -28,12 +30,15 @@ class Estimate:
         The lower end of the interval.
     upper : float
         The upper end of the interval.
+    standard_error : float, optional
+        The standard error of the mean; NaN if it is not known.
     """
 
     count: int
     mean: float
     lower: float
     upper: float
+    standard_error: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,8 @@ class RoundRecord:
         In a ramp, the actions that the round's own policy took.
     policy_losses : mapping of str to Estimate, optional
         Their mean losses, by loss.
+    aim : AimRecord, optional
+        How the round aimed, and what its policy is predicted to lose; None if it did not aim.
     """
 
     number: int
@@ -172,6 +179,7 @@ class RoundRecord:
     reference: int = 0
     policy_rows: int = 0
     policy_losses: Mapping[str, Estimate] = field(default_factory=dict)
+    aim: AimRecord | None = None
 
     @property
     def pending(self) -> int:
@@ -185,6 +193,11 @@ class RoundRecord:
     def beta(self) -> float:
         """The beta in force: 0 if only the safe policy serves, and in a ramp, which has a share."""
         return 0.0 if self.calibration is None else self.calibration.beta
+
+    @property
+    def realized(self) -> Mapping[str, Estimate]:
+        """The mean losses of the policy that was predicted: in a ramp, of the round's own one."""
+        return self.losses if self.ramp_share is None else self.policy_losses
 
     @property
     def share(self) -> float:
@@ -251,6 +264,8 @@ class History:
         What people did to the run, in order.
     actions_per_step : int, optional
         In a ramp, after how many actions a step ends; None if by hand.
+    aims : bool, default False
+        Whether its rounds aim.
     """
 
     store: str
@@ -271,6 +286,7 @@ class History:
     confidence: float | None = None
     audit: tuple[AuditRecord, ...] = ()
     actions_per_step: int | None = None
+    aims: bool = False
 
     @property
     def is_ramp(self) -> bool:

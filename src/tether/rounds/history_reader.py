@@ -9,6 +9,8 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from tether.monitor import RiskMonitor
+from tether.rounds.aims.stored_aim import read_aim
 from tether.rounds.errors import StoreError, as_tampering
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
 from tether.rounds.kept_sums import RewardSums, Sums
@@ -94,6 +96,7 @@ def _read_history(store: Store) -> History:
         confidence=settings.confidence,
         audit=audit,
         actions_per_step=settings.actions_per_step,
+        aims=settings.aim is not None,
     )
 
 
@@ -139,7 +142,7 @@ def _round_record(
     *,
     is_ramp: bool,
 ) -> RoundRecord:
-    sums = losses.sums(row["number"])
+    sums, aim = losses.sums(row["number"]), read_aim(row)
     return RoundRecord(
         number=row["number"],
         policy=row["policy"],
@@ -156,7 +159,8 @@ def _round_record(
         fallback_rows=counts.fallback,
         failure=counts.failure,
         retired=row["number"] in retired,
-        stored=row["policy_digest"] is not None,
+        stored=row["policy_digest"] is not None and not (aim is not None and aim.problem),
+        aim=aim,
     )
 
 
@@ -203,15 +207,20 @@ def _with_shares(
 
 def mean_losses(sums: Sums) -> dict[str, Estimate]:
     """The mean of each loss of which some have arrived."""
-    means = {name: each.mean.status for name, each in sums.losses.items() if each.mean is not None}
-    return {
-        name: Estimate(status.seen, status.mean, status.lower, status.upper)
-        for name, status in means.items()
-    }
+    means = {name: each.mean for name, each in sums.losses.items() if each.mean is not None}
+    return {name: loss_estimate(mean) for name, mean in means.items()}
+
+
+def loss_estimate(monitor: RiskMonitor) -> Estimate:
+    """The mean of the losses that a monitor has seen."""
+    found = monitor.status
+    return Estimate(found.seen, found.mean, found.lower, found.upper, monitor.standard_error)
 
 
 def _mean_reward(sums: RewardSums) -> Estimate | None:
     if not sums.count:
         return None
     margin = NORMAL_QUANTILE * sums.standard_error
-    return Estimate(sums.count, sums.mean, sums.mean - margin, sums.mean + margin)
+    return Estimate(
+        sums.count, sums.mean, sums.mean - margin, sums.mean + margin, sums.standard_error
+    )

@@ -19,8 +19,11 @@ from tether.rounds.store.writer import Writer
 MAX_STORED_POLICY_BYTES = 2**28
 """Larger policies are not stored: pass them after a restart."""
 
-PolicyLoader = Callable[[bytes], Any]
-"""What turns stored bytes into a policy; by default `tether.saving.policy_from_bytes`."""
+PolicyLoader = Callable[..., Any]
+"""What turns stored bytes into a policy; by default `tether.saving.policy_from_bytes`.
+
+For an aimed policy it gets the policy that was aimed as `given`.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,12 @@ class SavedPolicy:
             writer.record(table, {"digest": digest, "content": self.content})
 
 
-def save_policy_content(policy: Any) -> SavedPolicy:
-    """A policy as bytes, as far as it can be saved."""
+def save_policy_content(policy: Any, *, given: Any = None) -> SavedPolicy:
+    """A policy as bytes, as far as it can be saved; the part that is `given` is left out."""
     from tether.saving import CannotSaveError, policy_to_bytes
 
     try:
-        content = policy_to_bytes(policy)
+        content = policy_to_bytes(policy, given=given)
     except (CannotSaveError, ImportError) as error:
         return SavedPolicy(problem=str(error))
     if len(content) > MAX_STORED_POLICY_BYTES:
@@ -59,12 +62,15 @@ def save_policy_content(policy: Any) -> SavedPolicy:
     return SavedPolicy(content)
 
 
-def load_stored_policy(connection: sql.Connection, digest: str, load: PolicyLoader | None) -> Any:
-    """A stored policy, checked against its digest."""
+def load_stored_policy(
+    connection: sql.Connection, digest: str, load: PolicyLoader | None, given: Any = None
+) -> Any:
+    """A stored policy, checked against its digest; with the part that is `given`, if there is."""
     from tether.saving import policy_from_bytes
 
     table = schema.policies
     content = connection.scalar(sql.select(table.c.content).where(table.c.digest == digest))
     if content is None or chain.digest_bytes(bytes(content)).hex() != digest:
         raise TamperedError(f"the stored policy {digest} was changed or removed")
-    return (load or policy_from_bytes)(bytes(content))
+    parts = {} if given is None else {"given": given}
+    return (load or policy_from_bytes)(bytes(content), **parts)

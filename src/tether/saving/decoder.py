@@ -8,7 +8,7 @@ import numpy as np
 
 from tether.saving.archive import read_json
 from tether.saving.array_members import array_from_bytes
-from tether.saving.encoder import OBJECT_TABLE
+from tether.saving.encoder import GIVEN, OBJECT_TABLE
 from tether.saving.kinds import KINDS
 from tether.saving.permissions import Permissions
 
@@ -16,14 +16,17 @@ MAX_OBJECTS = 100_000
 """How many objects a file may describe."""
 
 
-def decode(members: dict[str, bytes], permissions: Permissions) -> Any:
-    """The policy in the members of a file: the last object of its table."""
+def decode(members: dict[str, bytes], permissions: Permissions, given: Any = None) -> Any:
+    """The policy in the members of a file: the last object of its table.
+
+    `given` takes the place of the part that was left out.
+    """
     if OBJECT_TABLE not in members:
         raise ValueError(f"the file has no {OBJECT_TABLE}")
     table = read_json(OBJECT_TABLE, members[OBJECT_TABLE])
     if not isinstance(table, list) or not 0 < len(table) <= MAX_OBJECTS:
         raise ValueError(f"{OBJECT_TABLE} must be a list of 1 to {MAX_OBJECTS:,} objects")
-    decoder = _Decoder(members, permissions)
+    decoder = _Decoder(members, permissions, given)
     for place, node in enumerate(table):
         kind = node.get("kind") if isinstance(node, dict) else None
         what = f"object {place} of the file ({str(kind)[:40]})"
@@ -39,9 +42,9 @@ def decode(members: dict[str, bytes], permissions: Permissions) -> Any:
 
 
 class _Decoder:
-    def __init__(self, members: dict[str, bytes], permissions: Permissions) -> None:
+    def __init__(self, members: dict[str, bytes], permissions: Permissions, given: Any) -> None:
         self.objects: list[Any] = []
-        self._members, self._permissions = members, permissions
+        self._members, self._permissions, self._given = members, permissions, given
         self._arrays: dict[str, Any] = {}
         self._kinds = {kind.name: kind for kind in KINDS}
 
@@ -49,6 +52,11 @@ class _Decoder:
         """Build the next object of the table from those before it."""
         if not isinstance(node, dict) or not {"kind", "state"} <= set(node):
             raise ValueError("it has no kind and state")
+        if node == {"kind": GIVEN, "state": {}}:
+            if self._given is None:
+                raise ValueError("this part was not saved: pass it as `given`")
+            self.objects.append(self._given)
+            return
         kind = self._kinds.get(node["kind"]) if isinstance(node["kind"], str) else None
         if kind is None:
             raise ValueError(

@@ -19,11 +19,16 @@ from tether.saving.kinds import KINDS
 
 OBJECT_TABLE = "policy.json"
 """The member with the table of objects."""
+GIVEN = "given"
+"""The kind of the part that is not in the file, and is given again when it is loaded."""
 
 
-def encode(policy: Any, *, notes: bool) -> dict[str, bytes]:
-    """The members of a file with this policy; without `notes`, only what determines it."""
-    encoder = _Encoder(notes)
+def encode(policy: Any, *, notes: bool, given: Any = None) -> dict[str, bytes]:
+    """The members of a file with this policy; without `notes`, only what determines it.
+
+    The part of it that is `given` is left out.
+    """
+    encoder = _Encoder(notes, given)
     try:
         encoder.index("policy", policy)
     except RecursionError:
@@ -32,10 +37,10 @@ def encode(policy: Any, *, notes: bool) -> dict[str, bytes]:
 
 
 class _Encoder:
-    def __init__(self, notes: bool) -> None:
+    def __init__(self, notes: bool, given: Any = None) -> None:
         self.table: list[Any] = []
         self.members: dict[str, bytes] = {}
-        self._notes = notes
+        self._notes, self._given = notes, given
         self._places: dict[bytes, int] = {}
         self._names: dict[tuple[str, bytes], str] = {}
         self._known: dict[int, tuple[Any, int]] = {}
@@ -59,6 +64,8 @@ class _Encoder:
         return self._places[key]
 
     def _node(self, where: str, value: Any) -> dict[str, Any]:
+        if value is self._given:
+            return {"kind": GIVEN, "state": {}}
         kind = _kind_of(where, value)
         try:
             parts = {"state": kind.state(value)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tether.saving.aiming_kinds import AIMING_KINDS
 from tether.saving.code_kinds import FUNCTION_KINDS, OWN, RECIPE
 from tether.saving.kind import Kind
 from tether.saving.policy_kinds import POLICY_KINDS
@@ -16,6 +17,7 @@ KINDS: tuple[Kind, ...] = (
     RECIPE,
     *POLICY_KINDS,
     *TETHERED_KINDS,
+    *AIMING_KINDS,
     _DISTRIBUTION,
     MODEL,
     *FUNCTION_KINDS,

@@ -112,13 +112,15 @@ def load_policy(
         raise ValueError(f"{path}: {error}") from error
 
 
-def policy_to_bytes(policy: Any) -> bytes:
+def policy_to_bytes(policy: Any, *, given: Any = None) -> bytes:
     """The bytes that `save_policy` writes.
 
     Parameters
     ----------
     policy : Policy, Shortlist, scikit-learn classifier or torch distribution
         As for `save_policy`.
+    given : object, optional
+        A part of the policy that is left out, and has to be passed to `policy_from_bytes` again.
 
     Returns
     -------
@@ -136,7 +138,7 @@ def policy_to_bytes(policy: Any) -> bytes:
     >>> policy_to_bytes(tether.Gaussian(0.0)) == policy_to_bytes(tether.Gaussian(0.0))
     True
     """
-    return pack(encode(_as_saved(policy), notes=True))
+    return pack(encode(_as_saved(policy), notes=True, given=given))
 
 
 def policy_from_bytes(
@@ -145,6 +147,7 @@ def policy_from_bytes(
     allow_imports: AllowImports = (),
     trusted: Any = (),
     max_bytes: int = MAX_POLICY_BYTES,
+    given: Any = None,
 ) -> Any:
     """Undo `policy_to_bytes`.
 
@@ -154,6 +157,8 @@ def policy_from_bytes(
         What `policy_to_bytes` returned.
     allow_imports, trusted, max_bytes : Any
         As for `load_policy`.
+    given : object, optional
+        The part that was left out, if there was one.
 
     Returns
     -------
@@ -174,7 +179,7 @@ def policy_from_bytes(
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data must be bytes, got {type(data).__name__}")
     permissions = Permissions(allow_imports, trusted)
-    policy = decode(unpack(bytes(data), max_bytes), permissions)
+    policy = decode(unpack(bytes(data), max_bytes), permissions, given)
     if not _is_policy(policy):
         raise ValueError(f"the file holds a {type(policy).__name__}, which is not a policy")
     return policy
