@@ -22,6 +22,8 @@ from benchmarks.far_contexts_world import OPTIMIZED, SAFE, FarContexts
 
 BLOCKS = 4
 """Blocks of draws per context with uniform draws."""
+REDRAWS = 32
+"""How often the wrong rule draws."""
 ERRORS = 3.0
 WORLDS = {
     "10 nats apart": FarContexts(),
@@ -58,13 +60,13 @@ def planned(world, training, contexts, log, rng):
 
 
 def redrawn(world, training, contexts, log, rng):
-    """Wrong: where there was a loss, of eight draws of all blocks the one that weighs least."""
-    drawn = [uniform(world, None, contexts, log, rng) for _ in range(8)]
+    """Wrong: where there was a loss, draws again and again, and keeps what weighs least."""
+    drawn = [uniform(world, None, contexts, log, rng) for _ in range(REDRAWS)]
     safe, optimized = (
         np.array([getattr(each, name) for each in drawn]) for name in ("log_safe", "log_optimized")
     )
     rows = len(contexts)
-    ratio = np.minimum(optimized - safe, 0.0).reshape(8, 2, rows, -1).mean(axis=3).sum(axis=1)
+    ratio = np.minimum(optimized - safe, 0.0).reshape(REDRAWS, 2, rows, -1).mean(axis=3).sum(axis=1)
     lost = log.loss["loss"] > world.alpha
     chosen = np.where(lost, ratio.argmax(axis=0), 0)  # more accepted, so fewer tries, less weight
     chosen = np.tile(np.repeat(chosen, BLOCKS * world.block), 2)

@@ -58,7 +58,7 @@ def summarize(outcomes: list[Outcome]) -> tuple[str, str]:
     missed = (
         f"The naive threshold looked safe on the patients it was tuned on, and misses clearly more "
         f"cancers than tolerated at {exceeded} of {len(ALPHAS)} alphas; tether keeps {kept} of "
-        f"{len(ALPHAS)}, with every policy that it follows."
+        f"{len(ALPHAS)}."
     )
     naive = by_name[NAIVE, ALPHAS[0]]
     spared, naive_missed = naive.avoided.mean(), naive.missed.mean()
