@@ -41,7 +41,7 @@ def run(
 ) -> list[Outcome]:
     """Run the demonstration, show its table and save `demo.png` in the folder `out`.
 
-    Takes about a minute; the same seed gives the same result. An older picture is replaced only
+    Takes less than two minutes; the same seed gives the same result. An older picture is replaced only
     with `overwrite`. Needs the extra `demo`.
     """
     if isinstance(splits, bool) or not isinstance(splits, (int, np.integer)) or splits < 2:
