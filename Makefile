@@ -42,6 +42,8 @@ bad-inputs: $(VENV)/test
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds 5000
+	$(ALONE) $(BIN)/python -m benchmarks.gain_coverage 300
+	$(ALONE) $(BIN)/python -m benchmarks.draw_allocation --runs 40 --rows 50 1000 --rules uniform planned "redrawn (wrong)"
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000

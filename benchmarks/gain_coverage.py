@@ -1,6 +1,8 @@
 """How often the intervals of `tether.gain` cover the truth, in worlds in which it is known.
 
-Beta is found on the log from which the gain is estimated, as users do it.
+Beta is found on the log from which the gain is estimated, as users do it. Exits with 1 if the 95 %
+intervals of a quantity cover the truth in less than 88 % of the logs by more than three standard
+errors.
 
     python -m benchmarks.gain_coverage            # 1,000 logs of each kind, about two minutes
     python -m benchmarks.gain_coverage 100
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 import tether
 
 ALPHA = 0.12
+LEAST_COVERAGE, ERRORS = 0.88, 3.0
 DRAWS = 4
 Table = NDArray[np.float64]
 
@@ -159,17 +162,25 @@ def _estimates(gain: tether.Gain) -> Iterator[tuple[str, tether.control.Weighted
     yield "changed", gain.changed
 
 
-def main() -> None:
+def main() -> int:
     """Print a table for every world and number of rows."""
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    kept = True
     for name in WORLDS:
         for rows in (200, 1000):
             print(f"{name}, {rows} rows")
             for quantity, found in coverage(name, rows, repeats).items():
                 error = f"mean error {found.mean_error:+.4f}"
-                print(f"  {quantity:<20} {found.share:.3f} of {found.count}, {error}")
+                spread = np.sqrt(LEAST_COVERAGE * (1 - LEAST_COVERAGE) / found.count)
+                low = found.share < LEAST_COVERAGE - ERRORS * spread
+                kept &= not low
+                print(
+                    f"  {quantity:<20} {found.share:.3f} of {found.count}, {error}"
+                    f"{'  TOO LOW' if low else ''}"
+                )
             sys.stdout.flush()
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

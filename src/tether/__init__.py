@@ -37,9 +37,11 @@ if TYPE_CHECKING:
         Log,
         Mix,
         Proposals,
+        draws_worth,
         gain,
         gain_over_alphas,
         plan,
+        plan_draws,
     )
     from tether.control.calibrate import calibrate
     from tether.policies import (
@@ -103,6 +105,7 @@ __all__ = [
     "choose",
     "control",
     "crc",
+    "draws_worth",
     "estimate_ratio",
     "filter_claims",
     "gain",
@@ -116,6 +119,7 @@ __all__ = [
     "monitor",
     "monotonized_crc",
     "plan",
+    "plan_draws",
     "policies",
     "policy_from",
     "release",
@@ -148,8 +152,8 @@ _ROOMS = (
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
-    **dict.fromkeys(("Gain", "Mix", "Proposals", "plan"), "control"),
-    **dict.fromkeys(("gain", "gain_over_alphas"), "control"),
+    **dict.fromkeys(("Gain", "Mix", "Proposals", "plan", "plan_draws"), "control"),
+    **dict.fromkeys(("draws_worth", "gain", "gain_over_alphas"), "control"),
     "calibrate": "control.calibrate",
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),

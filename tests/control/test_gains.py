@@ -175,7 +175,7 @@ def test_bad_arguments_are_named(tmp_path):
         tether.gain(calibration, confidence=95)
     calibration.save(tmp_path / "found.json")
     with pytest.raises(RuntimeError, match="does not contain the log"):
-        tether.gain(tether.Calibration.load(tmp_path / "found.json"))
+        tether.gain(tether.Calibration.load(tmp_path / "found.json"), confidence=0.9)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tether.demo import biopsy
-from tether.demo.biopsy_outcomes import PROMISES
+from tether.demo.biopsy_outcomes import ALPHAS
+from tether.demo.biopsy_picture import draw
 
 
 def test_every_policy_is_deployed_at_every_alpha(demo_run):
-    assert len(demo_run.outcomes) == 2 + 3 * len(PROMISES)
+    assert len(demo_run.outcomes) == 2 + 5 * len(ALPHAS)
     for outcome in demo_run.outcomes:
         assert outcome.missed.shape == outcome.avoided.shape == (12,)
 
@@ -22,12 +23,12 @@ def test_the_table_and_the_sentences_are_shown_before_the_path_of_the_picture(de
 
 
 def test_the_same_seed_gives_the_same_result(demo_run, tmp_path):
-    again = biopsy.run(tmp_path, splits=12, show=lambda line: None)
+    again = biopsy.run(tmp_path, splits=3, show=lambda line: None)
     for first, second in zip(demo_run.outcomes, again, strict=True):
-        assert np.array_equal(first.missed, second.missed)
-        assert np.array_equal(first.avoided, second.avoided)
-    picture = (demo_run.folder / "demo.png").read_bytes()
-    assert picture == (tmp_path / "demo.png").read_bytes()
+        assert np.array_equal(first.missed[:3], second.missed)
+        assert np.array_equal(first.avoided[:3], second.avoided)
+    draw(again, tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "demo.png").read_bytes()
 
 
 @pytest.mark.parametrize("splits", [1, 0, -3, 2.5])

@@ -8,11 +8,13 @@ from tether.control.alpha_grid import AlphaGain, AlphaGrid, gain_over_alphas
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve
+from tether.control.draw_plan import DrawPlan, plan_draws
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.family import Family
 from tether.control.gains import Gain, PolicyMeans, gain
 from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
+from tether.control.more_draws import DrawsWorth, draws_worth
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
 from tether.control.promise import PromiseTerms
@@ -28,6 +30,8 @@ __all__ = [
     "Clip",
     "Constraint",
     "Curve",
+    "DrawPlan",
+    "DrawsWorth",
     "Family",
     "Gain",
     "Log",
@@ -37,10 +41,12 @@ __all__ = [
     "PromiseTerms",
     "Proposals",
     "WeightedMean",
+    "draws_worth",
     "find_family",
     "gain",
     "gain_over_alphas",
     "mixture_log_density",
     "permutation_weights",
     "plan",
+    "plan_draws",
 ]

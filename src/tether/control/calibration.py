@@ -15,7 +15,7 @@ from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
 from tether.control.calibration_warnings import find_warnings, rows_beyond_draws
 from tether.control.constraint import Constraint
-from tether.control.curve import Curve, risk_curve
+from tether.control.curve import Curve, curve_columns, risk_curve
 from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
 from tether.control.promise import PromiseTerms, make_promise, safe_mean_of
@@ -27,6 +27,8 @@ from tether.control.summary import write_statement, write_summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from tether.control.gains import Gain
 
 
 @dataclass(frozen=True)
@@ -258,6 +260,11 @@ class Calibration(records.Saved):
         """Which log, proposals, settings and version this came from; None where it is unknown."""
         return make_provenance(self._problem)
 
+    @cached_property
+    def saved_gain(self) -> Gain | None:
+        """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
+        return calibration_record.gain_of_log(self)
+
     @property
     def effective_log_beta(self) -> float:
         """Log beta, or the nearest finite one with the same policy if the family saturates."""
@@ -335,12 +342,7 @@ class Calibration(records.Saved):
             ``pandas.DataFrame(found.to_frame())``.
         """
         curves = {each.name: self.curve(each.name) for each in self.constraints}
-        return {
-            "constraint": np.repeat(list(curves), [len(c.risk) for c in curves.values()]),
-            "log_beta": np.concatenate([curve.log_beta for curve in curves.values()]),
-            "beta": np.concatenate([curve.beta for curve in curves.values()]),
-            "risk": np.concatenate([curve.risk for curve in curves.values()]),
-        }
+        return curve_columns(curves)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, diagnostics included, as plain values.
@@ -354,10 +356,7 @@ class Calibration(records.Saved):
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        loaded = cls.from_dict(saved)
-        if "provenance" not in saved:  # as in older stores, but in no file
-            raise ValueError("content is not a complete calibration: it lacks provenance")
-        return loaded
+        return calibration_record.from_file(cls, saved)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:

@@ -31,6 +31,10 @@ def find_problems(saved: Mapping[str, Any]) -> Iterator[str]:
         check_entries(saved)
         if saved.get("provenance") is not None:
             check_provenance(saved["provenance"])
+        if saved.get("gain") is not None:
+            from tether.control.gain_record import check_gain  # only where there is a gain
+
+            check_gain(saved)
     except ValueError as error:  # what the entries say about each other cannot be read
         yield str(error)
         return

@@ -67,7 +67,7 @@ def check_constraints(constraints: Any) -> list[str]:
     """Raise unless these are constraints; their names."""
     names = []
     for each in a_list("constraints", constraints):
-        _exact_keys("constraints", each, ("name", "alpha", "bound", "ratio_error"))
+        exact_keys("constraints", each, ("name", "alpha", "bound", "ratio_error"))
         where = f"of the constraint {text('constraints', each['name'])!r}"
         names.append(each["name"])
         bound, alpha = positive(f"bound {where}", each["bound"]), each["alpha"]
@@ -85,9 +85,9 @@ def check_constraints(constraints: Any) -> list[str]:
 def check_provenance(stated: Any) -> None:
     """Raise unless this can be what a calibration says of its origin."""
     keys = ("version", "settings", "log", "proposals", "log_digest", "proposals_digest")
-    _exact_keys("provenance", stated, keys)
+    exact_keys("provenance", stated, keys)
     text("provenance.version", stated["version"])
-    _exact_keys("provenance.settings", stated["settings"], SETTING_NAMES)
+    exact_keys("provenance.settings", stated["settings"], SETTING_NAMES)
     for name in ("log", "proposals"):
         columns = stated[name]
         if name == "proposals" and columns is None:
@@ -153,12 +153,13 @@ def each_of(
     name: str, values: Any, names: Collection[str], check: Callable[[str, Any], Any]
 ) -> None:
     """Raise unless there is one good value for each constraint."""
-    _exact_keys(name, values, names)
+    exact_keys(name, values, names)
     for key, value in values.items():
         check(f"{name}[{key!r}]", value)
 
 
-def _exact_keys(name: str, values: Any, keys: Collection[str]) -> None:
+def exact_keys(name: str, values: Any, keys: Collection[str]) -> None:
+    """Raise unless this is a mapping with exactly these keys."""
     if not isinstance(values, Mapping) or set(values) != set(keys):
         found = sorted(map(str, values)) if isinstance(values, Mapping) else values
         raise ValueError(f"{name} must have the entries {sorted(keys)}, got {found!r}")
@@ -185,13 +186,13 @@ def _relative_weights(values: Any) -> None:
 
 
 def _terms(name: str, terms: Any) -> None:
-    _exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound"))
+    exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound"))
     for key, value in terms.items():
         real(f"{name}[{key!r}]", value, 0)
 
 
 def _curve(name: str, curve: Any) -> None:
-    _exact_keys(name, curve, ("log_beta", "risk"))
+    exact_keys(name, curve, ("log_beta", "risk"))
     betas, risks = (a_list(f"{name}[{key!r}]", curve[key]) for key in ("log_beta", "risk"))
     if len(betas) != len(risks):
         raise ValueError(f"{name} has {len(betas)} betas and {len(risks)} risks")

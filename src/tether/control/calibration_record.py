@@ -18,6 +18,7 @@ from tether.control.provenance import read_provenance
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
+    from tether.control.gains import Gain
 
     Loaded = TypeVar("Loaded", bound=Calibration)
 
@@ -47,6 +48,8 @@ def to_dict(found: Calibration) -> dict[str, Any]:
     }
     content["assumptions"] = ASSUMPTIONS
     content["provenance"] = None if found.provenance is None else found.provenance.to_dict()
+    gain = found.saved_gain
+    content["gain"] = None if gain is None else gain.to_dict()
     curves = {each.name: found.curve(each.name) for each in found.constraints}
     content["curves"] = {
         name: {"log_beta": curve.log_beta.tolist(), "risk": curve.risk.tolist()}
@@ -74,6 +77,25 @@ def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
     return build(cls, saved)
 
 
+def from_file(cls: type[Loaded], saved: dict[str, Any]) -> Loaded:
+    """The same from a file, which has entries that older stores lack."""
+    loaded = from_dict(cls, saved)
+    for name in ("provenance", "gain"):
+        if name not in saved:
+            raise ValueError(f"content is not a complete calibration: it lacks {name}")
+    return loaded
+
+
+def gain_of_log(found: Calibration) -> Gain | None:
+    """What a calibration buys, if it has its log and the log has rewards."""
+    problem = found._stored_problem
+    if problem is None or problem.given_log.reward is None:
+        return None
+    from tether.control.gains import gain  # which needs calibrations
+
+    return gain(found)
+
+
 def lacking_entries(content: Mapping[str, Any]) -> list[str]:
     """The names of entries without which there is no calibration."""
     needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
@@ -94,6 +116,10 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
         for name, curve in saved["curves"].items()
     }
     kept["provenance"] = read_provenance(saved.get("provenance"))
+    if saved.get("gain") is not None:
+        from tether.control.gain_record import read_gain  # only where there is a gain
+
+        kept["saved_gain"] = read_gain(saved["gain"])
     loaded.__dict__.update(kept)
     for name in ("warnings", "relative_weights"):
         loaded.__dict__[name] = tuple(saved[name])

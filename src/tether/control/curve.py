@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,17 @@ class Curve:
         """Beta itself; inf where it overflows."""
         with np.errstate(over="ignore"):
             return np.exp(self.log_beta)
+
+
+def curve_columns(curves: Mapping[str, Curve]) -> dict[str, np.ndarray]:
+    """The curves of all constraints as columns, one below the other."""
+    return {
+        "constraint": np.repeat(list(curves), [len(each.risk) for each in curves.values()]),
+        **{
+            name: np.concatenate([getattr(each, name) for each in curves.values()])
+            for name in ("log_beta", "beta", "risk")
+        },
+    }
 
 
 def risk_curve(problem: Problem, constraint: Constraint, log_beta: float, points: int) -> Curve:

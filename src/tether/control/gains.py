@@ -186,7 +186,8 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     Parameters
     ----------
     calibration : Calibration
-        What `calibrate` returned; one that was loaded from a file has no log.
+        What `calibrate` returned. One that was loaded from a file has no log, but the gain that it
+        was saved with, with 0.95 intervals, if its log had rewards.
     confidence : float, default 0.95
         The probability of the intervals.
 
@@ -200,7 +201,7 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     TypeError, ValueError
         If an argument has the wrong type or value.
     RuntimeError
-        If the calibration was loaded from a file.
+        If the calibration was loaded from a file that does not have this gain.
 
     Examples
     --------
@@ -212,6 +213,9 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     if not isinstance(calibration, Calibration):
         raise TypeError(f"calibration must be a Calibration, got {type(calibration).__name__}")
     confidence = number("confidence", confidence, above=0, below=1)
+    kept: Gain | None = calibration.__dict__.get("saved_gain")
+    if kept is not None and kept.confidence == confidence:
+        return kept
     problem, log_beta = calibration._problem, calibration.log_beta
     log, family = problem.given_log, problem.family
     weights = _Weights(problem, log_beta)

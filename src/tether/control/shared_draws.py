@@ -47,7 +47,9 @@ def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float
         np.arange(len(blocks.context_start)), np.diff(blocks.context_start, append=groups)
     )
     noise = variance[context] / draws
-    tries, fallback, tries_slope, fallback_slope = _expectations(mean, densities.family.max_draws)
+    tries, fallback, tries_slope, fallback_slope = expected_averages(
+        mean, densities.family.max_draws
+    )
     base = np.asarray(problem.log_base)
     proposed = np.exp(np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base)
     weight = proposed * tries[row] + np.exp(base) * fallback[row]
@@ -76,7 +78,7 @@ def _acceptance(densities: BudgetedDensities, log_beta: float) -> tuple[Floats, 
     return mean, np.where(draws > 1, spread, mean * (1 - mean))
 
 
-def _expectations(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
+def expected_averages(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
     """S, D and their derivatives for proposals that are accepted with probability `mean`."""
     rejected = 1 - mean
     tries, slope = np.zeros(len(mean)), np.zeros(len(mean))

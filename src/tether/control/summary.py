@@ -43,9 +43,22 @@ def write_summary(found: Calibration) -> str:
         if "clip" in found.family and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
         lines.append(f"  {'acceptance':<22} {found.acceptance:.3g} of the draws{draws}")
+    lines += _gain_lines(found)
     lines += [_wrapped(f"! {warning}") for warning in found.warnings]
     lines.append(_wrapped(f"assumed: {ASSUMPTIONS}"))
     return "\n".join(lines)
+
+
+def _gain_lines(found: Calibration) -> list[str]:
+    """What is gained, if the log has rewards; `tether.gain` says more."""
+    gain = found.saved_gain
+    if gain is None or gain.reward is None:
+        return []
+    return [
+        f"  {'reward, tethered':<22} {gain.reward.tethered}",
+        f"  {'reward, gained':<22} {gain.reward.difference}",
+        f"  {'decisions that change':<22} {gain.changed}",
+    ]
 
 
 def write_statement(found: Calibration) -> str:

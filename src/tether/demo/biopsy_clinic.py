@@ -7,18 +7,18 @@ a hundred patients. Actions are "watch" and "refer"; the loss is 1 for a cancer 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats
 from tether.control.calibrate import calibrate
+from tether.control.calibration import Calibration
 from tether.policies.categorical import Categorical
 from tether.policies.log_from_policies import make_log
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
-from tether.policies.tethered import Tethered
 
 TRAINING_PATIENTS, LOGGED_PATIENTS = 100, 330
 """Patients to train on and patients in the log; the other 139 are held out."""
@@ -51,13 +51,25 @@ def load_patients() -> tuple[Floats, Booleans]:
 
 def train_score(features: Floats, malignant: Booleans) -> Score:
     """Fit a logistic regression on these patients."""
+    score: Score = _unfitted_model().fit(features, malignant).decision_function
+    return score
+
+
+def predict_unseen(features: Floats, malignant: Booleans) -> Floats:
+    """Predict the log-odds of each of these patients by a model that was fitted on others."""
+    from sklearn.model_selection import cross_val_predict
+
+    return np.asarray(
+        cross_val_predict(_unfitted_model(), features, malignant, method="decision_function")
+    )
+
+
+def _unfitted_model() -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, solver="newton-cholesky"))
-    score: Score = model.fit(features, malignant).decision_function
-    return score
+    return make_pipeline(StandardScaler(), LogisticRegression(C=1.0, solver="newton-cholesky"))
 
 
 def make_safe_policy() -> Categorical:
@@ -78,40 +90,44 @@ def make_optimized_policy(score: Score, safe: Policy) -> Policy:
 
 
 class Clinic:
-    """One random split: a trained model, a log of the safe policy, and held-out patients."""
+    """One random split: a trained model, a log of the safe policy, and held-out patients.
+
+    The context of a patient is the log-odds of cancer that the model predicts. `unseen_log_odds`
+    are those of the training patients by models that have not seen them (five folds), as the
+    model has not seen the patients whom it will meet.
+    """
 
     def __init__(self, features: Floats, malignant: Booleans, rng: np.random.Generator) -> None:
         order = rng.permutation(len(features))
         training, logged, held_out = np.split(
             order, [TRAINING_PATIENTS, TRAINING_PATIENTS + LOGGED_PATIENTS]
         )
-        self.rng, self.features, self.malignant = rng, features, malignant
-        self.training, self.held_out = training, held_out
-        self.score = train_score(features[training], malignant[training])
+        self.rng, self.malignant = rng, malignant
+        self.training, self.logged, self.held_out = training, logged, held_out
+        self.log_odds = train_score(features[training], malignant[training])(features)
+        self.unseen_log_odds = predict_unseen(features[training], malignant[training])
         self.safe = make_safe_policy()
-        self.optimized = make_optimized_policy(self.score, self.safe)
-        actions = self.safe.sample(features[logged], rng)
-        missed = (actions == WATCH) & malignant[logged]
-        self.log = make_log(self.safe, self.optimized, features[logged], actions, missed)
+        self.optimized = make_optimized_policy(lambda log_odds: log_odds, self.safe)
+        self.actions = self.safe.sample(self.log_odds[logged], rng)
+        self.missed = (self.actions == WATCH) & malignant[logged]
 
-    def tethered(self, promise: float, family: str) -> Policy:
-        """The policy that may be deployed with this promise, calibrated on the log alone."""
-        return Tethered(
-            self.safe, self.optimized, calibrate(self.log, promise=promise, family=family)
-        )
+    def calibrate(self, optimized: Policy, alpha: float, family: str) -> Calibration:
+        """Find how far an optimized policy may be followed, from the log alone."""
+        contexts = self.log_odds[self.logged]
+        log = make_log(self.safe, optimized, contexts, self.actions, self.missed)
+        return calibrate(log, alpha=alpha, family=family)
 
-    def apply_naive_threshold(self, promise: float) -> Choices:
+    def apply_naive_threshold(self, alpha: float) -> Choices:
         """Apply the largest threshold that missed at most this share of the training patients."""
-        score = self.score(self.features[self.training])
-        order = np.argsort(score)
+        log_odds = self.log_odds[self.training]
+        order = np.argsort(log_odds)
         missed = np.cumsum(self.malignant[self.training][order]) / len(order)
-        threshold = score[order][np.searchsorted(missed, promise + 1e-9) - 1]
-        watched = self.score(self.features[self.held_out]) <= threshold
-        return np.where(watched, WATCH, REFER)
+        threshold = log_odds[order][np.searchsorted(missed, alpha + 1e-9) - 1]
+        return np.where(self.log_odds[self.held_out] <= threshold, WATCH, REFER)
 
     def deploy(self, policy: Policy) -> Choices:
         """Sample the policy's actions for the held-out patients."""
-        return policy.sample(self.features[self.held_out], self.rng)
+        return policy.sample(self.log_odds[self.held_out], self.rng)
 
     def count_outcomes(self, actions: Choices) -> tuple[float, float]:
         """Count missed cancers and avoided needless biopsies per hundred held-out patients."""

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
-from tether._core.types import Actions, Contexts, Floats, Losses
+from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
@@ -187,7 +188,7 @@ def make_proposals(
     safe: PolicyLike | Shortlist,
     optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
-    draws: int,
+    draws: int | DrawPlan,
     rng: np.random.Generator,
     *,
     logged_by: PolicyLike | None = None,
@@ -207,8 +208,9 @@ def make_proposals(
     contexts : array-like, int or None
         The contexts of the log. Without contexts, an integer multiplies the number of draws, and
         None stands for 1.
-    draws : int
-        Draws from each policy per context, at least 1.
+    draws : int or DrawPlan
+        Draws from each policy per context, at least 1; or a plan that decides by a pilot in each
+        context, which is drawn first and then thrown away (`tether.plan_draws`).
     rng : numpy.random.Generator
         Source of randomness.
     logged_by : Policy, optional
@@ -235,7 +237,8 @@ def make_proposals(
     if isinstance(safe, Shortlist):
         return None
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-    draws = validate.integer_at_least("draws", draws)
+    if not isinstance(draws, DrawPlan):
+        draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)
     marginal = isinstance(contexts, int)
     policies = [safe, optimized]
@@ -244,7 +247,28 @@ def make_proposals(
         policies.append(logged_by)
     if not marginal and shared_actions(policies) is not None:
         return None
-    rows = np.repeat(np.arange(length(contexts)), draws)
+    counts: int | Integers
+    if isinstance(draws, DrawPlan):
+        if marginal:
+            raise ValueError("a plan of draws is for contexts: without them, state a number")
+        pilot = _fresh_draws(safe, optimized, None, contexts, draws.pilot, rng)
+        counts = draws.count(pilot)[np.unique(labels(contexts), return_inverse=True)[1]]
+    else:
+        counts = draws
+    return _fresh_draws(safe, optimized, logged_by, contexts, counts, rng)
+
+
+def _fresh_draws(
+    safe: Policy,
+    optimized: Policy,
+    logged_by: Policy | None,
+    contexts: Any,
+    counts: int | Integers,
+    rng: np.random.Generator,
+) -> Proposals:
+    """Draws of both policies, so many in each context."""
+    marginal = isinstance(contexts, int)
+    rows = np.repeat(np.arange(length(contexts)), counts)
     repeated = len(rows) if marginal else take(contexts, rows)
     pieces = [
         _draw_and_score(name, drawn_by, safe, optimized, logged_by, repeated, rng)

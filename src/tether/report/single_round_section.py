@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tether.report import single_round_charts, single_round_tables
 from tether.report.chart_figure import Chart, Drawing
+from tether.report.gain_facts import gain_facts
 from tether.report.html_elements import Markup, element, join
 from tether.report.html_tables import description_list
 from tether.report.number_format import (
@@ -112,6 +113,7 @@ def _facts(history: History, record: RoundRecord) -> list[tuple[str, str]]:
         )
     if not record.losses:
         facts.append(("Realized risk", NO_VALUE))
+    facts += gain_facts(history, record)
     facts += [
         ("Actions", f"{record.rows:,} ({by_safe})"),
         ("Losses", f"{record.observed:,} arrived, {record.pending:,} pending"),
