@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 import tether
 from experiments.bayesian_optimization import aimed, townsend
+from experiments.shortlist_rounds import ShortlistRounds
 from tether import bo
 
 PAPER = ("tethered", "uncontrolled", "safe", "uniform")
@@ -109,7 +110,7 @@ def run(
     learned, held = actions[::2], [actions[1::2]]  # to learn from, to calibrate on
     deployed: list[Any] = [safe]
     policy, beta, risk = safe, np.nan, _risk(safe, ~inside)
-    lists = aimed.ShortlistRun(safe, settings["shortlist_size"])
+    lists = ShortlistRounds(safe, settings["shortlist_size"])
     if arm == "shortlist":
         lists.begin(held[0], rng)
     for number in range(settings["rounds"] + 1):
@@ -190,13 +191,12 @@ def calibrate(
 def arms(settings: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     """Each arm with its temperature and alpha, NaN where it knows none; `arms` selects by name.
 
-    The paper's arm runs at every temperature, and at one of them at every alpha. So does the aimed
-    ramp, at another. The others beyond the paper run at these two temperatures.
+    The paper's arm runs at every temperature, and at one of them at every alpha; the aimed ramp at
+    every temperature. The others beyond the paper run at one temperature.
     """
     hot, alpha = settings["temperatures"], settings["alpha"]
     dial = [each for each in settings["alphas"] if each != alpha]
-    warm = settings["alphas_temperature"]
-    both = list(dict.fromkeys([warm, settings["aim_temperature"]]))
+    warm, cold = settings["alphas_temperature"], settings["aim_temperature"]
     every = [
         *(("tethered", temperature, alpha) for temperature in hot),
         *(("tethered", warm, each) for each in dial),
@@ -204,18 +204,20 @@ def arms(settings: Mapping[str, Any]) -> list[tuple[str, float, float]]:
         ("safe", np.nan, np.nan),
         ("uniform", np.nan, np.nan),
         *(("aimed ramp", temperature, alpha) for temperature in hot),
-        *(("ramp", temperature, alpha) for temperature in both),
-        *(("aimed", temperature, alpha) for temperature in both),
-        *(("shortlist", temperature, alpha) for temperature in both),
-        ("aimed, uncontrolled", settings["aim_temperature"], alpha),
-        *(("aimed ramp", settings["aim_temperature"], each) for each in dial),
+        ("ramp", warm, alpha),
+        ("aimed", cold, alpha),
+        ("shortlist", cold, alpha),
+        ("aimed, uncontrolled", cold, alpha),
     ]
     return [each for each in every if each[0] in settings["arms"]]
 
 
-def seeds_of(settings: Mapping[str, Any], arm: str) -> range:
-    """The seeds of an arm: fewer for those beyond the paper."""
-    return range(settings["seeds"] if arm in PAPER else settings["aim_seeds"])
+def seeds_of(settings: Mapping[str, Any], arm: str, temperature: float) -> range:
+    """The seeds of an arm: fewer for those beyond the paper, but for the one that was tuned."""
+    if arm in PAPER:
+        return range(settings["seeds"])
+    tuned = (arm, temperature) == ("aimed ramp", settings["aim_temperature"])
+    return range(settings["tuned_seeds" if tuned else "aim_seeds"])
 
 
 def one_run(
@@ -223,7 +225,7 @@ def one_run(
 ) -> list[dict]:
     """One arm with one seed; kept in a file, so that a run that broke off can go on."""
     (arm, temperature, alpha), seed = given
-    left_out = ("arms", "seeds", "aim_seeds", "temperatures", "alphas")
+    left_out = ("arms", "seeds", "aim_seeds", "tuned_seeds", "temperatures", "alphas")
     stated = {name: value for name, value in settings.items() if name not in left_out}
     key = json.dumps(stated, sort_keys=True)
     kept = folder / f"{arm.replace(', ', '-').replace(' ', '-')}-{temperature}-{alpha}-{seed}.json"
