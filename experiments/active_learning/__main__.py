@@ -6,6 +6,7 @@ in `results/seeds/` are not run again: remove that folder after a change of code
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,15 +29,26 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     task = harness.begin(__file__, arguments)
     found = run(task, list(cases(task)))
     summary = [row for case, rows in found.items() for row in summarize(case, rows)]
-    task.table("summary", summary)
-    task.table("iterations", [row for case, rows in found.items() for row in unfold(case, rows)])
+    task.table("summary", kept(task, "summary") + summary)
+    unfolded = [row for case, rows in found.items() for row in unfold(case, rows)]
+    task.table("iterations", kept(task, "iterations") + unfolded)
     for name, draw in pictures.ALL.items():
-        task.figure(name, draw(found))
+        if not task["only"]:
+            task.figure(name, draw(found))
     print_summary(summary)
     task.close()
     with (task.out / "run.txt").open("a", encoding="utf-8") as file:
         file.write((task.out / "seeds" / "blocks.txt").read_text(encoding="utf-8"))
     return summary
+
+
+def kept(task: harness.Task, name: str) -> list[dict[str, Any]]:
+    """The rows of a table that belong to designs which are not run this time."""
+    path = task.out / f"{name}.csv"
+    if not task["only"] or not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["design"] not in task["only"]]
 
 
 def column(rows: NDArray[np.float64], name: str) -> NDArray[np.float64]:
@@ -116,14 +128,14 @@ def unfold(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
 def print_summary(summary: list[dict[str, Any]]) -> None:
     """The summary as a person reads it."""
     print(
-        f"{'design':9}{'data':9}{'alpha':>6} {'method':15}{'safe':>6}"
+        f"{'design':9}{'data':9}{'alpha':>6} {'method':18}{'safe':>6}"
         f"{'risk, first ten':>18}{'risk, all':>16}{'only safe':>10}{'alarmed':>9}"
         f"{'test MSE':>20}{'all labels':>20}"
     )
     for row in summary:
         none = "" if row["only_safe"] == "" else f"{row['only_safe']:.0%}"
         print(
-            f"{row['design']:9}{row['data']:9}{row['alpha']:6g} {row['method']:15}"
+            f"{row['design']:9}{row['data']:9}{row['alpha']:6g} {row['method']:18}"
             f"{row['safe_risk']:6.3f}{_shown(row, 'risk_first_ten', 3):>18}"
             f"{_shown(row, 'risk', 3):>16}{none:>10}{row['alarmed']:>9.0%}"
             f"{_shown(row, 'mse', 4):>20}{_shown(row, 'mse_all_labels', 4):>20}"

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 import tether
 from experiments.active_learning.surrogate import Surrogate, fitted, log_feasibility
 from experiments.active_learning.worlds import World
+from experiments.shortlist_rounds import ShortlistRounds
+from tether.policies import TetheredShortlist
 
 COLUMNS = ("risk", "log_beta", "error", "error_of_all", "alarm")
 
@@ -20,13 +22,17 @@ COLUMNS = ("risk", "log_beta", "error", "error_of_all", "alarm")
 class Method:
     """How a learner picks: where beta comes from, its family, and whether it minds the risk.
 
-    `train_share` is the part of the initial rows that trains, where it is not the design's.
+    `train_share` is the part of the initial rows that trains, where it is not the design's. An
+    `aimed` policy is tilted until its predicted risk is alpha. `shortlist`: records are picked from
+    candidates that the safe policy draws.
     """
 
     beta: str
     family: str = "clip"
     aware: bool = False
     train_share: float | None = None
+    aimed: bool = False
+    shortlist: bool = False
 
 
 METHODS = {
@@ -36,10 +42,14 @@ METHODS = {
     "mix": Method("calibrated", family="mix"),
     "clip, half": Method("calibrated", train_share=0.5),
     "clip, aware": Method("calibrated", aware=True),
+    "clip, aimed": Method("calibrated", aimed=True),
+    "shortlist, aimed": Method("calibrated", aimed=True, shortlist=True),
     "online": Method("online"),
 }
 """`clip` is the paper's. `half` calibrates on half of the initial rows; `aware` proposes what looks
-uncertain *and* feasible. `online` moves beta with each loss (conformal decision theory)."""
+uncertain *and* feasible; `aimed` tilts the policy away from predicted infeasibility as far as alpha
+asks for; `shortlist` picks from candidates of the safe policy. `online` moves beta with each
+loss (conformal decision theory)."""
 
 
 class Learner:
@@ -62,6 +72,7 @@ class Learner:
         else:
             self.surrogate = Surrogate(*start)
             self.surrogate.add(features[:split], labels[:split])
+        self.shortlists = ShortlistRounds(world.safe, settings["shortlist_size"])
         self.all_labels = Surrogate(self.surrogate.constant, self.surrogate.noise)
         self.all_labels.add(features, labels)
 
@@ -79,6 +90,14 @@ class Learner:
                 world.scaled[taken], world.infeasible[taken], world.scaled
             )
         return tether.Pool(scores)
+
+    def aimed(self) -> tether.Policy:
+        """The optimized policy, tilted until its predicted risk is alpha; by training rows."""
+        world, taken = self.world, self.actions[self.trains]
+        log_feasible = log_feasibility(world.scaled[taken], world.infeasible[taken], world.scaled)
+        predicted = -np.expm1(log_feasible)
+        plain = self.curious(aware=False)
+        return tether.aim(plain, lambda _, actions: predicted[actions], 1, self.alpha).policy
 
     def calibrate(self, optimized: tether.Pool, family: str) -> tether.Calibration:
         """Beta from the calibration log, whose rows several policies produced."""
@@ -98,15 +117,36 @@ class Learner:
         proposals = tether.Proposals(*scores[:2], log_mix=scores[2], source=source)
         return tether.calibrate(log, proposals, alpha=self.alpha, family=family)
 
+    def calibrate_shortlist(self, optimized: tether.Policy) -> TetheredShortlist:
+        """The tethered shortlist, whose rows keep the candidates that they were picked from."""
+        if not self.shortlists.picks:
+            self.shortlists.begin(self.actions[~self.trains], self.rng)
+        return self.shortlists.calibrate(optimized, self.alpha, self.world.infeasible)
+
+    def risk(self, policy: Any) -> float:
+        """The risk of a policy: a sum over the pool; over many drawn shortlists if it has those."""
+        if not isinstance(policy, TetheredShortlist):
+            return float(np.exp(policy.log_prob_all(1)[0]) @ self.world.infeasible)
+        draws = np.random.default_rng(0)
+        rows = policy.shortlist.draw(self.settings["shortlist_draws"], draws)
+        chance = np.exp(policy.pick.log_prob_all(rows))
+        return float((chance * self.world.infeasible[rows.candidates]).sum(axis=1).mean())
+
     def acquire(self, policy: Any) -> float:
         """Label one record that the policy picks, and keep it for training or calibration."""
-        action = policy.sample(1, self.rng)
+        picked: tuple[Any, ...] = ()
+        if isinstance(policy, TetheredShortlist):
+            action, *picked = policy.sample_with_rows(1, self.rng)
+        else:
+            action = policy.sample(1, self.rng)
         label = self.world.observe(action, self.settings, self.rng)
         row = self.world.features[action]
         self.all_labels.add(row, label)
         trains = self.rng.random() < self.settings["train_probability"]
         if trains:
             self.surrogate.add(row, label)
+        elif picked:
+            self.shortlists.keep(policy, *picked)
         else:
             rows = np.count_nonzero(~self.trains)
             columns = [self.log_mix, policy.log_prob_all(1)[0]]
@@ -146,7 +186,7 @@ def learn(
     online = 0.0
     for _ in range(settings["iterations"]):
         log_beta, policy = _policy(learner, method, online)
-        risk = float(np.exp(policy.log_prob_all(1)[0]) @ world.infeasible)
+        risk = learner.risk(policy)
         loss = learner.acquire(policy)
         online += settings["online_step"] * (alpha - loss)
         rows.append((risk, log_beta, *learner.errors()))
@@ -157,10 +197,13 @@ def _policy(learner: Learner, method: Method, online: float) -> tuple[float, tet
     safe = learner.world.safe
     if method.beta == "none":
         return -np.inf, safe
-    optimized = learner.curious(method.aware)
+    optimized = learner.aimed() if method.aimed else learner.curious(method.aware)
     if method.beta == "all":
         return np.inf, optimized
     if method.beta == "online":
         return online, tether.Tethered(safe, optimized, float(np.exp(online)))
+    if method.shortlist:
+        served = learner.calibrate_shortlist(optimized)
+        return served.pick.log_beta, served
     found = learner.calibrate(optimized, method.family)
     return found.log_beta, tether.Tethered(safe, optimized, found)

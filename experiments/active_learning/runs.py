@@ -36,10 +36,10 @@ class Case:
 
     @property
     def rank(self) -> int:
-        """What is run first: the printed design, the paper's alpha, variants, the other alphas."""
+        """What is run first: the printed design, the paper's alpha, variants, the others."""
         if self.design == "held":
             return 1 if self.alpha == 0.2 else 3
-        return {"printed": 0, "variants": 2, "steeper": 3}[self.design]
+        return {"printed": 0, "variants": 2, "steeper": 3, "aimed": 4}[self.design]
 
     @property
     def title(self) -> str:
@@ -53,10 +53,12 @@ def cases(task: Task) -> Iterator[Case]:
     """Every design of the settings, on each of its data sets, at each of its alphas."""
     shared = {key: value for key, value in task.settings.items() if not isinstance(value, dict)}
     for design, table in task["designs"].items():
+        if task["only"] and design not in task["only"]:
+            continue
         chosen = shared | table
         for name, gamma in table["gamma"].items():
             for alpha in chosen["alphas"]:
-                left_out = ("alphas", "gamma", "methods", "seeds", "processes", "only_kept")
+                left_out = ("alphas", "gamma", "methods", "seeds", "processes", "only_kept", "only")
                 settings = {key: value for key, value in chosen.items() if key not in left_out}
                 methods, seeds = tuple(chosen["methods"]), chosen["seeds"]
                 yield Case(design, name, alpha, gamma, methods, seeds, settings)

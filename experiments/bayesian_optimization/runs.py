@@ -18,8 +18,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import tether
-from experiments.bayesian_optimization import townsend
+from experiments.bayesian_optimization import aimed, townsend
+from experiments.shortlist_rounds import ShortlistRounds
 from tether import bo
+
+PAPER = ("tethered", "uncontrolled", "safe", "uniform")
+"""The arms of the paper's experiment."""
+AIMED = ("aimed", "aimed ramp", "aimed, uncontrolled", "shortlist")
+"""Arms whose acquisition is aimed at a share of alpha."""
+CALIBRATED = ("tethered", "aimed", "shortlist")
+"""Arms that learn from half of their evaluations and calibrate on the other half."""
 
 
 def grid(settings: Mapping[str, Any]) -> np.ndarray:
@@ -101,22 +109,46 @@ def run(
     actions = safe.sample(settings["initial"], rng)
     learned, held = actions[::2], [actions[1::2]]  # to learn from, to calibrate on
     deployed: list[Any] = [safe]
-    policy, beta = safe, np.nan
+    policy, beta, risk = safe, np.nan, _risk(safe, ~inside)
+    lists = ShortlistRounds(safe, settings["shortlist_size"])
+    if arm == "shortlist":
+        lists.begin(held[0], rng)
     for number in range(settings["rounds"] + 1):
+        if number and arm in ("safe", "uniform"):
+            policy = safe if arm == "safe" else uniform
+            drawn, risk = policy.sample(settings["batch"], rng), _risk(policy, ~inside)
+        elif number:
+            # An arm that is not calibrated on past rows learns from everything.
+            seen = learned if arm in CALIBRATED or "ramp" in arm else actions
+            optimized = learn(settings, candidates, seen, temperature, rng)
+            if arm in AIMED:
+                predicted = aimed.predicted_violations(settings, candidates, seen, inside)
+                optimized = aimed.aim(settings, optimized, predicted, alpha)
+            if "ramp" in arm:
+                ramp = aimed.ramp_round(
+                    settings["ramp_steps"], alpha, safe, optimized, held[0], ~inside, rng
+                )
+                drawn, risk, beta = ramp.actions, ramp.risk, ramp.share
+                learned = np.concatenate([learned, drawn])
+            elif arm == "shortlist":
+                served = lists.calibrate(optimized, alpha, ~inside)
+                drawn, rows, place = served.sample_with_rows(settings["batch"], rng)
+                lists.keep(served, rows[np.arange(1, len(rows), 2)], place[1::2])
+                learned, beta = np.concatenate([learned, drawn[::2]]), served.beta
+                risk = float(np.mean(~inside[served.sample(settings["shortlist_draws"], rng)]))
+            else:
+                policy = optimized
+                if arm in CALIBRATED:
+                    found = calibrate(
+                        settings, alpha, safe, optimized, deployed, held, ~inside, rng
+                    )
+                    policy, beta = tether.Tethered(safe, optimized, found), found.beta
+                drawn, risk = policy.sample(settings["batch"], rng), _risk(policy, ~inside)
+                learned = np.concatenate([learned, drawn[::2]])
+                deployed.append(policy)
+                held.append(drawn[1::2])
         if number:
-            if arm == "tethered":
-                optimized = learn(settings, candidates, learned, temperature, rng)
-                found = calibrate(settings, alpha, safe, optimized, deployed, held, ~inside, rng)
-                policy, beta = tether.Tethered(safe, optimized, found), found.beta
-            elif arm == "uncontrolled":  # it has no need to calibrate, and learns from everything
-                policy = learn(settings, candidates, actions, temperature, rng)
-            elif arm == "uniform":
-                policy = uniform
-            drawn = policy.sample(settings["batch"], rng)
             actions = np.concatenate([actions, drawn])
-            learned = np.concatenate([learned, drawn[::2]])
-            deployed.append(policy)
-            held.append(drawn[1::2])
         good = actions[inside[actions]]
         yield {
             "arm": arm,
@@ -124,12 +156,16 @@ def run(
             "alpha": alpha,
             "seed": seed,
             "round": number,
-            "risk": float(np.exp(policy.log_prob_all(1)[0]) @ ~inside),
+            "risk": risk,
             "violations": float((~inside[actions[-settings["batch"] :]]).mean()),
             "best": float(value[good].max()) if len(good) else np.nan,
             "beta": beta,
             "points": " ".join(map(str, actions[-settings["batch"] :])) if seed == 0 else "",
         }
+
+
+def _risk(policy: Any, costly: np.ndarray) -> float:
+    return float(np.exp(policy.log_prob_all(1)[0]) @ costly)
 
 
 def calibrate(
@@ -153,31 +189,51 @@ def calibrate(
 
 
 def arms(settings: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Each arm with its temperature and alpha, NaN where it knows none.
+    """Each arm with its temperature and alpha, NaN where it knows none; `arms` selects by name.
 
-    The tethered one runs at every temperature, and at one of them at every alpha.
+    The paper's arm runs at every temperature, and at one of them at every alpha; the aimed ramp at
+    every temperature. The others beyond the paper run at one temperature.
     """
     hot, alpha = settings["temperatures"], settings["alpha"]
     dial = [each for each in settings["alphas"] if each != alpha]
-    return [
+    warm, cold = settings["alphas_temperature"], settings["aim_temperature"]
+    every = [
         *(("tethered", temperature, alpha) for temperature in hot),
-        *(("tethered", settings["alphas_temperature"], each) for each in dial),
+        *(("tethered", warm, each) for each in dial),
         *(("uncontrolled", temperature, np.nan) for temperature in hot),
         ("safe", np.nan, np.nan),
         ("uniform", np.nan, np.nan),
+        *(("aimed ramp", temperature, alpha) for temperature in hot),
+        ("ramp", warm, alpha),
+        ("aimed", cold, alpha),
+        ("shortlist", cold, alpha),
+        ("aimed, uncontrolled", cold, alpha),
     ]
+    return [each for each in every if each[0] in settings["arms"]]
 
 
-def one_seed(settings: Mapping[str, Any], folder: Path, seed: int) -> list[dict]:
-    """Every arm with one seed; kept in a file, so that a run that broke off can go on."""
-    kept, key = folder / f"{seed}.json", json.dumps(dict(settings), sort_keys=True)
+def seeds_of(settings: Mapping[str, Any], arm: str, temperature: float) -> range:
+    """The seeds of an arm: fewer for those beyond the paper, but for the one that was tuned."""
+    if arm in PAPER:
+        return range(settings["seeds"])
+    tuned = (arm, temperature) == ("aimed ramp", settings["aim_temperature"])
+    return range(settings["tuned_seeds" if tuned else "aim_seeds"])
+
+
+def one_run(
+    settings: Mapping[str, Any], folder: Path, given: tuple[tuple[str, float, float], int]
+) -> list[dict]:
+    """One arm with one seed; kept in a file, so that a run that broke off can go on."""
+    (arm, temperature, alpha), seed = given
+    left_out = ("arms", "seeds", "aim_seeds", "tuned_seeds", "temperatures", "alphas")
+    stated = {name: value for name, value in settings.items() if name not in left_out}
+    key = json.dumps(stated, sort_keys=True)
+    kept = folder / f"{arm.replace(', ', '-').replace(' ', '-')}-{temperature}-{alpha}-{seed}.json"
     if kept.exists() and (found := json.loads(kept.read_text()))["settings"] == key:
         return found["rows"]
     import torch
 
     torch.set_num_threads(1)
-    rows: list[dict] = []
-    for arm, temperature, alpha in arms(settings):
-        rows.extend(run(settings, arm, temperature, alpha, seed))
+    rows = list(run(settings, arm, temperature, alpha, seed))
     kept.write_text(json.dumps({"settings": key, "rows": rows}))
     return rows

@@ -24,6 +24,8 @@ SETTINGS = {
     "draws": 200,
     "awareness": 1.0,
     "online_step": 0.5,
+    "shortlist_size": 8,
+    "shortlist_draws": 100,
 }
 
 
@@ -130,12 +132,34 @@ def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count()
 def test_the_optimized_policy_never_sees_the_calibration_rows():
     world = small_world(np.random.default_rng(5))
     state = learner.Learner(world, 0.3, SETTINGS, np.random.default_rng(6))
-    before = state.curious(aware=True).log_prob_all(1)
+    before = state.curious(aware=True).log_prob_all(1), state.aimed().log_prob_all(1)
     world.infeasible[state.actions[~state.trains]] ^= True
     flipped = world.infeasible[state.actions[state.trains]]
     shared = np.isin(state.actions[state.trains], state.actions[~state.trains])
     world.infeasible[state.actions[state.trains][shared]] = ~flipped[shared]
-    np.testing.assert_array_equal(state.curious(aware=True).log_prob_all(1), before)
+    after = state.curious(aware=True).log_prob_all(1), state.aimed().log_prob_all(1)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_aimed_policy_is_predicted_to_lose_alpha():
+    world = small_world(np.random.default_rng(7))
+    state = learner.Learner(world, 0.1, SETTINGS, np.random.default_rng(8))
+    taken = state.actions[state.trains]
+    feasible = surrogate.log_feasibility(world.scaled[taken], world.infeasible[taken], world.scaled)
+    predicted = 1 - np.exp(feasible)
+    plain = np.exp(state.curious(aware=False).log_prob_all(1)[0]) @ predicted
+    aimed = np.exp(state.aimed().log_prob_all(1)[0]) @ predicted
+    assert plain > 0.1
+    assert aimed == pytest.approx(0.1, abs=1e-4)
+
+
+def test_shortlists_keep_the_candidates_of_their_calibration_rows():
+    world = small_world(np.random.default_rng(9))
+    found = learner.learn(world, "shortlist, aimed", 0.3, SETTINGS | {"iterations": 12}, 1)
+    assert found.shape == (13, len(learner.COLUMNS))
+    assert np.isfinite(found[1:, 0]).all()
+    assert (found[1:, 1] > -np.inf).any()  # a beta passed
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +193,9 @@ def test_where_the_safe_policy_is_safe_the_tethered_one_is_and_others_are_not(su
     assert summary["variants", name, "online"]["risk"] > 0.3
     aware = summary["variants", name, "clip, aware"]
     assert aware["risk"] < 0.2 + 3 * aware["risk_se"]
+    for method in ("clip, aimed", "shortlist, aimed"):
+        row = summary["aimed", "airfoil", method]
+        assert row["risk"] < 0.2 + 3 * row["risk_se"]
     for row in summary.values():
         assert math.isfinite(row["mse"])
         assert math.isfinite(row["mse_all_labels"])

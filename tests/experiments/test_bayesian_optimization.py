@@ -11,7 +11,7 @@ with warnings.catch_warnings():  # what BoTorch imports warns of what torch depr
     import botorch  # noqa: F401
 
 from experiments.bayesian_optimization import __main__ as optimization
-from experiments.bayesian_optimization import runs, townsend
+from experiments.bayesian_optimization import aimed, runs, townsend
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,8 @@ def rows(out, name):
 
 def test_the_tether_holds_where_the_uncontrolled_does_not(out):
     found = {row["arm"]: row for row in rows(out, "totals") if row["alpha"] != "0.8"}
+    for arm in ("aimed ramp", "shortlist"):
+        assert found[arm]["holds_alpha"] == "True"
     assert float(found["tethered"]["risk"]) <= 0.4 + 3 * float(found["tethered"]["risk_error"])
     assert float(found["uncontrolled"]["risk"]) > 0.4
     assert float(found["uniform"]["risk"]) > 0.6
@@ -36,7 +38,7 @@ def test_the_tether_holds_where_the_uncontrolled_does_not(out):
 
 def test_alpha_is_a_dial(out):
     found = {
-        row["alpha"]: float(row["risk"]) for row in rows(out, "totals") if row["alpha"] != "nan"
+        row["alpha"]: float(row["risk"]) for row in rows(out, "totals") if row["arm"] == "tethered"
     }
     assert found["0.8"] > found["0.4"]
 
@@ -45,7 +47,7 @@ def test_the_best_value_never_falls(out):
     found = {}
     for row in rows(out, "rounds"):
         found.setdefault((row["arm"], row["alpha"]), []).append(float(row["best"]))
-    assert len(found) == 5
+    assert len(found) == 7
     for best in found.values():
         assert len(best) == 4
         assert (np.diff(best) >= 0).all()
@@ -53,13 +55,12 @@ def test_the_best_value_never_falls(out):
 
 
 def test_every_result_is_written_and_the_seeds_are_cleared(out):
-    for name in ("rounds.svg", "dial.svg", "townsend.svg", "run.txt"):
+    for name in ("rounds.svg", "dial.svg", "aimed.svg", "townsend.svg", "run.txt"):
         assert (out / name).stat().st_size > 100
     assert not (out / "seeds").exists()
 
 
-def test_a_finished_seed_is_not_run_again(tmp_path, monkeypatch):
-    settings = {"temperatures": [1.0], "alphas": [], "alphas_temperature": 1.0, "alpha": 0.4}
+def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
     calls = []
 
     def run(*given):
@@ -67,12 +68,65 @@ def test_a_finished_seed_is_not_run_again(tmp_path, monkeypatch):
         yield {"row": len(calls)}
 
     monkeypatch.setattr(runs, "run", run)
-    first = runs.one_seed(settings, tmp_path, 3)
-    count = len(calls)
-    assert runs.one_seed(settings, tmp_path, 3) == first
-    assert len(calls) == count == 4
-    runs.one_seed(settings | {"temperatures": [2.0]}, tmp_path, 3)  # other settings, another run
-    assert len(calls) == 2 * count
+    unit = (("aimed ramp", 1.0, 0.4), 3)
+    first = runs.one_run({"alpha": 0.4}, tmp_path, unit)
+    assert runs.one_run({"alpha": 0.4, "arms": ["ramp"]}, tmp_path, unit) == first
+    assert len(calls) == 1
+    runs.one_run({"alpha": 0.3}, tmp_path, unit)  # other settings, another run
+    assert len(calls) == 2
+
+
+def test_arms_that_are_not_run_keep_their_rows(out, tmp_path):
+    import shutil
+
+    folder = tmp_path / "again"
+    shutil.copytree(out, folder)
+    before = rows(folder, "totals")
+    optimization.main(["--quick", "--out", str(folder), "--set", 'arms=["uniform", "safe"]'])
+    after = rows(folder, "totals")
+    assert sorted(row["arm"] for row in after) == sorted(row["arm"] for row in before)
+    for row in before:
+        same = next(
+            each
+            for each in after
+            if (each["arm"], each["temperature"], each["alpha"])
+            == (row["arm"], row["temperature"], row["alpha"])
+        )
+        assert float(same["best"]) == pytest.approx(float(row["best"]), rel=1e-5)
+
+
+def test_a_ramp_holds_alpha_whatever_its_policies_do():
+    """Policies that always violate, and seldom do: the mean risk of a round is at most alpha."""
+    rng = np.random.default_rng(0)
+    import tether
+
+    costly = np.array([False] * 9 + [True])
+    safe = tether.Pool.uniform(10)  # risk 0.1
+    for harm in (1.0, 0.5):
+        chance = np.where(costly, harm, (1 - harm) / 9)
+        policy = tether.Pool(np.log(np.maximum(chance, 1e-12)))
+        found = [
+            aimed.ramp_round([2, 2, 3, 3], 0.4, safe, policy, safe.sample(30, rng), costly, rng)
+            for _ in range(40)
+        ]
+        risk = np.array([each.risk for each in found])
+        assert risk.mean() <= 0.4 + 3 * risk.std() / np.sqrt(len(risk))
+        assert all(len(each.actions) == 10 for each in found)
+        if harm == 1.0:  # no row of it can raise the share
+            assert np.mean([each.share for each in found]) == pytest.approx(0.3, abs=0.05)
+
+
+def test_predicted_violations_are_high_far_from_every_evaluation():
+    settings = {"aim_length": 0.8, "aim_noise": 0.05, "aim_share": 0.5}
+    candidates = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 0.0], [2.9, 2.9]])
+    inside = np.array([True, True, False, True])
+    predicted = aimed.predicted_violations(settings, candidates, np.array([0, 1, 2]), inside)
+    assert predicted[0] < 0.3 < predicted[2]
+    assert predicted[3] > 0.99  # nothing is known there, and its label was not used
+    import tether
+
+    policy = aimed.aim(settings, tether.Pool.uniform(4), predicted, 0.4)
+    assert np.exp(policy.log_prob_all(1)[0]) @ predicted == pytest.approx(0.2, abs=1e-6)
 
 
 def test_past_rounds_enter_through_their_mixture():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiments.routing import __main__ as routing
+from experiments.routing import aimed
 
 DATA = Path(os.environ.get("TETHER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILE = DATA / "routellm_two_model" / "routellm_two_model.parquet"
@@ -43,6 +44,28 @@ def test_risk_holds_with_contexts(found, method, alpha):
     assert row["share"] > 0.03  # more than the safe policy sends
 
 
+@pytest.mark.parametrize("method", ["clip, subject", "aimed, words", "aimed"])
+def test_risk_holds_for_what_aims(out, method):
+    found = {(row["method"], row["alpha"]): row for row in rows(out, "aimed")}
+    for alpha in ("0.01", "0.02", "0.05"):
+        row = found[method, alpha]
+        assert float(row["risk"]) <= float(alpha) + 3 * float(row["risk_error"])
+    assert float(found[method, "0.05"]["share"]) > 0.2
+
+
+def test_always_cheap_is_aimed_at_a_threshold_of_the_predicted_loss():
+    import numpy as np
+
+    chances = np.random.default_rng(0).uniform(0, 0.5, 2000)
+    models = aimed.LossModels(aimed.PromptLoss(chances), aimed.PromptLoss(chances))
+    settings = {"aim_multiple": 2.0, "aim_temperature": 0.01}
+    policy = aimed.aim_always_cheap(models, 0.02, settings)
+    cheap = np.exp(policy.log_prob_all(np.arange(2000))[:, 0])
+    assert np.mean(cheap * chances) == pytest.approx(0.04, rel=0.02)
+    assert cheap[chances < 0.15].min() > 0.99  # 0.04 is spent at a threshold of 0.2
+    assert cheap[chances > 0.25].max() < 0.01
+
+
 @pytest.mark.parametrize("alpha", ["0.01", "0.02", "0.05"])
 def test_the_marginal_formula_breaks_alpha(found, alpha):
     row = found["marginal", alpha]
@@ -75,5 +98,12 @@ def test_repeats_of_a_prompt_stay_together():
 
 
 def test_every_result_is_written(out):
-    for name in ("routing.svg", "exploration.svg", "benchmarks.csv", "curves.csv", "run.txt"):
+    for name in (
+        "routing.svg",
+        "exploration.svg",
+        "aimed.svg",
+        "benchmarks.csv",
+        "curves.csv",
+        "run.txt",
+    ):
         assert (out / name).stat().st_size > 100
