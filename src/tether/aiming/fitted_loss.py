@@ -1,9 +1,9 @@
 """A loss model fitted on training rows: as simple as the rows ask for, and calibrated.
 
 Three kinds of models compete on rows that they have not seen: a constant, logistic regression on
-`PairFeatures` with weak and strong regularization, and gradient boosted trees. A more complex kind
-is taken only if its held-out likelihood is better than that of every simpler one by two nats and
-by its own standard error, so few rows give a constant and a policy that is not tilted.
+`PairFeatures` with the ridge penalty that predicts best, and gradient boosted trees. A more complex
+kind is taken only if its held-out likelihood is better than that of every simpler one by two nats
+and by its own standard error, so few rows give a constant and a policy that is not tilted.
 
 The fitted model is the average log odds of the models of all folds, with a shift and a slope that
 fit best on held-out rows. A loss between 0 and its bound counts as that share of a loss at the
@@ -12,6 +12,7 @@ bound (fractional logistic regression).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import as_contexts, take
-from tether._core.types import Floats, Integers
+from tether._core.contexts import as_contexts, length, take
+from tether._core.types import Booleans, Floats, Integers
 from tether.aiming.pair_features import PairFeatures
 from tether.policies.ratio_classifier import seeded_clone
 
@@ -33,6 +34,8 @@ LARGEST_LOG_ODDS = 12.0
 LEAST_GAIN = 2.0
 """How many nats of held-out likelihood a more complex kind must gain: two numbers, shift and slope,
 are fitted to these rows."""
+RIDGE_STRENGTHS = (0.02, 0.1, 0.5, 2.0)
+"""The inverse penalties of logistic regression that are tried."""
 MAX_SLOPE = 2.0
 """How far recalibration may stretch the log odds."""
 
@@ -82,10 +85,35 @@ class FittedLoss:
         ndarray of float
             One predicted loss per action, between 0 and the bound.
         """
-        log_odds = np.full(len(actions), self.shift)
-        if self.models:
-            matrix = self.features(contexts, np.asarray(actions))
-            log_odds += self.slope * np.mean([_log_odds(m, matrix) for m in self.models], axis=0)
+        if not self.models:
+            return self._loss(np.full(len(actions), self.shift))
+        return self._predict(self.features(contexts, np.asarray(actions)))
+
+    def loss_table(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """Predict the loss of every action in every context.
+
+        Parameters
+        ----------
+        contexts : array-like, data frame or int
+            Contexts, or their number where there are none.
+        actions : ndarray
+            The actions.
+
+        Returns
+        -------
+        ndarray of shape (contexts, actions)
+            The predicted losses.
+        """
+        shape = length(contexts), len(actions)
+        if not self.models:
+            return self._loss(np.full(shape, self.shift))
+        return self._predict(self.features.table(contexts, np.asarray(actions))).reshape(shape)
+
+    def _predict(self, matrix: Floats) -> Floats:
+        mean = np.mean([_log_odds(model, matrix) for model in self.models], axis=0)
+        return self._loss(self.shift + self.slope * mean)
+
+    def _loss(self, log_odds: Floats) -> Floats:
         inside = np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
         return np.asarray(self.bound / (1 + np.exp(-inside)))
 
@@ -98,6 +126,7 @@ def fit_loss(
     rng: np.random.Generator,
     weights: ArrayLike | None = None,
     bound: float = 1.0,
+    policies: Sequence[Any] = (),
 ) -> FittedLoss:
     """Fit a loss model on training rows.
 
@@ -116,6 +145,9 @@ def fit_loss(
         be good where that policy acts.
     bound : float, default 1.0
         The largest possible loss.
+    policies : sequence of Policy, default ()
+        Policies whose log-probabilities are features of the model: the safe policy, which rarely
+        does what is harmful, and the optimized one.
 
     Returns
     -------
@@ -149,22 +181,24 @@ def fit_loss(
     validate.same_length("weights", weight, "actions", len(taken))
     weight = weight / weight.mean()
     fold = _folds(share, validate.generator("rng", rng))
-    features = PairFeatures(rows, taken)
+    features = PairFeatures(rows, taken, policies)
     base = float(np.average(share, weights=weight))
     constant = _logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
     best = FittedLoss("constant", limit, 0.0, (), features, float(constant), 0.0)
     if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
         return best  # too few to learn from
-    matrix = features(rows, taken)
+    held_out = _HeldOut(share, weight, fold, rng)
     of_constant = best_likelihood = _likelihood(np.full(len(share), constant), share)
-    for kind, model in _kinds(len(share)):
-        models, log_odds = _cross_fit(model, matrix, share, weight, fold, rng)
-        shift, slope = _recalibrate(log_odds, share, weight)
-        likelihood = _likelihood(shift + slope * log_odds, share)
+    for kind, inputs, models in _kinds(features, len(share)):
+        matrix = inputs(rows, taken)
+        if kind == "trees" and not held_out.promising(models[0], matrix, best_likelihood):
+            continue
+        fits = [held_out.fit(model, matrix) for model in models]
+        fitted, shift, slope, likelihood = max(fits, key=lambda fit: (weight * fit[3]).sum())
         gain = weight * (likelihood - best_likelihood)
         if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
             improvement = np.mean(weight * (likelihood - of_constant))
-            best = FittedLoss(kind, limit, float(improvement), models, features, shift, slope)
+            best = FittedLoss(kind, limit, float(improvement), fitted, inputs, shift, slope)
             best_likelihood = likelihood
     return best
 
@@ -177,39 +211,53 @@ def _folds(share: Floats, rng: np.random.Generator) -> Integers:
     return fold
 
 
-def _kinds(rows: int) -> list[tuple[str, Any]]:
-    """The kinds of models that are tried, simplest first."""
+def _kinds(features: PairFeatures, rows: int) -> list[tuple[str, PairFeatures, list[Any]]]:
+    """The kinds of models that are tried, simplest first: name, features, and settings."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    kinds: list[tuple[str, Any]] = [
-        ("linear", LogisticRegression(C=strength, max_iter=500)) for strength in (0.02, 0.5)
-    ]
+    linear = [LogisticRegression(C=strength, max_iter=500) for strength in RIDGE_STRENGTHS]
+    kinds: list[tuple[str, PairFeatures, list[Any]]] = [("linear", features, linear)]
     if rows >= MIN_ROWS_FOR_TREES:
         trees = HistGradientBoostingClassifier(
             max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=20
         )
-        kinds.append(("trees", trees))
+        kinds.append(("trees", features.without_products(), [trees]))
     return kinds
 
 
-def _cross_fit(
-    unfitted: Any,
-    matrix: Floats,
-    share: Floats,
-    weight: Floats,
-    fold: Integers,
-    rng: np.random.Generator,
-) -> tuple[tuple[Any, ...], Floats]:
-    """One model for each fold, fitted on the others, and the held-out log odds of each row."""
-    log_odds, models = np.empty(len(share)), []
-    for number in range(LOSS_FOLDS):
-        held_out = fold == number
-        model = seeded_clone(unfitted, rng)
-        _fit(model, matrix[~held_out], share[~held_out], weight[~held_out])
-        log_odds[held_out] = _log_odds(model, matrix[held_out])
-        models.append(model)
-    return tuple(models), log_odds
+class _HeldOut:
+    """Fits one model for each fold on the others, and predicts the rows of the fold by it."""
+
+    def __init__(
+        self, share: Floats, weight: Floats, fold: Integers, rng: np.random.Generator
+    ) -> None:
+        self.share, self.weight, self.fold, self.rng = share, weight, fold, rng
+
+    def fit(self, unfitted: Any, matrix: Floats) -> tuple[tuple[Any, ...], float, float, Floats]:
+        """The models, shift and slope of the log odds, and the likelihood of held-out rows."""
+        log_odds, models = np.empty(len(self.share)), []
+        for number in range(LOSS_FOLDS):
+            model, held_out = self._without(number, unfitted, matrix)
+            log_odds[held_out] = _log_odds(model, matrix[held_out])
+            models.append(model)
+        shift, slope = _recalibrate(log_odds, self.share, self.weight)
+        return tuple(models), shift, slope, _likelihood(shift + slope * log_odds, self.share)
+
+    def promising(self, unfitted: Any, matrix: Floats, best_likelihood: Floats) -> bool:
+        """Whether it is better on the first fold: what is slow to fit is not fitted for nothing."""
+        model, held_out = self._without(0, unfitted, matrix)
+        log_odds = _log_odds(model, matrix[held_out])
+        share, weight = self.share[held_out], self.weight[held_out]
+        shift, slope = _recalibrate(log_odds, share, weight)
+        gain = weight * (_likelihood(shift + slope * log_odds, share) - best_likelihood[held_out])
+        return bool(gain.sum() > 0)
+
+    def _without(self, number: int, unfitted: Any, matrix: Floats) -> tuple[Any, Booleans]:
+        held_out = self.fold == number
+        model = seeded_clone(unfitted, self.rng)
+        _fit(model, matrix[~held_out], self.share[~held_out], self.weight[~held_out])
+        return model, held_out
 
 
 def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats) -> None:
@@ -224,7 +272,8 @@ def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats) -> None:
 def _log_odds(model: Any, matrix: Floats) -> Floats:
     if len(model.classes_) == 1:  # its rows had one kind of loss
         return np.full(len(matrix), LARGEST_LOG_ODDS * (2.0 * model.classes_[0] - 1))
-    return _logit(np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, 1])
+    log_odds = np.asarray(model.decision_function(matrix), dtype=np.float64)
+    return np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
 
 
 def _logit(probability: Floats) -> Floats:
