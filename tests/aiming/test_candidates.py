@@ -26,7 +26,8 @@ def test_multiples_and_temperatures_are_named_and_solved():
         "aimed × 1, temperature 0.5",
         "aimed × 2, temperature 0.5",
     ]
-    model = fit_loss(rows.contexts, rows.actions, rows.losses, rng=np.random.default_rng(1))
+    columns = rows.contexts, rows.actions, rows.losses
+    model = fit_loss(*columns, rng=np.random.default_rng(1), policies=(OPTIMIZED,))
     expected = aim(OPTIMIZED, model, rows.contexts, 0.1)
     assert made["aimed × 1"].multipliers == expected.multipliers
     assert made["aimed × 2"].multipliers[""] == 2 * expected.multipliers[""]

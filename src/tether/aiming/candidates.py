@@ -41,7 +41,7 @@ def aimed_candidates(
     alpha: float | Mapping[str, float],
     *,
     bound: float = 1.0,
-    multiples: Sequence[float] = (0.5, 1.0, 2.0),
+    multiples: Sequence[float] = (1.0, 2.0, 4.0),
     temperatures: Sequence[float] = (1.0, 0.5),
 ) -> Callable[[LoggedRows, np.random.Generator], dict[str, Any]]:
     """Make a function that fits a loss model on training rows and aims the optimized policy by it.
@@ -54,7 +54,7 @@ def aimed_candidates(
         What is tolerated of the loss, or of each loss.
     bound : float, default 1.0
         The largest possible loss.
-    multiples : sequence of float, default (0.5, 1, 2)
+    multiples : sequence of float, default (1, 2, 4)
         How much to tilt, in units of the multiplier at which the predicted loss is alpha.
     temperatures : sequence of float, default (1, 0.5)
         Temperatures of the optimized policy before it is tilted.
@@ -76,14 +76,17 @@ def aimed_candidates(
     >>> rows = LoggedRows(400, actions, harm, actions.astype(float))
     >>> build = aimed_candidates(optimized, 0.1, temperatures=(1.0,))
     >>> list(build(rows, rng))
-    ['plain', 'aimed × 0.5', 'aimed × 1', 'aimed × 2']
+    ['plain', 'aimed × 1', 'aimed × 2', 'aimed × 4']
     """
     policy: Any = as_policy("optimized", optimized)
 
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         losses = rows.losses if isinstance(rows.losses, Mapping) else {"": rows.losses}
+        known = (policy,) if rows.safe is None else (rows.safe, policy)
         models: dict[str, Any] = {
-            name: fit_loss(rows.contexts, rows.actions, values, rng=rng, bound=bound)
+            name: fit_loss(
+                rows.contexts, rows.actions, values, rng=rng, bound=bound, policies=known
+            )
             for name, values in losses.items()
         }
         candidates: dict[str, Any] = {PLAIN: policy}

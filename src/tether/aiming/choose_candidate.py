@@ -12,18 +12,19 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.aiming.candidates import Candidate
-from tether.aiming.fitted_loss import fit_loss
-from tether.aiming.loss_model import LossModel
-from tether.aiming.simulated_calibration import tables_of
+from tether.aiming.reward_model import fit_rewards
+from tether.aiming.simulated_calibration import Tables, join_tables, tables_of
 from tether.aiming.training_rows import LoggedRows, as_rows
 from tether.control.family import Family
 
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
 """From training rows to candidates by name, the plain one first."""
-CHOICE_REPEATS = 2
-"""How often the training rows are split in halves."""
-CALIBRATION_FOLDS = 3
-"""A candidate is calibrated on all but one of so many parts of a half, and valued on that part."""
+BUILD_FOLDS = 5
+"""Candidates are built so often, each time without one fold of the training rows."""
+CALIBRATION_REPEATS = 3
+"""How often the rows are split in parts for simulated calibrations."""
+CALIBRATION_PARTS = 3
+"""A candidate is calibrated on all but one of so many parts of the rows, and valued on that one."""
 MIN_ROWS_TO_CHOOSE = 40
 """With fewer training rows there is nothing to choose by, and the plain candidate is taken."""
 
@@ -111,15 +112,16 @@ def choose(
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
-    The training rows are split in halves. Candidates are built on one half; on the other, each is
-    calibrated on some rows, drawn with replacement as often as there will be calibration rows, and
-    its tethered policy is valued on the remaining ones (doubly robust importance weighting). So
-    nothing is valued on rows that it was fitted on or calibrated on. The candidate whose lead over
-    the first, plain one is largest after subtracting `standard_errors` of its standard errors is
-    taken, and the plain one if no such lead is above 0.
+    Candidates are built five times, each time without a fifth of the training rows, so that every
+    row meets policies that were built without it. Then each candidate is calibrated on some rows,
+    drawn with replacement as often as there will be calibration rows, and its tethered policy is
+    valued on the remaining ones (doubly robust importance weighting). So nothing is valued on rows
+    that it was fitted on or calibrated on. The candidate whose lead over the first, plain one is
+    largest after subtracting `standard_errors` of its standard errors is taken, and the plain one
+    if no such lead is above 0.
 
     The guarantee is not touched: it comes from calibrating the chosen candidate on calibration
-    rows, which must be others than these. The estimates are of policies built on half of the
+    rows, which must be others than these. The estimates are of policies built on four fifths of the
     training rows; their standard errors are over rows, and do not include how much a policy would
     change if it were built on others.
 
@@ -174,7 +176,7 @@ def choose(
     >>> choice.name
     'better'
     """
-    rows = as_rows(contexts, actions, losses, rewards)
+    rows = as_rows(contexts, actions, losses, rewards, _scoring(safe))
     generator = validate.generator("rng", rng)
     margin = validate.number(
         "standard_errors", standard_errors, above=0, below=np.inf, including=(0,)
@@ -188,10 +190,7 @@ def choose(
     name, estimates = plain, {}
     if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
         simulation = _Simulation(rows, safe, alpha, bound, target, generator)
-        for _ in range(CHOICE_REPEATS):
-            first, second = np.array_split(generator.permutation(len(rows)), 2)
-            for built_on, held_out in ((first, second), (second, first)):
-                simulation.add(build, tuple(final), built_on, held_out)
+        simulation.build(build, tuple(final))
         estimates = simulation.estimates(plain)
         cautious = {key: each.lead - margin * each.lead_error for key, each in estimates.items()}
         best = max(cautious, key=lambda key: cautious[key])
@@ -201,7 +200,7 @@ def choose(
 
 
 class _Simulation:
-    """Calibrates and values candidates on splits of the rows, and keeps one sum per row."""
+    """Builds candidates on folds of the rows, then calibrates and values them on the others."""
 
     def __init__(
         self,
@@ -214,46 +213,58 @@ class _Simulation:
     ) -> None:
         self.rows, self.safe, self.alpha, self.bound = rows, safe, alpha, bound
         self.target, self.rng = target, rng
-        self.values: dict[str, Floats] = {}
-        self.missing: dict[str, list[bool]] = {}
+        self.tables: dict[str, Tables] = {}
+        self.known: dict[str, Integers] = {}
 
-    def add(
-        self, build: Build, names: tuple[str, ...], built_on: Integers, held_out: Integers
-    ) -> None:
-        """One split. A candidate that these rows do not give rise to is the plain one."""
-        made = _candidates(build(self.rows.take(built_on), self.rng))
-        plain = next(iter(made))
-        reward_model = _fit_rewards(self.rows.take(built_on), self.rng)
-        rows = self.rows.take(held_out)
-        part = self.rng.permutation(len(rows)) % CALIBRATION_FOLDS
-        drawn = [
-            self.rng.choice(np.flatnonzero(part != number), size=self.target)
-            for number in range(CALIBRATION_FOLDS)
-        ]
-        values: dict[str, Floats] = {}
-        for name, candidate in made.items():
-            tables = tables_of(
-                name,
-                candidate.policy,
-                candidate.family,
-                self.safe,
-                rows,
-                reward_model,
-                self.rng,
-            )
-            values[name] = np.empty(len(rows))
-            for number in range(CALIBRATION_FOLDS):
-                found = tables.calibrate(drawn[number], self.alpha, self.bound)
-                valued = np.flatnonzero(part == number)
-                values[name][valued] = tables.values(valued, found)
-                self.missing.setdefault(name, []).append(not found.exists)
+    def build(self, build: Build, names: tuple[str, ...]) -> None:
+        """Tables of every candidate on rows that it was built without.
+
+        Rows on which a candidate could not be built are unknown to it.
+        """
+        pieces: dict[str, list[Tables]] = {name: [] for name in names}
+        where: dict[str, list[Integers]] = {name: [] for name in names}
+        fold = self.rng.permutation(len(self.rows)) % BUILD_FOLDS
+        for number in range(BUILD_FOLDS):
+            held_out = np.flatnonzero(fold == number)
+            others, rows = self.rows.take(np.flatnonzero(fold != number)), self.rows.take(held_out)
+            reward_model = fit_rewards(others)
+            for name, each in _candidates(build(others, self.rng)).items():
+                if name in pieces:
+                    made = tables_of(
+                        name, each.policy, each.family, self.safe, rows, reward_model, self.rng
+                    )
+                    pieces[name].append(made)
+                    where[name].append(held_out)
         for name in names:
-            total = self.values.setdefault(name, np.zeros(len(self.rows)))
-            total[held_out] += values.get(name, values[plain])
+            if pieces[name]:
+                self.tables[name] = join_tables(name, pieces[name])
+                self.known[name] = np.concatenate(where[name])
 
     def estimates(self, plain: str) -> dict[str, ExpectedReward]:
-        """Means over rows, whose values are averages over splits."""
-        means = {name: total / CHOICE_REPEATS for name, total in self.values.items()}
+        """Means over rows, whose values are averages over splits into parts."""
+        sums = {name: np.zeros(len(self.rows)) for name in self.tables}
+        missing: dict[str, list[bool]] = {name: [] for name in self.tables}
+        for _ in range(CALIBRATION_REPEATS):
+            part = self.rng.permutation(len(self.rows)) % CALIBRATION_PARTS
+            for number in range(CALIBRATION_PARTS):
+                spread = self.rng.random(self.target)  # the same draws for all candidates
+                values = np.zeros(len(self.rows))
+                for name in sorted(self.tables, key=lambda each: each != plain):
+                    tables, known = self.tables[name], self.known[name]
+                    valued = np.flatnonzero(part[known] == number)
+                    pool = np.flatnonzero(part[known] != number)
+                    if len(pool) and len(valued):
+                        drawn = pool[(spread * len(pool)).astype(np.int64)]
+                        found = tables.calibrate(drawn, self.alpha, self.bound)
+                        mine = values.copy()  # where it is unknown, the plain candidate's
+                        mine[known[valued]] = tables.values(valued, found)
+                        missing[name].append(not found.exists)
+                    else:
+                        mine = values.copy()
+                    if name == plain:
+                        values = mine
+                    sums[name] += mine
+        means = {name: total / CALIBRATION_REPEATS for name, total in sums.items()}
         estimates = {}
         for name, values in means.items():
             lead = values - means[plain]
@@ -261,7 +272,7 @@ class _Simulation:
                 float(values.mean()),
                 float(lead.mean()),
                 float(lead.std(ddof=1) / np.sqrt(len(lead))),
-                float(np.mean(self.missing.get(name, [np.nan]))),
+                float(np.mean(missing[name])) if missing[name] else np.nan,
             )
         return estimates
 
@@ -284,11 +295,6 @@ def _candidates(made: Any) -> dict[str, Candidate]:
     }
 
 
-def _fit_rewards(rows: LoggedRows, rng: np.random.Generator) -> LossModel:
-    """A reward model: the loss model of rewards that are scaled to [0, 1]."""
-    low, high = float(rows.rewards.min()), float(rows.rewards.max())
-    if low == high:
-        return lambda contexts, actions: np.full(len(actions), low)
-    share = np.clip((rows.rewards - low) / (high - low), 0.0, 1.0)
-    model = fit_loss(rows.contexts, rows.actions, share, rng=rng)
-    return lambda contexts, actions: low + (high - low) * model(contexts, actions)
+def _scoring(safe: Any) -> Any:
+    """The safe policy, if it can be asked for log-probabilities."""
+    return safe if hasattr(safe, "log_prob") else None

@@ -11,7 +11,7 @@ which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,9 @@ class Tables:
     log_optimized: Floats
     predicted: Floats
 
+    def __len__(self) -> int:
+        return len(self.taken)
+
     def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
         """Calibrate on some of the rows, of which some may be repeated."""
         safe, optimized, taken = self.log_safe[index], self.log_optimized[index], self.taken[index]
@@ -73,6 +76,28 @@ class Tables:
             kernel = self.family.log_kernel(safe, optimized, found.log_beta)
             log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
         return self.family.log_density(safe, optimized, found.log_beta, log_psi)
+
+
+def join_tables(name: str, pieces: Sequence[Tables]) -> Tables:
+    """The tables of one candidate, which was built anew for each part of the rows."""
+    widths = {piece.log_safe.shape[1] for piece in pieces}
+    if len(widths) > 1:
+        raise ValueError(
+            f"candidate {name!r} must always have the same number of actions, or the same size of "
+            f"its shortlist, got {sorted(widths)} from different rows"
+        )
+    first = pieces[0].losses
+
+    def joined(field: str) -> Any:
+        return np.concatenate([getattr(piece, field) for piece in pieces])
+
+    losses: Any = (
+        {each: np.concatenate([piece.losses[each] for piece in pieces]) for each in first}  # type: ignore[index]
+        if isinstance(first, Mapping)
+        else joined("losses")
+    )
+    rest = ("rewards", "taken", "log_safe", "log_optimized", "predicted")
+    return Tables(pieces[0].family, losses, *map(joined, rest))
 
 
 def tables_of(
