@@ -65,7 +65,7 @@ def test_equal_candidates_leave_the_plain_one():
     choice = tether.choose({"plain": GREEDY, "copy": GREEDY}, **rows_of(200))
     assert choice.name == "plain"
     assert choice.estimates["copy"].lead == 0
-    assert "no lead is above 1 standard error(s)" in str(choice)
+    assert "no lead is above 2.5 standard errors" in str(choice)
 
 
 def test_a_lead_within_noise_leaves_the_plain_one():

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.aiming.candidates import Candidate
 from tether.aiming.reward_model import fit_rewards
 from tether.aiming.simulated_calibration import Tables, join_tables, tables_of
 from tether.aiming.training_rows import LoggedRows, as_rows
 from tether.control.family import Family
+from tether.policies.policy import as_policy
 
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
 """From training rows to candidates by name, the plain one first."""
@@ -92,7 +93,7 @@ class Choice:
                 f"  {name:<{width}}  {each.reward:15.4g}  {each.lead:+.4g} ± {each.lead_error:.2g}"
             )
         if self.name == plain and len(self.estimates) > 1:
-            lines.append(f"no lead is above {self.standard_errors:g} standard error(s)")
+            lines.append(f"no lead is above {self.standard_errors:g} standard errors")
         return "\n".join(lines)
 
 
@@ -108,7 +109,8 @@ def choose(
     rng: np.random.Generator,
     bound: float | Mapping[str, float] = 1.0,
     calibration_rows: int | None = None,
-    standard_errors: float = 1.0,
+    standard_errors: float = 2.5,
+    logged_by: Any = None,
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
@@ -149,8 +151,12 @@ def choose(
         The largest possible loss.
     calibration_rows : int, optional
         How many rows there will be to calibrate on; by default as many as there are training rows.
-    standard_errors : float, default 1.0
-        How many standard errors a lead must exceed.
+    standard_errors : float, default 2.5
+        How many standard errors a lead must exceed. The default allows for a choice among ten
+        candidates.
+    logged_by : FinitePolicy, optional
+        The policy that took the actions, if it was not the safe one: after several rounds, a
+        `Mixture` of the policies that were served. Not for shortlists.
 
     Returns
     -------
@@ -189,7 +195,7 @@ def choose(
     plain = next(iter(final))
     name, estimates = plain, {}
     if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
-        simulation = _Simulation(rows, safe, alpha, bound, target, generator)
+        simulation = _Simulation(rows, safe, alpha, bound, target, generator, logged_by)
         simulation.build(build, tuple(final))
         estimates = simulation.estimates(plain)
         cautious = {key: each.lead - margin * each.lead_error for key, each in estimates.items()}
@@ -210,7 +216,9 @@ class _Simulation:
         bound: Any,
         target: int,
         rng: np.random.Generator,
+        logged_by: Any,
     ) -> None:
+        self.logged_by = None if logged_by is None else as_policy("logged_by", logged_by)
         self.rows, self.safe, self.alpha, self.bound = rows, safe, alpha, bound
         self.target, self.rng = target, rng
         self.tables: dict[str, Tables] = {}
@@ -231,14 +239,22 @@ class _Simulation:
             for name, each in _candidates(build(others, self.rng)).items():
                 if name in pieces:
                     made = tables_of(
-                        name, each.policy, each.family, self.safe, rows, reward_model, self.rng
+                        name,
+                        each.policy,
+                        each.family,
+                        self.safe,
+                        rows,
+                        reward_model,
+                        self.rng,
+                        self.logged_by,
                     )
                     pieces[name].append(made)
                     where[name].append(held_out)
         for name in names:
             if pieces[name]:
-                self.tables[name] = join_tables(name, pieces[name])
                 self.known[name] = np.concatenate(where[name])
+                losses = self.rows.take(self.known[name]).losses
+                self.tables[name] = join_tables(name, pieces[name], losses)
 
     def estimates(self, plain: str) -> dict[str, ExpectedReward]:
         """Means over rows, whose values are averages over splits into parts."""
@@ -296,5 +312,6 @@ def _candidates(made: Any) -> dict[str, Candidate]:
 
 
 def _scoring(safe: Any) -> Any:
-    """The safe policy, if it can be asked for log-probabilities."""
-    return safe if hasattr(safe, "log_prob") else None
+    """The safe policy; what can only draw stays as it is."""
+    scores = hasattr(safe, "log_prob") or hasattr(safe, "predict_proba")
+    return as_policy("safe", safe) if scores else safe

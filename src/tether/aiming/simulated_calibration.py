@@ -6,7 +6,8 @@ doubly robust value of a row is
 
     Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
 
-which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy.
+which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy. Where
+a mixture of policies took the actions, as after several rounds, it takes the place of π₀.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Tables:
     log_safe: Floats
     log_optimized: Floats
     predicted: Floats
+    log_mix: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.taken)
@@ -51,12 +53,15 @@ class Tables:
     def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
         """Calibrate on some of the rows, of which some may be repeated."""
         safe, optimized, taken = self.log_safe[index], self.log_optimized[index], self.taken[index]
+        mix = None if self.log_mix is None else self.log_mix[index]
         log = Log(
             each_loss(self.losses, lambda values: values[index]),
             picked(safe, taken),
             picked(optimized, taken),
+            log_mix=None if mix is None else picked(mix, taken),
             log_safe_all=safe,
             log_optimized_all=optimized,
+            log_mix_all=mix,
         )
         return calibrate(log, alpha=alpha, bound=bound, family=self.family)
 
@@ -65,7 +70,8 @@ class Tables:
         safe, taken = self.log_safe[index], self.taken[index]
         density = self._log_density(safe, self.log_optimized[index], found)
         predicted = self.predicted[index]
-        weight = np.exp(picked(density, taken) - picked(safe, taken))
+        logged = safe if self.log_mix is None else self.log_mix[index]
+        weight = np.exp(picked(density, taken) - picked(logged, taken))
         surprise = self.rewards[index] - picked(predicted, taken)
         return np.asarray((np.exp(density) * predicted).sum(axis=1) + weight * surprise)
 
@@ -78,7 +84,7 @@ class Tables:
         return self.family.log_density(safe, optimized, found.log_beta, log_psi)
 
 
-def join_tables(name: str, pieces: Sequence[Tables]) -> Tables:
+def join_tables(name: str, pieces: Sequence[Tables], losses: Any) -> Tables:
     """The tables of one candidate, which was built anew for each part of the rows."""
     widths = {piece.log_safe.shape[1] for piece in pieces}
     if len(widths) > 1:
@@ -86,18 +92,20 @@ def join_tables(name: str, pieces: Sequence[Tables]) -> Tables:
             f"candidate {name!r} must always have the same number of actions, or the same size of "
             f"its shortlist, got {sorted(widths)} from different rows"
         )
-    first = pieces[0].losses
 
     def joined(field: str) -> Any:
         return np.concatenate([getattr(piece, field) for piece in pieces])
 
-    losses: Any = (
-        {each: np.concatenate([piece.losses[each] for piece in pieces]) for each in first}  # type: ignore[index]
-        if isinstance(first, Mapping)
-        else joined("losses")
+    return Tables(
+        pieces[0].family,
+        losses,
+        rewards=joined("rewards"),
+        taken=joined("taken"),
+        log_safe=joined("log_safe"),
+        log_optimized=joined("log_optimized"),
+        predicted=joined("predicted"),
+        log_mix=None if pieces[0].log_mix is None else joined("log_mix"),
     )
-    rest = ("rewards", "taken", "log_safe", "log_optimized", "predicted")
-    return Tables(pieces[0].family, losses, *map(joined, rest))
 
 
 def tables_of(
@@ -108,12 +116,19 @@ def tables_of(
     rows: LoggedRows,
     reward_model: LossModel,
     rng: np.random.Generator,
+    logged_by: Any = None,
 ) -> Tables:
     """The tables of a candidate, over actions or, for a shortlist, over its candidates."""
+    mix = None
     chosen = find_family(family)
     if chosen.max_draws is not None:
         raise ValueError(f"candidate {name!r} has family {chosen.name!r}: use clip or mix")
     if isinstance(policy, Shortlist):
+        if logged_by is not None:
+            raise ValueError(
+                f"candidate {name!r} is a shortlist, for which every action must be the safe "
+                f"policy's, but logged_by is {logged_by!r}"
+            )
         drawn, taken = policy.join(rows.contexts, rows.actions, rng)
         optimized = policy.required_picker.log_prob_all(drawn)
         log_safe = np.full(optimized.shape, -np.log(policy.size))
@@ -133,10 +148,13 @@ def tables_of(
             np.broadcast_to(policy_calls.table(each_name, each, rows.contexts), shape)
             for each_name, each in (("safe", safe), (name, policy))
         )
+        if logged_by is not None:
+            table = policy_calls.table("logged_by", logged_by, rows.contexts)
+            mix = np.broadcast_to(table[:, positions(logged_by.actions, actions)], shape)
         contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
         predicted = np.broadcast_to(
             predict_table("rewards", reward_model, contexts, actions), shape
         )
     return Tables(
-        chosen, rows.losses, rows.rewards, taken, log_safe, optimized, np.asarray(predicted)
+        chosen, rows.losses, rows.rewards, taken, log_safe, optimized, np.asarray(predicted), mix
     )

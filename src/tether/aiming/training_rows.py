@@ -29,7 +29,7 @@ class LoggedRows:
     rewards : ndarray of float
         The reward of each action.
     safe : Policy, optional
-        The policy that took the actions, if it can be asked for log-probabilities.
+        The safe policy. Its log-probabilities, if it has any, are features of loss models.
     """
 
     contexts: Any
