@@ -161,6 +161,71 @@ def test_an_aimed_policy_is_chosen_where_losses_can_be_learned():
     assert chances[0, 1] > chances[1, 1] + 0.3
 
 
+def test_a_candidate_that_only_all_rows_give_rise_to_is_not_chosen():
+    columns = rows_of(200)
+    build = lambda rows, rng: {"plain": GREEDY} | ({"b": BETTER} if len(rows) == 200 else {})  # noqa: E731
+    choice = tether.choose(build, **columns)
+    assert choice.name == "plain"
+    assert list(choice.estimates) == ["plain"]
+
+
+def test_a_candidate_without_which_some_rows_are_built_is_plain_on_them():
+    calls = []
+
+    def build(rows, rng):
+        calls.append(0)
+        known = len(calls) in (1, 2, 3)  # the final one, and two folds of five
+        return {"plain": GREEDY, "better": BETTER} if known else {"plain": GREEDY}
+
+    columns = rows_of(400)
+    some = tether.choose(build, **columns).estimates["better"].lead
+    all_rows = tether.choose({"plain": GREEDY, "better": BETTER}, **rows_of(400))
+    assert 0.2 < some / all_rows.estimates["better"].lead < 0.6
+
+
+def test_actions_of_other_policies():
+    """The estimates agree with calibrations on logs of the same policies."""
+    logged_by = tether.Mixture([SAFE, BETTER], [1, 1])
+    candidates = {"plain": GREEDY, "better": BETTER}
+    estimated, true = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        actions = logged_by.sample(800, rng)
+        columns = {"contexts": None, "actions": actions, "losses": 0.6 * (actions == 2)}
+        columns |= {"rewards": 1.0 * (actions > 0), "alpha": 0.1, "safe": SAFE, "rng": rng}
+        choice = tether.choose(candidates, logged_by=logged_by, **columns)
+        assert choice.name == "better"
+        estimated.append([each.reward for each in choice.estimates.values()])
+        rewards = []
+        for policy in candidates.values():
+            contexts, actions = np.zeros(800), logged_by.sample(800, rng)
+            losses = 0.6 * (actions == 2)
+            log = tether.make_log(SAFE, policy, contexts, actions, losses, logged_by=logged_by)
+            served = tether.Tethered(SAFE, policy, tether.calibrate(log, alpha=0.1))
+            rewards.append(np.exp(served.log_prob_all(contexts[:1]))[0, 1:].sum())
+        true.append(rewards)
+    assert np.mean(estimated, axis=0) == pytest.approx(np.mean(true, axis=0), abs=0.08)
+
+
+def test_infinitely_many_actions_through_shortlists():
+    rng = np.random.default_rng(0)
+    safe = tether.Gaussian(0.0)
+    actions = safe.sample(280, rng)
+    choice = tether.choose(
+        aimed_candidates(tether.Gaussian(1.0), 0.1, multiples=(2.0,), temperatures=(1.0,)),
+        safe=safe,
+        contexts=None,
+        actions=actions,
+        losses=(rng.random(280) < 1 / (1 + np.exp(12 - 8 * actions))).astype(float),
+        rewards=actions,
+        alpha=0.1,
+        rng=rng,
+    )
+    assert isinstance(choice.policy, tether.Shortlist)
+    assert next(iter(choice.estimates)) == "shortlist of 4"
+    assert choice.estimates["aimed × 2, shortlist of 16"].lead > 0
+
+
 def test_several_losses():
     columns = rows_of(300)
     columns["losses"] = {"harm": columns["losses"], "delay": 0.2 * (columns["actions"] == 1)}

@@ -118,9 +118,9 @@ def choose(
     row meets policies that were built without it. Then each candidate is calibrated on some rows,
     drawn with replacement as often as there will be calibration rows, and its tethered policy is
     valued on the remaining ones (doubly robust importance weighting). So nothing is valued on rows
-    that it was fitted on or calibrated on. The candidate whose lead over the first, plain one is
-    largest after subtracting `standard_errors` of its standard errors is taken, and the plain one
-    if no such lead is above 0.
+    that it was fitted on or calibrated on. Of the candidates whose lead over the first, plain one
+    is above `standard_errors` of its standard errors, the one with the largest lead after one
+    standard error is subtracted is taken; the plain one if there is none.
 
     The guarantee is not touched: it comes from calibrating the chosen candidate on calibration
     rows, which must be others than these. The estimates are of policies built on four fifths of the
@@ -198,9 +198,12 @@ def choose(
         simulation = _Simulation(rows, safe, alpha, bound, target, generator, logged_by)
         simulation.build(build, tuple(final))
         estimates = simulation.estimates(plain)
-        cautious = {key: each.lead - margin * each.lead_error for key, each in estimates.items()}
-        best = max(cautious, key=lambda key: cautious[key])
-        name = best if cautious[best] > 0 else plain
+        clear = {
+            key: each.lead - each.lead_error
+            for key, each in estimates.items()
+            if each.lead > margin * each.lead_error
+        }
+        name = max(clear, key=lambda key: clear[key]) if clear else plain
     chosen = final[name]
     return Choice(name, chosen.policy, chosen.family, estimates, margin, len(rows))
 

@@ -58,12 +58,14 @@ class PairFeatures:
         columns = _context_columns(contexts, len(actions))
         self.products = products and columns.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS
         self.means, self.scales = columns.mean(axis=0), columns.std(axis=0)
-        self.scales[self.scales == 0] = 1.0
+        self.scales[np.ptp(columns, axis=0) == 0] = 1.0
         self.centers, self.spreads = np.zeros(len(self.policies)), np.ones(len(self.policies))
         for column, scores in enumerate(self._log_probabilities(contexts, actions).T):
             known = scores[np.isfinite(scores)]
-            if len(known) and known.std() > 0:
+            if len(known) and np.ptp(known) > 0:
                 self.centers[column], self.spreads[column] = known.mean(), known.std()
+            elif len(known):
+                self.centers[column] = known[0]
 
     def without_products(self) -> PairFeatures:
         """The same features without products: for models that find these by themselves.
