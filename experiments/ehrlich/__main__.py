@@ -18,9 +18,10 @@ import numpy as np
 
 from experiments import harness
 from experiments.ehrlich import pool, report
+from experiments.ehrlich.arms import ARMS, planned
 from experiments.ehrlich.jobs import prepare, run
 
-WHICH = ("seeds", "alphas", "mix_alphas", "rounds", "workers", "seconds", "device")
+WHICH = ("seeds", *(f"{arm}_alphas" for arm in ARMS), "rounds", "workers", "seconds", "device")
 """Settings that say which runs are made, and how far and where, but not what they are."""
 
 
@@ -54,19 +55,14 @@ def _run_all(task: harness.Task, *, resume: bool) -> None:
     safe = list(pool.each(workers, prepare, [(settings, folder, seed) for seed in seeds]))
     old = report.read(task.out / "safe.csv") if resume else []
     task.table("safe", report.merged(old, safe, ("seed",)))
-    jobs = [
-        (settings, folder, until, family, alpha, seed)
-        for family, alphas in (("clip", settings["alphas"]), ("mix", settings["mix_alphas"]))
-        for seed in seeds
-        for alpha in alphas
-    ]
+    jobs = [(settings, folder, until, arm, alpha, seed) for arm, alpha, seed in planned(settings)]
     rows: list[report.Row] = []
     for done in pool.each(workers, run, jobs):
         if done:
             print(report.line(done[-1]), flush=True)
         rows += [{key: row.get(key, np.nan) for key in report.COLUMNS} for row in done]
     old = report.read(task.out / "rounds.csv") if resume else []
-    rows = report.merged(old, rows, ("family", "alpha", "seed", "round"))
+    rows = report.merged(old, rows, ("arm", "alpha", "seed", "round"))
     if rows:
         task.table("rounds", rows)
 

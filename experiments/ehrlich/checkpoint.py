@@ -86,6 +86,12 @@ def table(folder: Path) -> list[dict[str, Any]]:
     return torch.load(folder / "state.pt", weights_only=True)["table"]
 
 
+def save_table(table: list[dict[str, Any]], folder: Path) -> None:
+    """Keep what a run reported that is not gone on with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write({"table": table}, folder / "state.pt")
+
+
 def finish(folder: Path) -> None:
     """A finished run needs its models no more, only what it reported."""
     for path in folder.glob("round-*.pt"):

@@ -35,8 +35,8 @@ def _line(axes: Axes, rows: Sequence[Row], key: str, alpha: float, *, dashed: bo
     axes.fill_between(number, mean - error, mean + error, color=_color(alpha), alpha=0.14, lw=0)
 
 
-def _mine(table: Sequence[Row], family: str, alpha: float) -> list[Row]:
-    return [row for row in table if row["family"] == family and row["alpha"] == alpha]
+def _mine(table: Sequence[Row], arm: str, alpha: float) -> list[Row]:
+    return [row for row in table if row["arm"] == arm and row["alpha"] == alpha]
 
 
 def _finish(axes: Axes, title: str, *, zero: bool = True) -> None:
@@ -50,10 +50,10 @@ def _finish(axes: Axes, title: str, *, zero: bool = True) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _three(table: Sequence[Row], alphas: Sequence[float], families: Sequence[str]) -> Any:
+def _three(table: Sequence[Row], alphas: Sequence[float], arms: Sequence[str]) -> Any:
     """A figure of infeasible share, mean objective and best so far; its axes beside it.
 
-    Marks at the right edge of the first show what was tolerated. The second family is dashed.
+    Marks at the right edge of the first show what was tolerated. The second arm is dashed.
     """
     figure, places = style.panels(3, height=3.9)
     titles = {
@@ -63,9 +63,9 @@ def _three(table: Sequence[Row], alphas: Sequence[float], families: Sequence[str
     }
     for axes, (key, title) in zip(places, titles.items(), strict=True):
         for alpha in alphas:
-            for family in families:
-                mine = _mine(table, family, alpha)
-                _line(axes, mine, key, alpha, dashed=family != families[0])
+            for arm in arms:
+                mine = _mine(table, arm, alpha)
+                _line(axes, mine, key, alpha, dashed=arm != arms[0])
         _finish(axes, title)
     last = max(row["round"] for row in table)
     edge = [1.01 * last, 1.05 * last]
@@ -77,7 +77,7 @@ def _three(table: Sequence[Row], alphas: Sequence[float], families: Sequence[str
 
 
 def _panels(task: Task, table: Sequence[Row]) -> None:
-    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+    alphas = sorted({row["alpha"] for row in table if row["arm"] == "clip"})
     figure, places = _three(table, alphas, ["clip"])
     handles, labels = places[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(alphas), frameon=False)
@@ -85,7 +85,7 @@ def _panels(task: Task, table: Sequence[Row]) -> None:
 
 
 def _families(task: Task, table: Sequence[Row]) -> None:
-    alphas = sorted({row["alpha"] for row in table if row["family"] == "mix"})
+    alphas = sorted({row["alpha"] for row in table if row["arm"] == "mix"})
     if not alphas:
         return
     figure, _ = _three(table, alphas, ["clip", "mix"])
@@ -97,7 +97,7 @@ def _families(task: Task, table: Sequence[Row]) -> None:
 
 
 def _cost(task: Task, table: Sequence[Row]) -> None:
-    alphas = sorted({row["alpha"] for row in table if row["family"] == "clip"})
+    alphas = sorted({row["alpha"] for row in table if row["arm"] == "clip"})
     figure, axes = style.panels(width=6.2, height=3.9)
     for alpha in alphas:
         _line(axes, _mine(table, "clip", alpha), "draws", alpha)

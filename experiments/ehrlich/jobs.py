@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.ehrlich import checkpoint
 from experiments.ehrlich import start as starts
+from experiments.ehrlich.arms import begin
 from experiments.ehrlich.loop import Run
 
 
@@ -21,18 +22,28 @@ def prepare(settings: Mapping[str, Any], folder: Path, seed: int) -> dict[str, f
 
 
 def run(
-    settings: Mapping[str, Any], folder: Path, until: float, family: str, alpha: float, seed: int
+    settings: Mapping[str, Any], folder: Path, until: float, arm: str, alpha: float, seed: int
 ) -> list[dict[str, Any]]:
-    """All rounds of one run, or as many as fit; the rows that it has so far."""
-    place = folder / f"{family}-{alpha}-{seed}"
+    """All rounds of one run, or as many as fit; the rows that it has so far.
+
+    Only runs that calibrate with the models of past rounds are stopped and gone on with; the others
+    are short, and begin anew.
+    """
+    place = folder / f"{arm}-{alpha}-{seed}"
     table = checkpoint.table(place)
     if len(table) > settings["rounds"]:
         return table
     start = starts.load(settings, folder / f"start-{seed}.pt")
-    one = checkpoint.resume(Run.begin(start, settings, family, alpha, seed), place)
+    one = begin(start, settings, arm, alpha, seed)
+    if isinstance(one, Run):
+        one = checkpoint.resume(one, place)
     while len(one.table) <= settings["rounds"] and time.time() < until:
         one.step()
-        checkpoint.save(one, place)
+        if isinstance(one, Run):
+            checkpoint.save(one, place)
     if len(one.table) > settings["rounds"]:
-        checkpoint.finish(place)
+        if isinstance(one, Run):
+            checkpoint.finish(place)
+        else:
+            checkpoint.save_table(one.table, place)
     return one.table

@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 
 import tether
+from experiments.ehrlich.improve import improve
 from experiments.ehrlich.model import Transformer
+from experiments.ehrlich.outcome import outcome
 from experiments.ehrlich.policy import Prompted
 from experiments.ehrlich.rows import Actions, Floats, Rows, Served, affordable, log_acceptance
 from experiments.ehrlich.start import Start
 from experiments.ehrlich.stock import Stocked
-from experiments.ehrlich.train import preferences, preferred
 
 
 @dataclass
 class Run:
-    """One (family, alpha, seed): what has been deployed and seen so far."""
+    """One (arm, alpha, seed): what has been deployed and seen so far."""
 
     start: Start
     settings: Mapping[str, Any]
+    arm: str
     family: str
     alpha: float
     seed: int
@@ -46,10 +48,14 @@ class Run:
     """What is reported, one row a round."""
 
     @classmethod
-    def begin(cls, start: Start, settings: Any, family: str, alpha: float, seed: int) -> Run:
-        """Nothing deployed yet."""
+    def begin(
+        cls, start: Start, settings: Any, family: str, alpha: float, seed: int, arm: str = ""
+    ) -> Run:
+        """Nothing deployed yet; the arm has the name of the family unless it has its own."""
         stream = [seed, 2, round(1000 * alpha), *family.encode()]
-        return cls(start, settings, family, alpha, seed, np.random.default_rng(stream))
+        return cls(
+            start, settings, arm or family, family, alpha, seed, np.random.default_rng(stream)
+        )
 
     def __post_init__(self) -> None:
         self.safe = self.start.safe
@@ -64,7 +70,7 @@ class Run:
     def step(self) -> None:
         """The next round; the first, number 0, deploys the safe policy."""
         began = time.time()
-        row: dict[str, Any] = {"family": self.family, "alpha": self.alpha, "seed": self.seed}
+        row: dict[str, Any] = {"arm": self.arm, "alpha": self.alpha, "seed": self.seed}
         row |= {"round": len(self.table), "exists": True, "limited": False, "draws": 1.0}
         log_optimized = None
         if not self.table:
@@ -89,32 +95,14 @@ class Run:
 
     def _improve(self) -> float:
         """One epoch of DPO on pairs of the last round's actions that may be trained on."""
-        settings, language = self.settings, self.start.language
-        past = np.unique(np.concatenate(self.training), axis=0)
-        best = past[np.argsort(-language.values(past), kind="stable")[: settings["best_seeds"]]]
-        kept = self.rng.choice(len(self.start.seeds), settings["kept_seeds"], replace=False)
-        seeds = np.concatenate([self.start.seeds[kept], best[:, :-1]])
-        actions = self.training[-1]
-        nearest = (actions[:, None, :-1] != seeds).sum(axis=2).argmin(axis=1)
-        better, worse = preferences(
-            language.values(actions),
-            nearest,
-            settings["triplets"],
-            self.rng,
-            infeasible=settings["infeasible_pairs"],
-        )
-        model, loss = preferred(
+        self.current, loss = improve(
             self.model,
-            language,
-            seeds[nearest[better]],
-            actions[better],
-            actions[worse],
+            self.start,
+            self.settings,
+            np.concatenate(self.training),
+            self.training[-1],
             self.rng,
-            rate=settings["dpo_rate"],
-            beta=settings["dpo_beta"],
-            batch=settings["dpo_batch"],
         )
-        self.current = Prompted(model, seeds, language)
         return loss
 
     def _drift(self, actions: Actions) -> float:
@@ -187,10 +175,4 @@ class Run:
             old = None if self.rows is None else self.rows.scored_too(log_optimized)
             self.rows = new if old is None else old.joined(new)
         so_far = max((each["best"] for each in self.table), default=-np.inf)
-        row |= {
-            "infeasible": float(loss.mean()),
-            "unread": float(1 - self.start.language.read(actions)[1].mean()),
-            "objective": float(np.maximum(values, 0).mean()),
-            "best": float(max(so_far, values.max())),
-            "distinct": len(np.unique(actions, axis=0)) / len(actions),
-        }
+        row |= outcome(self.start.language, actions, so_far)

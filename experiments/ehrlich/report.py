@@ -14,12 +14,15 @@ from experiments.harness import Task, mean_and_error
 Row = Mapping[str, Any]
 
 COLUMNS = (
-    *("family", "alpha", "seed", "round", "exists", "limited", "log_beta", "allowed", "log_psi"),
+    *("arm", "alpha", "seed", "round", "exists", "limited", "log_beta", "allowed", "log_psi"),
     *("risk", "effective", "draws", "infeasible", "optimized_infeasible", "drift", "unread"),
-    *("objective", "best", "distinct", "dpo_loss", "seconds"),
+    *("objective", "best", "distinct", "dpo_loss", "first_share", "share", "seconds"),
 )
-MEANS = (*("infeasible", "unread", "objective", "best", "draws", "optimized_infeasible", "drift"),)
-SHOWN = ("family", "alpha", "seed", "round", "infeasible", "objective", "best", "draws", "log_beta")
+MEANS = (
+    *("infeasible", "unread", "objective", "best", "draws", "optimized_infeasible", "drift"),
+    "share",
+)
+SHOWN = ("arm", "alpha", "seed", "round", "infeasible", "objective", "best", "draws", "seconds")
 
 
 def line(row: Row) -> str:
@@ -54,31 +57,31 @@ def merged(old: Sequence[Row], new: Sequence[Row], keys: Sequence[str]) -> list[
 
 
 def groups(rows: Sequence[Row]) -> dict[tuple[str, float], dict[int, list[Row]]]:
-    """Rows of all seeds, by (family, alpha) and round."""
+    """Rows of all seeds, by (arm, alpha) and round."""
     found: dict[tuple[str, float], dict[int, list[Row]]] = {}
     for row in rows:
-        of_run = found.setdefault((row["family"], float(row["alpha"])), {})
+        of_run = found.setdefault((row["arm"], float(row["alpha"])), {})
         of_run.setdefault(row["round"], []).append(row)
     return found
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Means and standard errors over seeds, one row a family, alpha and round.
+    """Means and standard errors over seeds, one row a arm, alpha and round.
 
     `kept` says whether the mean infeasibility is at most alpha and three standard errors.
     """
     table = []
-    for (family, alpha), rounds in groups(rows).items():
+    for (arm, alpha), rounds in groups(rows).items():
         for number, of_seeds in rounds.items():
-            line: dict[str, Any] = {"family": family, "alpha": alpha, "round": number}
+            line: dict[str, Any] = {"arm": arm, "alpha": alpha, "round": number}
             line["seeds"] = len(of_seeds)
             for key in MEANS:
                 line[key], line[f"{key}_error"] = mean_and_error(
                     float(row[key]) for row in of_seeds
                 )
             line["log_beta_median"] = float(np.median([row["log_beta"] for row in of_seeds]))
-            line["safe_served"] = sum(not row["exists"] for row in of_seeds)
-            line["limited"] = sum(bool(row["limited"]) for row in of_seeds)
+            line["safe_served"] = sum(row["exists"] is False for row in of_seeds)
+            line["limited"] = sum(row["limited"] is True for row in of_seeds)
             error = np.nan_to_num(line["infeasible_error"])
             line["kept"] = bool(line["infeasible"] <= alpha + 3 * error)
             table.append(line)
@@ -96,19 +99,19 @@ def _late(rows: Sequence[Row], key: str) -> tuple[float, float]:
 
 
 def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row a family and alpha: worst round, last rounds, and whether alpha was kept."""
+    """One row a arm and alpha: worst round, last rounds, and whether alpha was kept."""
     found = []
-    for family, alpha in dict.fromkeys((row["family"], row["alpha"]) for row in table):
-        mine = [row for row in table if (row["family"], row["alpha"]) == (family, alpha)]
+    for arm, alpha in dict.fromkeys((row["arm"], row["alpha"]) for row in table):
+        mine = [row for row in table if (row["arm"], row["alpha"]) == (arm, alpha)]
         later = [row for row in mine if row["round"] > 0] or mine
         worst = max(later, key=lambda row: row["infeasible"])
         last = later[-1]
-        runs = [row for row in rows if (row["family"], row["alpha"]) == (family, alpha)]
+        runs = [row for row in rows if (row["arm"], row["alpha"]) == (arm, alpha)]
         infeasible, objective = _late(runs, "infeasible"), _late(runs, "objective")
         last_quarter = [row for row in later if row["round"] > 0.75 * last["round"]]
         found.append(
             {
-                "family": family,
+                "arm": arm,
                 "alpha": alpha,
                 "seeds": last["seeds"],
                 "rounds": last["round"],

@@ -16,8 +16,10 @@ import traceback
 from pathlib import Path
 from typing import Any, Self
 
+from tests.scale import SCALE
+
 KILLED = -signal.SIGKILL
-DEADLINE_SECONDS = 600
+DEADLINE_SECONDS = 600 * SCALE
 """After this a child that should have ended is killed; generous, since machines are loaded."""
 
 

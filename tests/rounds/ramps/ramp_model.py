@@ -125,9 +125,16 @@ class RampModel:
                 for key, row in self.rows.items()
                 if row["round"] == number and row["by"] == each["policy"] and row["calibration"]
             }
-            used = [key for key in mine if not self.rows[key]["withdrawn"]]
-            least = max(each.bound / each.tolerated for each in self.guardrails.values())
-            if len(used) + 1 > least:
+            old = [self.rows[key] for key in mine]
+            if self.confidence is not None:
+                old = self._by(each["policy"])
+            first = ramp_share(
+                self.guardrails,
+                old={name: counts(old, name) for name in self.guardrails},
+                new=dict.fromkeys(self.guardrails, ArmCounts(0, 0.0)),
+                confidence=self.confidence,
+            )
+            if first.share > 0:
                 return each["policy"], mine
         safe = [number for number, each in enumerate(self.rounds, 1) if each["policy"] is None]
         block = set(safe[-1:])

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tether.release.arm_counts import ArmCounts
+from tether.release.ramp_calibration import ramp_share
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord
@@ -77,10 +78,10 @@ def next_ramp_step(
 def find_reference(
     settings: Settings, rows: PolicyRows, records: Sequence[RampRecord], cleared: int
 ) -> int:
-    """The reference of a ramp that begins: the last policy that reached a share of 1, or 0.
+    """The reference of a ramp that begins: the last passing policy that reached a share of 1, or 0.
 
-    It counts if it has enough rows of its first step at that share to pass at all, and if neither a
-    round without a policy began nor an alarm was cleared since.
+    It passes if a ramp against it begins with a share above 0. Policies from before the last round
+    without a policy, or before an alarm was cleared, do not count.
     """
     if settings.against == "safe":
         return SAFE
@@ -91,10 +92,21 @@ def find_reference(
             continue
         ramp = [each for each in records if each.step and each.step.ramp == last.step.ramp]
         reached = next(each.number for each in ramp if each.share == WHOLE_SHARE)
-        count = rows.rows[RowGroup(reached, reached, True)]
-        if all(limit.bound < limit.alpha * (count + 1) for limit in settings.limits.values()):
+        if _first_share(settings, rows, records, reached) > 0:
             return reached
     return SAFE
+
+
+def _first_share(
+    settings: Settings, rows: PolicyRows, records: Sequence[RampRecord], reference: int
+) -> float:
+    """The share at which a ramp against a reference other than the safe policy would begin."""
+    number = 1 + records[-1].number
+    used = _RampRows(settings, rows, records, reference, ramp=number, first=number)
+    unknown = dict.fromkeys(settings.guardrails, ArmCounts(0, 0.0))
+    return ramp_share(
+        settings.guardrails, old=used.old(), new=unknown, confidence=settings.confidence
+    ).share
 
 
 class _RampRows:
