@@ -78,6 +78,7 @@ def test_few_rows_leave_the_plain_one():
     choice = tether.choose({"plain": GREEDY, "better": BETTER}, **rows_of(30))
     assert choice.name == "plain"
     assert str(choice) == "plain: 30 training rows are too few to choose by"
+    assert str(tether.choose({"a": GREEDY}, **rows_of(90))) == "a: there is no other candidate"
 
 
 def test_families_and_shortlists_are_candidates():

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Actions, Contexts, Integers, Losses
-from tether.aiming.candidates import Candidate
-from tether.aiming.reward_model import fit_rewards
-from tether.aiming.simulated_calibration import Tables, join_tables, tables_of
-from tether.aiming.training_rows import LoggedRows, as_rows
+from tether._core.types import Actions, Contexts, Losses
+from tether.aiming.candidate_simulation import (
+    Build,
+    CandidateSimulation,
+    ExpectedReward,
+    as_candidates,
+)
+from tether.aiming.training_rows import as_rows
 from tether.control.family import Family
 from tether.policies.policy import as_policy
 
-Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to candidates by name, the plain one first."""
-BUILD_FOLDS = 5
-"""Candidates are built so often, each time without one fold of the training rows."""
-CALIBRATION_REPEATS = 3
-"""How often the rows are split in parts for simulated calibrations."""
-CALIBRATION_PARTS = 3
-"""A candidate is calibrated on all but one of so many parts of the rows, and valued on that one."""
 MIN_ROWS_TO_CHOOSE = 40
 """With fewer training rows there is nothing to choose by, and the plain candidate is taken."""
-
-
-@dataclass(frozen=True)
-class ExpectedReward:
-    """What a candidate is estimated to earn after calibration.
-
-    Parameters
-    ----------
-    reward : float
-        The expected reward per action.
-    lead : float
-        By how much it is above the plain candidate's.
-    lead_error : float
-        The standard error of the lead, over training rows.
-    no_beta : float
-        The share of simulated calibrations in which no beta passed.
-    """
-
-    reward: float
-    lead: float
-    lead_error: float
-    no_beta: float
 
 
 @dataclass(frozen=True)
@@ -80,8 +53,10 @@ class Choice:
     rows: int
 
     def __str__(self) -> str:
-        if not self.estimates:
+        if not self.estimates and self.rows < MIN_ROWS_TO_CHOOSE:
             return f"{self.name}: {self.rows} training rows are too few to choose by"
+        if not self.estimates:
+            return f"{self.name}: there is no other candidate"
         plain = next(iter(self.estimates))
         width = max(map(len, self.estimates))
         lines = [
@@ -191,11 +166,11 @@ def choose(
     if calibration_rows is not None:
         target = validate.integer_at_least("calibration_rows", calibration_rows, 1)
     build = candidates if callable(candidates) else _fixed(candidates)
-    final = _candidates(build(rows, generator))
+    final = as_candidates(build(rows, generator))
     plain = next(iter(final))
     name, estimates = plain, {}
     if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
-        simulation = _Simulation(rows, safe, alpha, bound, target, generator, logged_by)
+        simulation = CandidateSimulation(rows, safe, alpha, bound, target, generator, logged_by)
         simulation.build(build, tuple(final))
         estimates = simulation.estimates(plain)
         clear = {
@@ -208,94 +183,6 @@ def choose(
     return Choice(name, chosen.policy, chosen.family, estimates, margin, len(rows))
 
 
-class _Simulation:
-    """Builds candidates on folds of the rows, then calibrates and values them on the others."""
-
-    def __init__(
-        self,
-        rows: LoggedRows,
-        safe: Any,
-        alpha: Any,
-        bound: Any,
-        target: int,
-        rng: np.random.Generator,
-        logged_by: Any,
-    ) -> None:
-        self.logged_by = None if logged_by is None else as_policy("logged_by", logged_by)
-        self.rows, self.safe, self.alpha, self.bound = rows, safe, alpha, bound
-        self.target, self.rng = target, rng
-        self.tables: dict[str, Tables] = {}
-        self.known: dict[str, Integers] = {}
-
-    def build(self, build: Build, names: tuple[str, ...]) -> None:
-        """Tables of every candidate on rows that it was built without.
-
-        Rows on which a candidate could not be built are unknown to it.
-        """
-        pieces: dict[str, list[Tables]] = {name: [] for name in names}
-        where: dict[str, list[Integers]] = {name: [] for name in names}
-        fold = self.rng.permutation(len(self.rows)) % BUILD_FOLDS
-        for number in range(BUILD_FOLDS):
-            held_out = np.flatnonzero(fold == number)
-            others, rows = self.rows.take(np.flatnonzero(fold != number)), self.rows.take(held_out)
-            reward_model = fit_rewards(others)
-            for name, each in _candidates(build(others, self.rng)).items():
-                if name in pieces:
-                    made = tables_of(
-                        name,
-                        each.policy,
-                        each.family,
-                        self.safe,
-                        rows,
-                        reward_model,
-                        self.rng,
-                        self.logged_by,
-                    )
-                    pieces[name].append(made)
-                    where[name].append(held_out)
-        for name in names:
-            if pieces[name]:
-                self.known[name] = np.concatenate(where[name])
-                losses = self.rows.take(self.known[name]).losses
-                self.tables[name] = join_tables(name, pieces[name], losses)
-
-    def estimates(self, plain: str) -> dict[str, ExpectedReward]:
-        """Means over rows, whose values are averages over splits into parts."""
-        sums = {name: np.zeros(len(self.rows)) for name in self.tables}
-        missing: dict[str, list[bool]] = {name: [] for name in self.tables}
-        for _ in range(CALIBRATION_REPEATS):
-            part = self.rng.permutation(len(self.rows)) % CALIBRATION_PARTS
-            for number in range(CALIBRATION_PARTS):
-                spread = self.rng.random(self.target)  # the same draws for all candidates
-                values = np.zeros(len(self.rows))
-                for name in sorted(self.tables, key=lambda each: each != plain):
-                    tables, known = self.tables[name], self.known[name]
-                    valued = np.flatnonzero(part[known] == number)
-                    pool = np.flatnonzero(part[known] != number)
-                    if len(pool) and len(valued):
-                        drawn = pool[(spread * len(pool)).astype(np.int64)]
-                        found = tables.calibrate(drawn, self.alpha, self.bound)
-                        mine = values.copy()  # where it is unknown, the plain candidate's
-                        mine[known[valued]] = tables.values(valued, found)
-                        missing[name].append(not found.exists)
-                    else:
-                        mine = values.copy()
-                    if name == plain:
-                        values = mine
-                    sums[name] += mine
-        means = {name: total / CALIBRATION_REPEATS for name, total in sums.items()}
-        estimates = {}
-        for name, values in means.items():
-            lead = values - means[plain]
-            estimates[name] = ExpectedReward(
-                float(values.mean()),
-                float(lead.mean()),
-                float(lead.std(ddof=1) / np.sqrt(len(lead))),
-                float(np.mean(missing[name])) if missing[name] else np.nan,
-            )
-        return estimates
-
-
 def _fixed(candidates: Mapping[str, Any]) -> Build:
     if not isinstance(candidates, Mapping):
         raise TypeError(
@@ -303,15 +190,6 @@ def _fixed(candidates: Mapping[str, Any]) -> Build:
             f"returns one, got {candidates!r}"
         )
     return lambda rows, rng: candidates
-
-
-def _candidates(made: Any) -> dict[str, Candidate]:
-    if not isinstance(made, Mapping) or not made:
-        raise TypeError(f"candidates must be a mapping with at least one policy, got {made!r}")
-    return {
-        str(name): each if isinstance(each, Candidate) else Candidate(each)
-        for name, each in made.items()
-    }
 
 
 def _scoring(safe: Any) -> Any:
