@@ -114,7 +114,7 @@ def line(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--worlds", nargs="*", choices=list(WORLDS_AND_ROUNDS))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
