@@ -34,7 +34,7 @@ ARMS = {
 
 
 def planned(settings: Mapping[str, Any]) -> Iterator[tuple[str, float, int]]:
-    """Every (arm, alpha, seed), those that take longest first."""
+    """Every (arm, alpha, seed)."""
     for arm in ARMS:
         for seed in settings["seeds"]:
             yield from ((arm, alpha, seed) for alpha in settings[f"{arm}_alphas"])

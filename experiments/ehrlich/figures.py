@@ -1,4 +1,4 @@
-"""The figures: the paper's three panels, mix beside clip, and what accept-reject costs."""
+"""The figures: the paper's three panels, mix beside clip, what accept-reject costs, and ramps."""
 
 from __future__ import annotations
 
@@ -110,8 +110,24 @@ def _cost(task: Task, table: Sequence[Row]) -> None:
     task.figure("cost", figure)
 
 
+def _ramps(task: Task, table: Sequence[Row]) -> None:
+    """Aimed ramps; without control both the aimed and, dashed, the plain strong optimizer."""
+    alphas = sorted({row["alpha"] for row in table if row["arm"] == "aimed_ramp"})
+    if not alphas:
+        return
+    figure, places = _three(table, alphas, ["aimed_ramp"])
+    for axes, key in zip(places, ("infeasible", "objective", "best"), strict=True):
+        _line(axes, _mine(table, "ramp", 1.0), key, 1.0, dashed=True)
+    handles, labels = places[0].get_legend_handles_labels()
+    if len(handles) > len(alphas):
+        labels[-2:] = ["aimed, no control", "not aimed, no control"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    task.figure("ramps", figure)
+
+
 def draw(task: Task, table: Sequence[Row]) -> None:
     """Every figure of the experiment."""
     _panels(task, table)
     _families(task, table)
     _cost(task, table)
+    _ramps(task, table)

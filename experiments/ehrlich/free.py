@@ -27,7 +27,7 @@ class FreeRun:
         self.table: list[dict[str, Any]] = []
         self.current = start.safe.policy
         self.training: list[Actions] = []
-        """The half of each round's actions that may be trained on, as with control."""
+        """The part of each round's actions that may be trained on, as large as in a ramp."""
 
     def step(self) -> None:
         """The next round; the first, number 0, deploys the safe policy."""
@@ -44,7 +44,7 @@ class FreeRun:
             actions = policy.sample(self.settings["sample"], self.rng)
             row |= {"share": 1.0, "draws": self.settings["aimed_draws"] if self.aims else 1.0}
         kept = self.rng.permutation(len(actions))
-        share = 1 - self.settings["calibration_share"]
+        share = 1 - self.settings["ramp_calibration_share"]
         self.training.append(actions[kept[: round(share * len(actions))]])
         so_far = max((each["best"] for each in self.table), default=-np.inf)
         row |= outcome(self.start.language, actions, so_far)

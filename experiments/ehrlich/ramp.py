@@ -52,7 +52,7 @@ class RampRun:
             alpha=alpha,
             family="ramp",
             against="last",
-            calibration_share=settings["calibration_share"],
+            calibration_share=settings["ramp_calibration_share"],
             actions_per_step=settings["sample"] // settings["ramp_steps"],
             max_silence=None,
             seed=seed,

@@ -66,7 +66,7 @@ def groups(rows: Sequence[Row]) -> dict[tuple[str, float], dict[int, list[Row]]]
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Means and standard errors over seeds, one row a arm, alpha and round.
+    """Means and standard errors over seeds, one row an arm, alpha and round.
 
     `kept` says whether the mean infeasibility is at most alpha and three standard errors.
     """
@@ -99,7 +99,7 @@ def _late(rows: Sequence[Row], key: str) -> tuple[float, float]:
 
 
 def overview(rows: Sequence[Row], table: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row a arm and alpha: worst round, last rounds, and whether alpha was kept."""
+    """One row an arm and alpha: worst round, last rounds, and whether alpha was kept."""
     found = []
     for arm, alpha in dict.fromkeys((row["arm"], row["alpha"]) for row in table):
         mine = [row for row in table if (row["arm"], row["alpha"]) == (arm, alpha)]

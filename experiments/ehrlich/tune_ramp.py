@@ -26,11 +26,15 @@ WAYS: dict[str, dict[str, Any]] = {
     "long steps": {"ramp_steps": 2},
     "short steps": {"ramp_steps": 8, "ramp_patience": 16},
     "16 draws": {"aimed_draws": 16},
+    "32 draws": {"aimed_draws": 32},
+    "32 draws, impatient": {"aimed_draws": 32, "ramp_patience": 4},
+    "32 draws, calibrate less": {"aimed_draws": 32, "ramp_calibration_share": 0.3},
     "slow": {"strong_dpo_rate": 5e-5},
     "fast": {"strong_dpo_rate": 2e-4},
-    "16 draws": {"aimed_draws": 16},
     "more pairs": {"triplets": 1024},
 }
+"""Changes to the base: 8 draws, and half of all rows for calibration."""
+BASE = {"aimed_draws": 8, "ramp_calibration_share": 0.5}
 ALPHAS = (0.1, 0.3, 0.6)
 
 
@@ -39,7 +43,7 @@ def late(
 ) -> dict[str, Any]:
     """The rounds of one run, and what their last quarter was like."""
     start = starts.load(settings, folder / f"start-{seed}.pt")
-    run = begin(start, {**settings, **WAYS[way]}, arm, alpha, seed)
+    run = begin(start, {**settings, **BASE, **WAYS[way]}, arm, alpha, seed)
     for _ in range(settings["rounds"] + 1):
         run.step()
     last = run.table[-(settings["rounds"] // 4) :]
@@ -60,9 +64,10 @@ def main() -> None:
     folder = task.out / "checkpoints"
     folder.mkdir(exist_ok=True, parents=True)
     list(pool.each(settings["workers"], prepare, [(settings, folder, seed) for seed in SEEDS]))
-    jobs = [(settings, folder, "base", "ramp", 1.0, seed) for seed in SEEDS]
-    jobs += [(settings, folder, "base", "aimed_ramp", 1.0, seed) for seed in SEEDS]
-    jobs += [(settings, folder, "base", "ramp", 0.3, seed) for seed in SEEDS]
+    jobs = [(settings, folder, "base", "aimed_ramp", 1.0, seed) for seed in SEEDS]
+    jobs += [
+        (settings, folder, "base", "ramp", alpha, seed) for alpha in (0.3, 1.0) for seed in SEEDS
+    ]
     jobs += [
         (settings, folder, way, "aimed_ramp", alpha, seed)
         for way in WAYS

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from experiments.ehrlich import checkpoint, loop, report
+from experiments.ehrlich import checkpoint, improve, report
 from experiments.ehrlich import start as starts
 from experiments.ehrlich.__main__ import main
 from experiments.ehrlich.loop import Run
@@ -25,11 +25,11 @@ def quick(tmp_path_factory):
 
 def test_quick_run_keeps_alpha_where_it_controls_and_loses_it_where_not(quick):
     rows = report.read(quick / "rounds.csv")
-    assert {(row["family"], row["alpha"]) for row in rows} == {
-        ("clip", 0.4), ("clip", 1.0), ("mix", 0.4)
+    assert {(row["arm"], row["alpha"]) for row in rows} == {
+        ("clip", 0.4), ("clip", 1.0), ("mix", 0.4), ("aimed_ramp", 0.5), ("aimed_ramp", 1.0)
     }  # fmt: skip
-    last = {(row["family"], row["alpha"]): row for row in rows if row["round"] == 3}
-    free = [row["infeasible"] for row in rows if row["alpha"] == 1.0]
+    last = {(row["arm"], row["alpha"]): row for row in rows if row["round"] == 3}
+    free = [row["infeasible"] for row in rows if (row["arm"], row["alpha"]) == ("clip", 1.0)]
     assert max(free) > 0.6 > 0.4 > free[0]
     for row in rows:
         if row["alpha"] == 0.4:
@@ -40,16 +40,19 @@ def test_quick_run_keeps_alpha_where_it_controls_and_loses_it_where_not(quick):
         assert 0 <= row["unread"] <= row["infeasible"]
     assert last["mix", 0.4]["draws"] == 1.0
     assert 1 < last["clip", 0.4]["draws"] <= 75
-    best = [row["best"] for row in rows if (row["family"], row["alpha"]) == ("clip", 0.4)]
+    best = [row["best"] for row in rows if (row["arm"], row["alpha"]) == ("clip", 0.4)]
     assert best == sorted(best)
+    ramp = [row for row in rows if (row["arm"], row["alpha"]) == ("aimed_ramp", 0.5)]
+    assert 0 < ramp[1]["first_share"] < 1
+    assert max(row["infeasible"] for row in ramp) <= 0.5 + 3 * np.sqrt(0.5 * 0.5 / 200)
 
 
 def test_quick_run_leaves_tables_and_figures(quick):
-    overview = {(row["family"], row["alpha"]): row for row in report.read(quick / "overview.csv")}
+    overview = {(row["arm"], row["alpha"]): row for row in report.read(quick / "overview.csv")}
     assert overview["clip", 0.4]["rounds"] == 3
     assert overview["clip", 0.4]["infeasible_late"] < overview["clip", 1.0]["infeasible_late"]
-    assert len(report.read(quick / "summary.csv")) == 12
-    for name in ("panels", "families", "cost"):
+    assert len(report.read(quick / "summary.csv")) == 20
+    for name in ("panels", "families", "cost", "ramps"):
         assert "<svg" in (quick / f"{name}.svg").read_text(encoding="utf-8")
     safe = report.read(quick / "safe.csv")[0]
     assert safe["safe_infeasible"] < 0.4
@@ -174,7 +177,7 @@ def test_a_run_is_what_its_parts_say_when_computed_again(small, monkeypatch):
 
 def test_dpo_prefers_the_better_and_asks_with_the_best(small, monkeypatch):
     settings, start = small
-    trained = recorded(monkeypatch, loop, "preferred")
+    trained = recorded(monkeypatch, improve, "preferred")
     run = Run.begin(start, settings, "clip", 1.0, 0)
     for number in range(3):
         past = run.training.copy()

@@ -85,12 +85,13 @@ class ChildProcesses:
 def main() -> None:
     """The children's end of it."""
     from tests.rounds import concurrent_jobs, recomputed_run, worker_process
+    from tests.rounds.ramps import ramp_jobs
     from tests.rounds.releases import release_jobs
 
     worker_process.warm_up()
     release_jobs.warm_up()
     gc.freeze()
-    modules = (worker_process, concurrent_jobs, release_jobs, recomputed_run)
+    modules = (worker_process, concurrent_jobs, release_jobs, ramp_jobs, recomputed_run)
     jobs = {name: job for module in modules for name, job in vars(module).items()}
     for line in sys.stdin:
         order = json.loads(line)

@@ -115,8 +115,10 @@ def ramp_share(
             name: _at_all_times(name, each, old[name], new[name], error)
             for name, each in guardrails.items()
         }
-    binding = min(found, key=lambda name: found[name].share)
-    result = RampShare(found[binding].share, found, binding, _reason(found, confidence), confidence)
+    binding = binding_guardrail(found)
+    result = RampShare(
+        found[binding].share, found, binding, reason_of_zero(found, confidence), confidence
+    )
     _check(result)
     return result
 
@@ -183,7 +185,12 @@ def _at_all_times(
     return GuardrailShare(guardrail, old, new, old_bound, new_bound, alpha, share, 0.0, 0.0)
 
 
-def _reason(found: Mapping[str, GuardrailShare], confidence: float | None) -> str:
+def binding_guardrail(found: Mapping[str, GuardrailShare]) -> str:
+    """The guardrail that allows the least; the first of several."""
+    return min(found, key=lambda name: found[name].share)
+
+
+def reason_of_zero(found: Mapping[str, GuardrailShare], confidence: float | None) -> str:
     """Why the share is 0, in words."""
     closed = [name for name, each in found.items() if each.share == 0]
     if not closed:

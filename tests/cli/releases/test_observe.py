@@ -162,3 +162,20 @@ def test_a_guardrail_with_the_name_of_a_column(tmp_path, keys_file):
         pass
     done = run("release", "observe", path, "--file", keys_file)
     assert "use --key and --loss" in one_line(done)
+
+
+def test_of_several_losses_of_a_key_the_first_may_be_kept(assigned, tmp_path, monkeypatch):
+    store, _ = assigned
+    monkeypatch.setattr(table_batches, "MAX_BATCH_ROWS", 3)
+    keys = [KEYS[k] for k in (0, 1, 0, 2, 1, 2)]
+    given = {"key": keys, "complaint": [0.25, None, 1.0, 0.5, 0.125, 1.0]}
+    path = write(tmp_path / "losses.csv", given)
+    done = run("release", "observe", store, "--file", path)
+    assert done.exit_code == 2
+    assert "each key once" in one_line(done)
+    done = run("release", "observe", store, "--file", path, "--keep-first")
+    assert done.output == "3 new losses stored.\n"
+    assert _total(store, "complaint") == (3, pytest.approx(0.875))
+    again = ("release", "observe", store, "--key", KEYS[0], "--loss", "complaint=1")
+    assert "already observed" in one_line(run(*again))
+    assert run(*again, "--keep-first").output == "0 new losses stored.\n"

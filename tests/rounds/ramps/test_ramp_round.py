@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import tether
 from tests.rounds.ramps.ramp_model import AlwaysTakes
 from tether.rounds.errors import RoundOverError
+from tether.rounds.ramps import begin_ramp
 from tether.rounds.ramps.ramp_round import CoinSampler, RampRound
+from tether.rounds.store.deadline import remaining
 
 
 class Echo:
@@ -121,3 +125,32 @@ def test_the_safe_policy_acts_while_the_store_does_not_answer(tmp_path):
     assert run.history().rounds[-1].fallback_rows == 20
     run.close()
     assert tether.rounds.verify_store(tmp_path / "run.db").ok
+
+
+def test_a_step_may_take_longer_to_begin_than_a_call_may_wait_for_the_store(tmp_path, monkeypatch):
+    run, rng = started(store=tmp_path / "run.db", fallback="safe", actions_per_step=20)
+    round_ = run.begin(AlwaysTakes(1))
+    round_.act(20, rng)
+    read_rows, left = begin_ramp._read_rows, []
+
+    def look_at_the_clock(run):
+        left.append(remaining())
+        return read_rows(run)
+
+    monkeypatch.setattr(begin_ramp, "_read_rows", look_at_the_clock)
+    round_.act(20, rng, key="the first of the next step")
+    assert left == [math.inf]  # only the transactions in it have deadlines, of many calls
+    assert run.round.number == round_.number + 1
+
+
+def test_a_step_that_could_not_begin_is_an_outage(tmp_path, monkeypatch):
+    run, rng = started(store=tmp_path / "run.db", fallback="safe", actions_per_step=20)
+    round_ = run.begin(AlwaysTakes(1))
+    round_.act(20, rng)
+
+    def fail(run):
+        raise tether.rounds.StoreError("gone")
+
+    monkeypatch.setattr(begin_ramp, "_read_rows", fail)
+    assert "gone" in round_.act(20, rng).failure
+    assert run._recorder.outage.is_believed

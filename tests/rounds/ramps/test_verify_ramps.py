@@ -97,6 +97,25 @@ def test_a_promise_that_was_improved_is_found(path, name):
     assert not verify_store(path).ok
 
 
+def test_a_reason_that_the_numbers_do_not_give_is_found(tmp_path):
+    path = tmp_path / "run.db"
+    with tether.Controller(AlwaysTakes(0), alpha=0.2, store=path, family="ramp") as run:
+        run.begin().act(2, np.random.default_rng(0))
+        assert "; the safe policy serves" in run.begin(AlwaysTakes(1)).note
+    assert changed(path) == []
+    content = content_of(path, 2)
+    content["share"]["reason"] = "a person said so"
+    edit = "UPDATE tether_rounds SET calibration = ?, note = ? WHERE number = 2"
+    (found,) = changed(path, (edit, (json.dumps(content), "a person said so")))
+    assert found.startswith("round 2: its reason is 'a person said so', but its numbers say 'the r")
+
+
+def test_a_fingerprint_that_changes_within_a_ramp_is_found(path):
+    edit = "UPDATE tether_rounds SET fingerprint = 'another' WHERE number = 3"
+    found = changed(path, (edit, ()))
+    assert found[0] == "round 3 continues a ramp that the round before is no part of"
+
+
 def test_a_loss_that_was_changed_is_found(path):
     edit = (
         "UPDATE tether_observations SET loss = 1 WHERE loss = 0 AND action IN "

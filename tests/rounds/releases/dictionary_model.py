@@ -27,10 +27,12 @@ class DictionaryModel:
         return 0.0 if self.alarm or self.stale else self.steps[-1]["share"]
 
     def assign(self, key: str) -> str:
-        if self.stale and not self.alarm:
+        collects = len(self.steps) == 1 and self.log is None and self.confidence is None
+        if self.stale and not self.alarm and not collects:
             self.advance()
         of_step = [row for row in self.rows.values() if row["step"] == len(self.steps)]
-        if not self.alarm and len(of_step) >= (self.keys_per_step or float("inf")):
+        is_full = len(of_step) >= (self.keys_per_step or float("inf"))
+        if is_full and (collects or not self.alarm):
             self.advance()
         digest = blake2b(key.encode(), digest_size=8, key=self.salt).digest()
         below = int.from_bytes(digest, "big") < int(self.share * 2.0**64)

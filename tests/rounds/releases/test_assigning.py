@@ -61,6 +61,21 @@ def test_keys_that_another_call_stores_between_are_not_stored_twice(release, mon
     assert step.old.rows + step.new.rows == len(KEYS)
 
 
+@pytest.mark.parametrize("back", [[7, 8, 59], range(60)])
+def test_keys_that_come_back_after_batches_of_new_ones_have_no_second_row(store_url, back):
+    log = {"harm": np.zeros(500)}
+    with tether.Release(store_url, {"harm": 0.45}, old=log, keys_per_step=70, salt=b"a") as release:
+        for batch in range(5):  # after three of them nobody asks for all keys any more
+            answers = release.assign([f"key {batch} {k}" for k in range(60)])
+        again = [f"key {4 if k in back else 5} {k}" for k in range(60)]
+        systems = release.assign(again)
+        assert release.assign(again) == systems
+        assert [systems[k] for k in back] == [answers[k] for k in back]
+        rows = sum(each.old.rows + each.new.rows for each in release.history().steps)
+        assert rows == 5 * 60 + 60 - len(back)
+    assert verify_store(store_url).ok
+
+
 def test_silence_that_begins_with_the_last_keys_stops_the_next_ones():
     release = tether.Release(
         "sqlite://", {"harm": 0.45}, old={"harm": np.zeros(500)}, max_silence=30
@@ -76,7 +91,7 @@ def test_no_keys_are_no_answers(release):
 
 def open_with_fallback(url, **changed):
     given = {"guardrails": {"harm": 0.45}, "old": {"harm": np.zeros(500)}, "salt": b"a"}
-    return tether.Release(url, deadline=0.3, **given | {"fallback": "old"} | changed)
+    return tether.Release(url, **given | {"fallback": "old", "deadline": 0.3} | changed)
 
 
 def locked(url):
@@ -145,7 +160,7 @@ def test_without_a_fallback_a_stuck_store_is_an_error(sqlite_url):
 
 
 def test_a_frozen_backend_is_answered_for_by_the_old_system(postgres_url):
-    with open_with_fallback(postgres_url) as release:
+    with open_with_fallback(postgres_url, deadline=2) as release:
         first = release.assign(KEYS[:20])
         with release._store.reading() as connection:
             pid = connection.connection.driver_connection.info.backend_pid

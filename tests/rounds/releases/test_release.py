@@ -13,6 +13,8 @@ import tether
 from tether.release import ArmCounts, Guardrail, is_new, positions
 from tether.rounds import StoreError, read_history, read_release, reopen, retire
 from tether.rounds.releases import step as step_module
+from tether.rounds.releases.verify_steps import find_wrong_steps
+from tether.rounds.store.queries import read_settings
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
 GUARDRAILS = {"complaint": 0.02}
@@ -176,6 +178,38 @@ def test_steps_end_after_a_number_of_keys():
         release.advance()
     release.assign("another")
     assert release.step.number == 7
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_no_halt_changes_which_rows_the_first_step_without_a_log_has(stands):
+    release = release_in_memory(keys_per_step=500, old=None)
+    play_step(release, USERS[:300])
+    release.halt("the losses look good", actor="ann")
+    if not stands:
+        release.resume("so that the step ends", actor="ann")
+    release.assign(USERS[300:400])
+    assert release.step.number == 1
+    release.assign(USERS[400:700])
+    assert release.step.number == 2
+    if stands:
+        assert "alarm 1 stands" in release.step.ramp_share.reason
+        release.resume("they look good now", actor="ann")
+        release.assign(USERS[700:800])
+        assert release.step.number == 3
+    counts = release.step.ramp_share.guardrails["complaint"]
+    assert (counts.old.rows, counts.old.pending) == (500, 200)
+    with release._store.reading() as connection:
+        assert list(find_wrong_steps(connection, read_settings(connection))) == []
+
+
+def test_no_halt_lengthens_a_first_step_that_ends_by_time(monkeypatch):
+    release = release_in_memory(step_duration=timedelta(hours=1), old=None)
+    release.assign(USERS[:100])
+    release.halt("the losses look bad", actor="ann")
+    later = step_module.moment() + timedelta(minutes=61)
+    monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
+    release.assign(USERS[100:200])
+    assert [each.old.rows for each in release.history().steps] == [100, 100]
 
 
 def test_steps_end_after_a_time(monkeypatch):

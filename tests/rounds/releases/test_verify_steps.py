@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import sqlalchemy as sql
 import tether
 from tether.release import ArmCounts
 from tether.rounds import export_run, import_run, verify_export, verify_store
+from tether.rounds.releases import step as step_module
 from tether.rounds.releases.verify_steps import find_wrong_steps
 from tether.rounds.store.queries import read_settings
 
@@ -82,7 +84,7 @@ def test_a_share_that_was_raised_is_found(path):
         tether.Release(path)
 
 
-def change_step(path, change):
+def change_step(path, change, at=lambda share: share["guardrails"]["complaint"]):
     """Change what step 2 was stored with, apart from its share."""
     engine = sql.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
@@ -90,9 +92,10 @@ def change_step(path, change):
             "SELECT calibration FROM tether_rounds WHERE number = 2"
         ).scalar()
         content = json.loads(text)
-        change(content["share"]["guardrails"]["complaint"])
+        change(at(content["share"]))
         connection.exec_driver_sql(
-            "UPDATE tether_rounds SET calibration = ? WHERE number = 2", (json.dumps(content),)
+            "UPDATE tether_rounds SET calibration = ?, note = ? WHERE number = 2",
+            (json.dumps(content), content["share"]["reason"]),
         )
     engine.dispose()
 
@@ -113,6 +116,70 @@ def test_a_promise_that_was_improved_is_found(path, change):
     change_step(path, change)
     assert "step 2: its share is stored with other counts" in find(path)[0]
     assert not verify_store(path).ok
+
+
+def test_a_guardrail_that_does_not_bind_the_share_is_found(path):
+    change_step(path, lambda share: share.update(binding="delay"), at=lambda share: share)
+    assert find(path) == ["step 2: it says that 'delay' binds its share, but 'complaint' does"]
+    assert not verify_store(path).ok
+
+
+def test_a_reason_that_the_numbers_do_not_give_is_found(tmp_path):
+    """The first step has no rows of the old system, and the second begins under an alarm."""
+    path, halted = tmp_path / "release.db", "alarm 1 stands: the old system answers"
+    with tether.Release(path, {"complaint": 0.1}) as release:
+        release.advance()
+        release.halt("a test", actor="ann")
+        assert release.advance().ramp_share.reason == halted
+    assert find(path) == []
+    change_step(path, lambda share: share.update(reason=halted), at=lambda share: share)
+    (found,) = find(path)
+    assert found.startswith(f"step 2: its reason is {halted!r}, but its numbers say 'the old syst")
+    assert not verify_store(path).ok
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("policy", "'another'"),
+        ("reference", "1"),
+        ("fingerprint", "'abc'"),
+        ("policy_digest", "'abc'"),
+        ("policy_problem", "'none'"),
+        ("log_psi", "0.5"),
+        ("begun", "'yesterday'"),
+        ("begun", "'2026-01-01T00:00:00'"),
+    ],
+)
+def test_a_column_that_no_step_of_a_release_has_is_found(path, column, value):
+    edit(path, f"UPDATE tether_rounds SET {column} = {value} WHERE number = 2")
+    (found,) = find(path)
+    assert found.startswith("step 2: ")
+    assert value.strip("'") in found
+    assert not verify_store(path).ok
+
+
+@pytest.mark.parametrize(
+    ("length", "edited", "message"),
+    [
+        ({"keys_per_step": 100}, "keys_per_step", "step 1 ended after 100 of its 101 keys"),
+        ({"step_duration": 3600}, "step_seconds", "before its 1e+06 seconds were over"),
+    ],
+)
+def test_a_step_that_ended_early_is_found(tmp_path, monkeypatch, length, edited, message):
+    path, begun = tmp_path / "release.db", step_module.moment()
+    log = {"complaint": ArmCounts(500, 10.0)}
+    with tether.Release(path, {"complaint": 0.1}, old=log, **length) as release:
+        release.assign(KEYS[:100])
+        later = begun + timedelta(hours=2)
+        monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
+        release.assign(KEYS[100:110])
+        assert release.step.number == 2
+    assert find(path) == []
+    value = {"keys_per_step": "101", "step_seconds": "1000000.0"}[edited]
+    edit(path, f"UPDATE tether_settings SET value = '{value}' WHERE name = '{edited}'")
+    (found,) = find(path)
+    assert message in found
 
 
 def test_rounding_at_alpha_is_no_finding(tmp_path):

@@ -65,17 +65,18 @@ def observations(ids):
     }
 
 
-def write(store, count):
+def write(store, count, *, through_driver=False):
     with store.writing() as writer:
-        ids = writer.actions(actions(count), number=1, served=0)
+        ids = writer.actions(actions(count), number=1, served=0, through_driver=through_driver)
         writer.observations(observations(ids))
     return ids
 
 
+@pytest.mark.parametrize("through_driver", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 100])
-def test_rows_are_read_as_they_were_written(store, count):
+def test_rows_are_read_as_they_were_written(store, count, through_driver):
     write(store, 1)  # the first call makes the lane
-    ids = write(store, count)
+    ids = write(store, count, through_driver=through_driver)
     assert ids == list(range(2, 2 + count))
     with store.reading() as connection:
         check_opened(connection)

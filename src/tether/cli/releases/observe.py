@@ -40,6 +40,14 @@ def observe(
             "that was first to answer most recently)",
         ),
     ] = None,
+    keep_first: Annotated[
+        bool,
+        typer.Option(
+            "--keep-first",
+            help="Skip losses of keys that have one already, instead of refusing others; only "
+            "where the losses of a key come in order.",
+        ),
+    ] = False,
 ) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
@@ -57,15 +65,15 @@ def observe(
         raise ValueError(f"--system must be old or new, got {system!r:.80}")
     with Release(store, deadline=SECONDS_PER_BATCH) as release:
         if file is not None:
-            count = _observe_file(release, file, system)
+            count = _observe_file(release, file, system, keep_first)
         else:
             losses = named_numbers("--loss", loss or [])
             with naming_options({"losses": "--loss"}):
-                count = release.observe(key or "", losses, system=system)
+                count = release.observe(key or "", losses, system=system, keep_first=keep_first)
     print_line(f"{count:,} new {'loss' if count == 1 else 'losses'} stored.")
 
 
-def _observe_file(release: Release, path: Path, system: str | None) -> int:
+def _observe_file(release: Release, path: Path, system: str | None, keep_first: bool) -> int:
     names = list(release.settings.limits)
     if {KEY_COLUMN, SYSTEM_COLUMN} & set(names):
         raise ValueError(
@@ -80,7 +88,7 @@ def _observe_file(release: Release, path: Path, system: str | None) -> int:
                 f"the guardrails {names}"
             )
         try:
-            count += _observe_batch(release, batch, system)
+            count += _observe_batch(release, batch, system, keep_first)
         except (ValueError, TypeError) as error:
             last = batch.first + batch.rows - 1
             raise ValueError(
@@ -90,8 +98,11 @@ def _observe_file(release: Release, path: Path, system: str | None) -> int:
     return count
 
 
-def _observe_batch(release: Release, batch: Batch, system: str | None) -> int:
-    """Store each guardrail and system of some rows by itself, as far as its losses are known."""
+def _observe_batch(release: Release, batch: Batch, system: str | None, keep_first: bool) -> int:
+    """Store each guardrail and system of some rows by itself, as far as its losses are known.
+
+    If `keep_first`, a key may be there several times, and the first of its rows counts.
+    """
     keys = np.array(batch.texts[KEY_COLUMN], dtype=object)
     stated = np.array(batch.texts.get(SYSTEM_COLUMN, [""] * batch.rows), dtype=object)
     if system is not None:
@@ -101,8 +112,22 @@ def _observe_batch(release: Release, batch: Batch, system: str | None) -> int:
     count = 0
     for each in dict.fromkeys(stated.tolist()):
         for name, losses in batch.numbers.items():
-            known = (stated == each) & ~np.isnan(losses)
-            if known.any():
-                chosen = {name: losses[known]}
-                count += release.observe(keys[known].tolist(), chosen, system=each or None)
+            known = np.flatnonzero((stated == each) & ~np.isnan(losses))
+            if keep_first:
+                known = known[_first_places(keys[known].tolist())]
+            if len(known):
+                count += release.observe(
+                    keys[known].tolist(),
+                    {name: losses[known]},
+                    system=each or None,
+                    keep_first=keep_first,
+                )
     return count
+
+
+def _first_places(keys: list[str]) -> list[int]:
+    """Where each key is for the first time."""
+    places: dict[str, int] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, place)
+    return list(places.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
@@ -11,10 +12,11 @@ import sqlalchemy as sql
 from tether.rounds.begin_round import checked_name
 from tether.rounds.errors import RoundTakenError, as_tampering
 from tether.rounds.kept import Kept
+from tether.rounds.outage import Budget
 from tether.rounds.policy_registry import SAFE, fingerprint
 from tether.rounds.ramps.next_ramp_step import next_ramp_step
 from tether.rounds.ramps.policy_rows import count_policy_rows
-from tether.rounds.ramps.ramp_record import RampRecord, read_ramp_records
+from tether.rounds.ramps.ramp_record import ABOUT_POLICY, RampRecord, read_ramp_records
 from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.recording import check_latest
 from tether.rounds.releases.step import moment
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from tether.rounds.controller import Controller
 
 SAFE_NOTE = "no optimized policy was given"
-ABOUT_POLICY = ("policy", "fingerprint", "policy_digest", "policy_problem")
-"""The columns of a round that its policy fills."""
 
 
 def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:
@@ -87,12 +87,17 @@ def advance(run: Controller) -> RampRound:
 
 
 def step_in_use(handle: RampRound) -> RampRound:
-    """The present step of the policy of a round; the next one is begun if that is due."""
+    """The present step of the policy of a round; the next one is begun if that is due.
+
+    To begin a step all rows are read, which may take longer than one call may wait for the store
+    and is no outage. A failure is remembered as one.
+    """
     run = handle._run
     if handle._is_of_safe:
         return handle
     while True:
-        with run._store.reading() as connection:
+        look = run._recorder.attempt(Budget(run._store.deadline))
+        with look, run._store.reading() as connection:
             serving, lanes = read_serving(connection), read_lanes(connection)
             present = handle
             if serving.round != handle.number:
@@ -101,7 +106,8 @@ def step_in_use(handle: RampRound) -> RampRound:
             check_latest(serving, handle.number)
         if not _is_over(run, present._stored, serving, lanes):
             return present
-        with run._lock:
+        outage = run._recorder.outage
+        with run._lock, nullcontext() if outage is None else outage.remembered():
             _next_step(run, due_only=True)
 
 

@@ -67,12 +67,16 @@ def next_ramp_step(
         begun=begun,
     )
     share = made.ramp_share
-    reason = share.reason.replace("the old system", "the reference policy")
-    if not share.share and alarm is None:
-        reason = f"{reason}; the safe policy serves"
-    return RampRecord(
-        number, reference, first, replace(made, ramp_share=replace(share, reason=reason))
-    )
+    if not share.share:
+        reason = reason_in_a_ramp(share.reason, is_halted=alarm is not None)
+        share = replace(share, reason=reason)
+    return RampRecord(number, reference, first, replace(made, ramp_share=share))
+
+
+def reason_in_a_ramp(reason: str, *, is_halted: bool) -> str:
+    """Why a share is 0, in the words of a ramp of policies."""
+    reason = reason.replace("the old system", "the reference policy")
+    return reason if is_halted else f"{reason}; the safe policy serves"
 
 
 def find_reference(

@@ -167,11 +167,12 @@ class RampRound(Round):
     ) -> TakenActions:
         """Act in the present step, which may have to begin first."""
         while True:
-            with self._run._recorder.attempt(budget):
-                stored = None if key is None else self._run._recorder.find(key, given)
+            if key is not None:
+                with self._run._recorder.attempt(budget):
+                    stored = self._run._recorder.find(key, given)
                 if stored is not None:
                     return self._run._space.taken(*stored)
-                present = self._run._step_in_use(self)
+            present = self._run._step_in_use(self)
             try:
                 return Round._act(present, given, rng, key, budget, attempt)
             except RoundOverError:

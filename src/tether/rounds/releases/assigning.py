@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
 from tether.release.assignment import is_new, positions
@@ -30,12 +31,17 @@ from tether.rounds.store.writer import Writer
 
 RELEASE_FALLBACKS = (OLD,)
 """What may answer when the store does not."""
+KEYS_OF_A_BATCH, NEW_BATCHES_IN_A_ROW, KEYS_ASKED_FOR = 50, 3, 10
+"""After so many batches of new keys alone, only so many keys of a batch are asked for."""
 
 Known = dict[bytes, dict[str, KeyRow]]
 
 
 class _Moment(NamedTuple):
-    """What an assignment was decided on: the step, what serves, and the rows of the keys."""
+    """What an assignment was decided on: the step, what serves, and the rows of the keys.
+
+    `known` is empty too where few keys were asked for: the database refuses those that have a row.
+    """
 
     step: Step
     serving: Serving
@@ -45,6 +51,10 @@ class _Moment(NamedTuple):
     @property
     def share(self) -> float:
         return 0.0 if self.serving.alarm is not None else self.step.share
+
+    def keys_left(self, settings: ReleaseSettings, rows: int) -> int | None:
+        """How many keys still belong to the step; None if it is not ended by their number."""
+        return self.step.keys_left(settings, rows, is_halted=self.serving.alarm is not None)
 
 
 class Assigner:
@@ -60,6 +70,7 @@ class Assigner:
     ) -> None:
         self._store, self._settings = store, settings
         self._recorder, self._steps, self._outage = recorder, steps, outage
+        self._new_batches = 0  # in a row, as far as this process knows
 
     def assign(self, keys: Sequence[Key]) -> list[str]:
         """The system of each key."""
@@ -86,9 +97,9 @@ class Assigner:
             arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
             systems = dict(zip(waiting, arms, strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
-            left = moment.step.keys_left(self._settings, moment.rows)
+            left = moment.keys_left(self._settings, moment.rows)
             now = waiting
-            if left is not None and moment.serving.alarm is None and left <= len(fresh):
+            if left is not None and left <= len(fresh):
                 fresh = fresh[:left]  # and with the last of them the step is over
                 now = waiting[: waiting.index(fresh[-1]) + 1]
             if not fresh or self._write(moment, fresh, systems, budget):
@@ -111,7 +122,7 @@ class Assigner:
             due = self._steps.is_over(step, serving, lanes)
             serves = serving.alarm is None and step.share > 0
             silent = serves and not due and self._recorder.is_silent(connection, lanes)
-            known = {} if due or silent else read_key_rows(connection, keys)
+            known = {} if due or silent else self._known(connection, keys)
         if due:
             with self._remembered():  # the rows of a large release take longer than a call
                 self._steps.advance_if_due()
@@ -121,6 +132,20 @@ class Assigner:
                 self._recorder.standing_alarm(step.number, serves=True)
             return None
         return _Moment(step, serving, taken(lanes), known)
+
+    def _known(self, connection: sql.Connection, keys: Sequence[bytes]) -> Known:
+        """The rows of keys; of some alone, where no key of the last batches had one."""
+        is_batch = len(keys) >= KEYS_OF_A_BATCH
+        if is_batch and self._new_batches >= NEW_BATCHES_IN_A_ROW:
+            some = keys[:: max(1, len(keys) // KEYS_ASKED_FOR)]
+            if not read_key_rows(connection, some):
+                return {}
+        known = read_key_rows(connection, keys)
+        if known:
+            self._new_batches = 0
+        elif is_batch:
+            self._new_batches += 1
+        return known
 
     def _write(
         self,
@@ -132,40 +157,36 @@ class Assigner:
         """Store the rows of keys; False, and nothing is stored, if something has changed.
 
         All who write at the same time do so by the same share, so each key has the same system for
-        all of them, and they store keys in the same order: no two wait for each other.
+        all of them, and they store keys in the same order: no two wait for each other. A key that
+        has a row of its system already is refused by the database.
         """
-        step = moment.step
+        step, parts = moment.step, []
+        for system, served in ((OLD, SAFE), (NEW, moment.step.number)):
+            mine = sorted(key for key in keys if systems[key] == system)
+            if mine:
+                columns: dict[str, list[Any]] = {
+                    "context": mine,
+                    "action": [system.encode()] * len(mine),
+                    "calibration": [True] * len(mine),
+                    "log_safe": [0.0] * len(mine),
+                    "log_optimized": [None] * len(mine),
+                    "log_prob": [None] * len(mine),
+                }
+                parts.append((served, columns))
 
         def write(writer: Writer) -> bool:
             if writer.serving != moment.serving:
                 return False
-            if taken(writer.lanes) != moment.rows and not self._still(writer, moment, keys):
-                return False
-            for system in (OLD, NEW):
-                mine = sorted(key for key in keys if systems[key] == system)
-                if mine:
-                    columns: dict[str, list[Any]] = {
-                        "context": mine,
-                        "action": [system.encode()] * len(mine),
-                        "calibration": [True] * len(mine),
-                        "log_safe": [0.0] * len(mine),
-                        "log_optimized": [None] * len(mine),
-                        "log_prob": [None] * len(mine),
-                    }
-                    served = SAFE if system == OLD else step.number
-                    writer.actions(columns, number=step.number, served=served)
+            left = moment.keys_left(self._settings, taken(writer.lanes))
+            if left is not None and left < len(keys):
+                return False  # others have stored keys meanwhile
+            for served, columns in parts:
+                writer.actions(columns, number=step.number, served=served, through_driver=True)
             return True
 
         try:
             with self._attempt(budget):
                 return self._recorder.submit(write)
-        except IntegrityError:  # another process has stored one of the keys
+        except IntegrityError:  # one of the keys has a row
+            self._new_batches = 0
             return False
-
-    def _still(self, writer: Writer, moment: _Moment, keys: Sequence[bytes]) -> bool:
-        """Whether what others have written meanwhile changes nothing for these keys."""
-        left = moment.step.keys_left(self._settings, taken(writer.lanes))
-        if left is not None and moment.serving.alarm is None and left < len(keys):
-            return False
-        known = read_key_rows(writer.connection, keys)
-        return known == {key: moment.known[key] for key in keys if key in moment.known}

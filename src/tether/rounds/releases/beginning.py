@@ -113,9 +113,10 @@ class StepKeeper:
 
     def is_over(self, step: Step, serving: Serving, lanes: dict[int, Lane]) -> bool:
         """Whether the next step is due."""
-        if serving.alarm is not None:
-            return False
-        return step.is_over(self._settings, taken(lanes), serving.cleared, moment())
+        is_halted = serving.alarm is not None
+        return step.is_over(
+            self._settings, taken(lanes), serving.cleared, moment(), is_halted=is_halted
+        )
 
     def advance(self) -> Step:
         """Begin the next step by hand."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
 from tether.rounds.limits import Limit
+from tether.rounds.releases.stalled_share import stalled_share
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ class ReleaseHistory:
     old_losses: Mapping[str, Estimate]
     alarms: tuple[Alarm, ...]
     audit: tuple[AuditRecord, ...]
+
+    @property
+    def stalled(self) -> str:
+        """Why the share does not grow although steps end; empty if nothing holds it."""
+        return "" if self.alarm else stalled_share(self.steps, wait=self.wait)
 
     @property
     def alarm(self) -> Alarm | None:

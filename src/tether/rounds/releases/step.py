@@ -57,7 +57,33 @@ class Step:
         """How many rows there were when it began."""
         return sum(action for action, _ in self.seen.values())
 
-    def is_over(self, settings: ReleaseSettings, rows: int, cleared: int, now: datetime) -> bool:
+    def collects_old_rows(self, settings: ReleaseSettings) -> bool:
+        """Say whether the rows of the step are those that the old system's bound comes from.
+
+        Nobody may decide by its losses when such a step ends, so alarms do not change it. They have
+        no effect either, since its share is 0.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+
+        Returns
+        -------
+        bool
+            True for the first step of a release in expectation without a log.
+        """
+        return self.number == 1 and settings.log is None and settings.confidence is None
+
+    def is_over(
+        self,
+        settings: ReleaseSettings,
+        rows: int,
+        cleared: int,
+        now: datetime,
+        *,
+        is_halted: bool = False,
+    ) -> bool:
         """Say whether the next step is due.
 
         Parameters
@@ -70,14 +96,20 @@ class Step:
             The last alarm that was cleared.
         now : datetime.datetime
             The present time.
+        is_halted : bool, default False
+            Whether an alarm stands.
 
         Returns
         -------
         bool
-            True if its keys have come, its time is over, or a person has resumed.
+            True if its keys have come, its time is over, or a person has resumed; while an alarm
+            stands, only for a step that collects the old system's rows, which no resumption ends.
         """
-        if cleared > self.cleared:
-            return True
+        if not self.collects_old_rows(settings):
+            if is_halted:
+                return False
+            if cleared > self.cleared:
+                return True
         if settings.keys_per_step is not None:
             return rows - self.rows_before >= settings.keys_per_step
         if settings.step_seconds is not None:
@@ -85,7 +117,9 @@ class Step:
             return passed.total_seconds() >= settings.step_seconds
         return False
 
-    def keys_left(self, settings: ReleaseSettings, rows: int) -> int | None:
+    def keys_left(
+        self, settings: ReleaseSettings, rows: int, *, is_halted: bool = False
+    ) -> int | None:
         """Count the keys that still belong to the step.
 
         Parameters
@@ -94,6 +128,8 @@ class Step:
             The settings of the release.
         rows : int
             How many rows the release has.
+        is_halted : bool, default False
+            Whether an alarm stands.
 
         Returns
         -------
@@ -101,6 +137,8 @@ class Step:
             Their number; None if the step is not ended by it.
         """
         if settings.keys_per_step is None:
+            return None
+        if is_halted and not self.collects_old_rows(settings):
             return None
         return settings.keys_per_step - (rows - self.rows_before)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tether.rounds.releases.recounted_rows import add_rows
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
 from tether.rounds.releases.verify_seen import find_wrong_seen
+from tether.rounds.releases.verify_words import find_wrong_columns, find_wrong_words
 from tether.rounds.replayed_monitors import resumptions
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import CONTROL_LANE
@@ -33,7 +35,8 @@ from tether.rounds.store.writer import record_kind
 STEP_SHARE_TOLERANCE = 1e-9
 """By how much numbers may differ whose losses were added in another order."""
 CHOSEN_AMONG_TIES = ("binding", "reason")
-"""What rounding may decide where guardrails tie, or where the old system is at alpha."""
+"""What rounding may decide where guardrails tie, or where the old system is at alpha; compared with
+the numbers that were stored with it, by `find_wrong_words`."""
 
 
 @dataclass
@@ -51,8 +54,11 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
     `stored` are the settings; the hash chain has been checked.
     """
     settings = ReleaseSettings.from_dict(stored)
-    steps = [Step.from_row(row) for row in read_all(connection, schema.rounds)]
+    table = read_all(connection, schema.rounds)
+    steps = [Step.from_row(row) for row in table]
     alarms = alarms_by_step(connection)
+    for row, step in zip(table, steps, strict=True):
+        yield from find_wrong_columns(row, step)
     rows, previous = ArmRows(list(settings.limits)), None
     for step in steps:
         before: Seen = {} if previous is None else previous.seen
@@ -74,12 +80,36 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
             )
         elif not terms_agree(step.ramp_share, expected.ramp_share):
             yield wrong_terms(f"step {step.number}", step.ramp_share, expected.ramp_share)
+        else:
+            stops = None if at_begin.standing is None else expected.ramp_share.reason
+            yield from find_wrong_words(f"step {step.number}", step.ramp_share, stops)
+        if previous is not None:
+            yield from find_wrong_length(settings, previous, step)
         previous = step
     yield from find_wrong_seen(connection, {each.number: each.seen for each in steps})
     yield from _find_wrong_systems(
         connection, settings, {each.number: each for each in steps}, alarms
     )
     yield from find_repeated_keys(connection)
+
+
+def find_wrong_length(settings: ReleaseSettings, step: Step, following: Step) -> Iterator[str]:
+    """A step that ended before its keys had come, or its time was over."""
+    ends_by_itself = settings.confidence is None and not (
+        following.cleared > step.cleared and not step.collects_old_rows(settings)
+    )
+    if not ends_by_itself:
+        return
+    rows = following.rows_before - step.rows_before
+    if settings.keys_per_step is not None and rows < settings.keys_per_step:
+        yield f"step {step.number} ended after {rows} of its {settings.keys_per_step} keys"
+    if settings.step_seconds is not None:
+        passed = datetime.fromisoformat(following.begun) - datetime.fromisoformat(step.begun)
+        if passed.total_seconds() < settings.step_seconds:
+            yield (
+                f"step {step.number} began at {step.begun} and the next one at {following.begun}, "
+                f"before its {settings.step_seconds:g} seconds were over"
+            )
 
 
 def _arm(step: int, served: int) -> Arm:

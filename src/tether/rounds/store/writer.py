@@ -70,8 +70,12 @@ class Writer:
         attempt: str | None = None,
         failure: str = "",
         lane: int | None = None,
+        through_driver: bool = False,
     ) -> list[int]:
-        """Add actions of one round by one policy; returns their ids."""
+        """Add actions of one round; returns their ids.
+
+        `through_driver`: the values are such as the driver takes and returns as they are.
+        """
         reached = self._reached() if lane is None else read_lane(self.connection, lane)
         count, first = len(columns["action"]), reached.last_action + 1
         reached.last_action += count
@@ -94,7 +98,15 @@ class Writer:
             "note": failure or None,
             "digest": chain.digest_rows(columns, chain.ACTION_COLUMNS),
         }
-        self._append_rows(reached, schema.actions, columns, entry)
+        linked = self._linked(reached, entry)
+        insert_with_entry(
+            self.connection,
+            schema.actions,
+            columns,
+            linked,
+            reached,
+            through_driver=through_driver,
+        )
         return ids
 
     def observations(self, columns: dict[str, list[Any]]) -> None:
@@ -110,7 +122,8 @@ class Writer:
             "last": reached.last_observation,
             "digest": chain.digest_rows(columns, chain.OBSERVATION_COLUMNS),
         }
-        self._append_rows(reached, schema.observations, columns, entry)
+        linked = self._linked(reached, entry)
+        insert_with_entry(self.connection, schema.observations, columns, linked, reached)
 
     def record(self, table: sql.Table, row: dict[str, Any]) -> None:
         """Add a row to a small table, known by its first column: a number, or text."""
@@ -174,12 +187,6 @@ class Writer:
         }
         entry = {"kind": kind, "digest": digest, "heads": json.dumps(heads), **fields}
         self._append(read_lane(self.connection, CONTROL_LANE), [entry])
-
-    def _append_rows(
-        self, reached: Lane, table: sql.Table, columns: dict[str, list[Any]], entry: dict[str, Any]
-    ) -> None:
-        """Add rows and their entry to a lane."""
-        insert_with_entry(self.connection, table, columns, self._linked(reached, entry), reached)
 
     def _append(self, reached: Lane, entries: list[dict[str, Any]]) -> None:
         """Add entries to a lane, and store how far it has come."""

@@ -1,0 +1,42 @@
+"""Why the share of a release does not grow although steps end: too few keys are new to the system.
+
+A row is the first unit of a key that the new system answered. Keys that come back add none, also
+after an alarm was cleared: see docs/release.md, "What one row is".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+
+if TYPE_CHECKING:
+    from tether.rounds.releases.release_history import StepRecord
+
+
+def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
+    """Why the share of the last step stays, in words; empty if nothing holds it."""
+    last = steps[-1]
+    if last.calibration.confidence is not None or not 0 < last.share < 1:
+        return ""
+    ramp = [each for each in steps if each.ramp == last.ramp]
+    resumed, has_rows = last.ramp > 1, any(each.new.rows for each in ramp)
+    if resumed and not has_rows:
+        return (
+            f"since the ramp began again with step {last.ramp} no key was new to the new system; "
+            f"keys that it answered before the alarm are no rows of this ramp, so the share stays "
+            f"until other keys come"
+        )
+    ended = [each for each in ramp if each.number < last.number - wait]
+    window = next((each.new.rows for each in ramp if each.number == last.window), 0)
+    if not ended or ended[-1].number == last.window:
+        return ""
+    number, rows = ended[-1].number, ended[-1].new.rows
+    if rows >= LEAST_PART_OF_WINDOW * window:
+        return ""
+    return (
+        f"in step {number} {rows:,} keys were new to the new system, fewer than a quarter "
+        f"of the {window:,} of step {last.window}; keys that come back are no rows, so the share "
+        f"stays until more keys come"
+    )

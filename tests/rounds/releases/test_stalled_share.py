@@ -1,0 +1,66 @@
+"""Keys that come back add no rows, and a release says so where its share stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+
+USERS = [f"user {k}" for k in range(400)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "release.db"
+
+
+def play(release, users, loss=0.0):
+    """A step in which these users come."""
+    systems = release.assign(users)
+    release.observe(users, [loss] * len(users), system=systems, keep_first=True)
+    release.advance()
+
+
+def opened(path, **given):
+    log = {"harm": np.zeros(500)}
+    return tether.Release(path, {"harm": 0.2}, old=log, salt=b"a", **given)
+
+
+def test_a_fixed_population_gets_no_rows_after_a_resumption(path):
+    with opened(path) as release:
+        play(release, USERS)
+        first = release.history().steps[0].share
+        assert release.history().stalled == ""
+        release.halt("a test", actor="ann")
+        assert release.history().stalled == ""
+        release.resume("it was nothing", actor="ann")
+        for _ in range(3):
+            play(release, USERS)
+        assert release.share == first
+        said = "since the ramp began again with step 3 no key was new to the new system"
+        assert release.history().stalled.startswith(said)
+        assert said in one_line(run("status", str(path)))
+        play(release, [f"another {k}" for k in range(400)])
+        assert release.share > first
+        assert release.history().stalled == ""
+
+
+def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):
+    with opened(path) as release:
+        play(release, USERS, loss=0.3)
+        share, window = release.share, release.history().steps[0].new.rows
+        assert release.history().stalled == ""
+        play(release, [])
+        assert 0 < release.share == share < 1
+        assert release.history().stalled.startswith(
+            f"in step 2 0 keys were new to the new system, fewer than a quarter of the {window} of "
+        )
+
+
+def test_with_a_confidence_or_all_keys_nothing_stays(path):
+    with opened(path, confidence=0.9) as release:
+        play(release, USERS)
+        play(release, [])
+        assert release.history().stalled == ""
