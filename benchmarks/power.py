@@ -4,7 +4,8 @@ For every world, number of calibration rows n (with as many training rows) and m
 runs: the true risk of what is deployed beside alpha and the mean stated promise; the gain in reward
 over the safe policy, as a share of the gain of clip at the best beta of true risk alpha, and as a
 share of the gain of vetoing actions by their true loss; the share of logs on which no beta passes,
-where the safe policy is served. Numbers after ± are standard errors over runs. All methods of a run
+where the safe policy is served. In the world "rounds" n is the number of rows per round, and the
+last of four rounds is reported. Numbers after ± are standard errors over runs. All methods of a run
 share its rows, so the difference to plain clip, in points, has a standard error of its own.
 
 Exits with 1 if a mean risk is above the mean promise by more than three standard errors.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +24,11 @@ import numpy as np
 
 from benchmarks.power_bounds import clip_oracle, veto_ceiling
 from benchmarks.power_methods import METHODS, Run
-from benchmarks.power_worlds import WORLDS
+from benchmarks.power_rounds import ROUND_METHODS, RoundsRun
+from benchmarks.power_worlds import WORLDS, eight_actions
+
+WORLDS_AND_ROUNDS = {**WORLDS, "rounds": eight_actions}
+"""In the last one rows come from several rounds, and n is their number per round."""
 
 ROWS = (50, 200, 1000)
 ERRORS = 3.0
@@ -42,13 +48,14 @@ class Outcome:
     note: str
 
 
-def run(world_name: str, rows: int, methods: tuple[str, ...], number: int) -> dict[str, Outcome]:
+def run(world_name: str, rows: int, methods: Sequence[str], number: int) -> dict[str, Outcome]:
     """Every method on the rows of one run."""
     rng = np.random.default_rng([zlib.crc32(world_name.encode()), rows, number])
-    world = WORLDS[world_name](rng)
+    world = WORLDS_AND_ROUNDS[world_name](rng)
     _, safe = world.population.outcome(world.population.table(world.safe))
     oracle, ceiling = _bounds(world_name, world)
-    made, outcomes = Run(world, rows, rng), {}
+    made = (RoundsRun if world_name == "rounds" else Run)(world, rows, rng)
+    outcomes = {}
     for method in methods:
         deployed = getattr(made, method)()
         found, gain = deployed.found, deployed.reward - safe
@@ -107,9 +114,9 @@ def line(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS_AND_ROUNDS))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     given = parser.parse_args()
@@ -120,12 +127,13 @@ def main() -> int:
     )
     all_kept = True
     with ProcessPoolExecutor(given.processes) as pool:
-        for world in given.worlds:
-            alpha = WORLDS[world](np.random.default_rng(0)).alpha
+        for world in given.worlds or WORLDS_AND_ROUNDS:
+            alpha = WORLDS_AND_ROUNDS[world](np.random.default_rng(0)).alpha
+            possible = [each for each in methods if world != "rounds" or each in ROUND_METHODS]
             for rows in given.rows:
-                once = partial(run, world, rows, methods)
+                once = partial(run, world, rows, possible)
                 runs = list(pool.map(once, range(given.runs), chunksize=5))
-                for method in methods:
+                for method in possible:
                     text, kept = line(world, rows, method, runs, alpha)
                     all_kept &= kept
                     print(text, flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 import tether
 from benchmarks.power_worlds import PowerWorld, Rows
-from tether.aiming import Candidate, aimed_candidates, fit_loss
+from tether.aiming import aimed_candidates, fit_loss
 
 SHORTLIST = 8
 SHORTLIST_REPEATS = 5
@@ -57,15 +57,11 @@ class Run:
     def chosen(self) -> Deployed:
         """Whatever earns most in simulated calibrations on the training rows."""
         world, rows = self.world, self.training
-        aimed = aimed_candidates(world.optimized, world.alpha)
-        short = tether.Shortlist(world.safe, world.optimized, size=SHORTLIST)
-
-        def build(part: Any, rng: np.random.Generator) -> dict[str, Any]:
-            mixed = Candidate(world.optimized, "mix")
-            return {**aimed(part, rng), "mix": mixed, "shortlist": short}
-
+        candidates = aimed_candidates(
+            world.optimized, world.alpha, families=("mix",), sizes=(SHORTLIST,)
+        )
         choice = tether.choose(
-            build,
+            candidates,
             safe=world.safe,
             contexts=rows.contexts,
             actions=rows.actions,
@@ -78,8 +74,7 @@ class Run:
 
     def inverted(self) -> Deployed:
         """Clip, aimed by a model that predicts the opposite."""
-        rows = self.training
-        return self.aim(fit_loss(rows.contexts, rows.actions, 1 - rows.losses, rng=self.rng))
+        return self.aim(self.fit(1 - self.training.losses))
 
     def constant(self) -> Deployed:
         """Clip, aimed by a model that predicts the same for all."""
@@ -103,8 +98,12 @@ class Run:
     @cached_property
     def loss_model(self) -> Any:
         """The default loss model."""
-        rows = self.training
-        return fit_loss(rows.contexts, rows.actions, rows.losses, rng=self.rng)
+        return self.fit(self.training.losses)
+
+    def fit(self, losses: np.ndarray) -> Any:
+        """A loss model of the training rows with these losses, as `aimed_candidates` fits it."""
+        rows, policies = self.training, (self.world.safe, self.world.optimized)
+        return fit_loss(rows.contexts, rows.actions, losses, rng=self.rng, policies=policies)
 
     def aim(self, model: Any, note: str = "") -> Deployed:
         """Clip of the policy that is aimed by a loss model."""

@@ -57,3 +57,15 @@ def test_four_new_systems_are_released_as_far_as_their_losses_allow(tmp_path):
     assert np.max(ramps["always harmful"]) < 0.03
     example["draw"](ramps, tmp_path / "canary.png")
     assert (tmp_path / "canary.png").stat().st_size > 10_000
+
+
+def test_aimed_policies_earn_more_at_the_same_alpha(tmp_path):
+    example = runpy.run_path(str(FOLDER / "aim.py"))
+    served = example["run"](np.random.default_rng(0))
+    (clip_risk, clip), (aimed_risk, aimed), (chosen_risk, chosen) = (
+        served[name][1] for name in ("clip", "aimed", "chosen")
+    )
+    assert clip + 0.1 < aimed < chosen
+    assert max(clip_risk, aimed_risk, chosen_risk) < 0.1
+    example["draw"]([served], tmp_path / "aim.png")
+    assert (tmp_path / "aim.png").stat().st_size > 10_000

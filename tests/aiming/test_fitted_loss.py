@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tether
 from tether.aiming import fit_loss
 
 
@@ -82,6 +83,30 @@ def test_labels_vectors_and_no_contexts():
     losses = (rng.random(900) < logistic(3 * points[:, 0])).astype(float)
     model = fit_loss(None, points, losses, rng=rng)
     assert model(2, np.array([[-1.5, 0.0], [1.5, 0.0]])) == pytest.approx([0, 1], abs=0.1)
+
+
+def test_what_the_safe_policy_avoids_is_a_hint():
+    """Many actions, few losses, and a safe policy that knows: its log-probabilities help."""
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(size=(4, 10))
+    safe = tether.Categorical.from_logits(lambda x: -x @ slopes, actions=np.arange(10))
+    contexts = rng.normal(size=(250, 4))
+    actions = safe.sample(contexts, rng)
+    truth = logistic(2 * contexts @ slopes - 3)
+    losses = (rng.random(250) < truth[np.arange(250), actions]).astype(float)
+    errors = []
+    for policies in ((), (safe,)):
+        model = fit_loss(contexts, actions, losses, rng=rng, policies=policies)
+        errors.append(np.mean((model.loss_table(contexts, np.arange(10)) - truth) ** 2))
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_a_table_of_losses_is_that_of_every_pair():
+    for n in (12, 500):  # a constant, and a fitted model
+        x, a, losses, rng = rows_of(n)
+        model = fit_loss(x, a, losses, rng=rng)
+        pairs = model(np.repeat(x[:5], 3), np.tile(np.arange(3), 5)).reshape(5, 3)
+        assert model.loss_table(x[:5], np.arange(3)) == pytest.approx(pairs)
 
 
 def test_the_same_seed_gives_the_same_model():

@@ -1,8 +1,12 @@
 """Features of pairs: labels have indicators, numbers that hardly repeat do not."""
 
-import numpy as np
+from types import SimpleNamespace
 
-from tether.aiming.pair_features import PairFeatures
+import numpy as np
+import pytest
+
+import tether
+from tether.aiming.pair_features import LARGEST_POLICY_SCORE, PairFeatures
 from tether.policies import ShortlistRows
 
 
@@ -29,3 +33,38 @@ def test_candidates_and_positions_are_contexts_and_actions():
     actions = rows.picked(taken)
     of_positions, plain = PairFeatures(rows, taken), PairFeatures(contexts, actions)
     assert np.array_equal(of_positions(rows, taken), plain(contexts, actions))
+
+
+def policies():
+    safe = tether.Categorical.from_logits(
+        lambda x: np.column_stack([x, -x, 0 * x]), actions=["a", "b", "c"]
+    )
+    never = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], actions=["a", "b", "c"])
+    return safe, never
+
+
+def test_policies_add_their_standardized_log_probabilities():
+    safe, never = policies()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=90)
+    actions = np.array(["a", "b", "c"])[np.arange(90) % 3]
+    features = PairFeatures(x, actions, (safe,), products=False)
+    found = features(x, actions)[:, -1]
+    expected = safe.log_prob(x, actions)
+    assert found == pytest.approx((expected - expected.mean()) / expected.std())
+    impossible = PairFeatures(x, actions, (never,))(x[:3], actions[:3])[:, 4]
+    assert impossible.tolist() == [0.0, 0.0, -LARGEST_POLICY_SCORE]
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_a_table_has_the_features_of_every_pair(finite):
+    safe, never = policies()
+    x = np.random.default_rng(0).normal(size=30)
+    actions = np.array(["a", "b", "c"])[np.arange(30) % 3]
+    listed: list = [safe, never]
+    if not finite:  # no list of actions: every pair is scored on its own
+        listed = [SimpleNamespace(log_prob=safe.log_prob)]
+    features = PairFeatures(x, actions, listed)
+    pairs = features(np.repeat(x[:4], 3), np.tile(["c", "a", "b"], 4))
+    assert features.table(x[:4], np.array(["c", "a", "b"])) == pytest.approx(pairs)
+    assert features.without_products()(x, actions).shape[1] == 1 + 3 + len(listed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.aiming.simulated_calibration import tables_of
+from tether.aiming.simulated_calibration import join_tables, tables_of
 from tether.aiming.training_rows import as_rows
 
 RNG = np.random.default_rng(0)
@@ -72,3 +72,49 @@ def test_a_shortlist_is_valued_over_its_candidates():
     earned = REWARD[contexts, drawn]
     error = np.hypot(values.std() / np.sqrt(len(values)), earned.std() / np.sqrt(len(earned)))
     assert abs(values.mean() - earned.mean()) < 4 * error
+
+
+def test_values_are_unbiased_where_another_policy_took_the_actions():
+    rng = np.random.default_rng(5)
+    logged_by = tether.Mixture([SAFE, OPTIMIZED], [1, 2])
+    contexts = rng.integers(4, size=40_000)
+    actions = logged_by.sample(contexts, rng)
+    rows = as_rows(contexts, actions, 0.5 * (actions == 2), REWARD[contexts, actions])
+    flat = lambda contexts, actions: np.zeros(len(actions))  # noqa: E731
+    given = ("plain", OPTIMIZED, "clip", SAFE, rows, flat, rng)
+    tables = tables_of(*given, logged_by)
+    found = tables.calibrate(np.arange(400), 0.2, 1.0)
+    served = np.exp(tether.Tethered(SAFE, OPTIMIZED, found).log_prob_all(np.arange(4)))
+    values = tables.values(np.arange(40_000), found)
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - (served * REWARD).sum(axis=1).mean()) < 4 * error
+    biased = tables_of(*given).values(np.arange(40_000), found)  # as if the safe policy had acted
+    assert abs(biased.mean() - (served * REWARD).sum(axis=1).mean()) > 10 * error
+    log = tether.make_log(
+        SAFE, OPTIMIZED, contexts[:400], actions[:400], rows.losses[:400], logged_by=logged_by
+    )
+    assert found.log_beta == pytest.approx(tether.calibrate(log, alpha=0.2).log_beta)
+    shortlist = tether.Shortlist(SAFE, OPTIMIZED, size=3)
+    with pytest.raises(ValueError, match="'short' is a shortlist"):
+        tables_of("short", shortlist, "clip", SAFE, rows, flat, rng, logged_by)
+
+
+def test_tables_of_parts_are_joined():
+    rng = np.random.default_rng(6)
+    rows = rows_of(60, rng)
+    flat = lambda contexts, actions: np.zeros(len(actions))  # noqa: E731
+    whole = tables_of("plain", OPTIMIZED, "clip", SAFE, rows, flat, rng)
+    pieces = [
+        tables_of("plain", OPTIMIZED, "clip", SAFE, rows.take(part), flat, rng)
+        for part in (np.arange(20), np.arange(20, 60))
+    ]
+    joined = join_tables("plain", pieces, rows.losses)
+    assert len(joined) == 60
+    index = np.arange(60)
+    found = whole.calibrate(index, 0.2, 1.0)
+    assert joined.calibrate(index, 0.2, 1.0).log_beta == found.log_beta
+    assert (joined.values(index, found) == whole.values(index, found)).all()
+    short = tether.Shortlist(SAFE, OPTIMIZED, size=5)
+    other = tables_of("plain", short, "clip", SAFE, rows, flat, rng)
+    with pytest.raises(ValueError, match="the same number of actions"):
+        join_tables("plain", [whole, other], rows.losses)

@@ -2,8 +2,9 @@
 
 from tether.aiming.aim_at_alpha import Aim, aim
 from tether.aiming.aimed_policy import AimedPolicy, AimedScore
+from tether.aiming.candidate_simulation import ExpectedReward
 from tether.aiming.candidates import Candidate, aimed_candidates
-from tether.aiming.choose_candidate import Choice, ExpectedReward, choose
+from tether.aiming.choose_candidate import Choice, choose
 from tether.aiming.fitted_loss import FittedLoss, fit_loss
 from tether.aiming.loss_model import EstimatorLosses
 from tether.aiming.multipliers import Multipliers, solve_multipliers

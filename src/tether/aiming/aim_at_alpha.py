@@ -165,8 +165,15 @@ def _aim_shortlist(
         picker.log_prob_all(rows), predicted, np.array(list(alphas.values()))
     )
     multipliers = dict(zip(models, solved.values.tolist(), strict=True))
-    aimed = Picker(AimedScore(picker, models, multipliers), shortlist.size)
-    return _result(shortlist.with_optimized(aimed), alphas, solved)
+    return _result(aimed_shortlist(shortlist, models, multipliers), alphas, solved)
+
+
+def aimed_shortlist(
+    shortlist: Shortlist, models: Mapping[str, LossModel], multipliers: Mapping[str, float]
+) -> Shortlist:
+    """A shortlist whose picker is tilted by predicted losses."""
+    score = AimedScore(shortlist.required_picker, models, multipliers)
+    return shortlist.with_optimized(Picker(score, shortlist.size))
 
 
 def _result(policy: Any, alphas: dict[str, float], solved: Multipliers) -> Aim:

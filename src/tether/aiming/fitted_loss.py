@@ -1,9 +1,9 @@
 """A loss model fitted on training rows: as simple as the rows ask for, and calibrated.
 
 Three kinds of models compete on rows that they have not seen: a constant, logistic regression on
-`PairFeatures` with weak and strong regularization, and gradient boosted trees. A more complex kind
-is taken only if its held-out likelihood is better than that of every simpler one by two nats and
-by its own standard error, so few rows give a constant and a policy that is not tilted.
+`PairFeatures` with the ridge penalty that predicts best, and gradient boosted trees. A more complex
+kind is taken only if its held-out likelihood is better than that of every simpler one by two nats
+and by its own standard error, so few rows give a constant and a policy that is not tilted.
 
 The fitted model is the average log odds of the models of all folds, with a shift and a slope that
 fit best on held-out rows. A loss between 0 and its bound counts as that share of a loss at the
@@ -12,6 +12,7 @@ bound (fractional logistic regression).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,23 +20,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import as_contexts, take
-from tether._core.types import Floats, Integers
+from tether._core.contexts import as_contexts, length
+from tether._core.types import Floats
+from tether.aiming.held_out_fits import (
+    LARGEST_LOG_ODDS,
+    LOSS_FOLDS,
+    HeldOutFits,
+    kinds_of_models,
+    likelihood_of,
+    log_odds_of,
+    logit,
+    spread_folds,
+)
 from tether.aiming.pair_features import PairFeatures
-from tether.aiming.saved_log_odds import LinearLogOdds, TreeLogOdds
-from tether.policies.ratio_classifier import seeded_clone
 
-LOSS_FOLDS = 5
-"""How many models are fitted, each without one fold of the rows."""
-MIN_ROWS_FOR_TREES = 300
-"""From this many rows on trees are tried."""
-LARGEST_LOG_ODDS = 12.0
-"""Log odds of a predicted loss are clipped here."""
 LEAST_GAIN = 2.0
 """How many nats of held-out likelihood a more complex kind must gain: two numbers, shift and slope,
 are fitted to these rows."""
-MAX_SLOPE = 2.0
-"""How far recalibration may stretch the log odds."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,35 @@ class FittedLoss:
         ndarray of float
             One predicted loss per action, between 0 and the bound.
         """
-        log_odds = np.full(len(actions), self.shift)
-        if self.models:
-            matrix = self.features(contexts, np.asarray(actions))
-            log_odds += self.slope * np.mean([_log_odds(m, matrix) for m in self.models], axis=0)
+        if not self.models:
+            return self._loss(np.full(len(actions), self.shift))
+        return self._predict(self.features(contexts, np.asarray(actions)))
+
+    def loss_table(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """Predict the loss of every action in every context.
+
+        Parameters
+        ----------
+        contexts : array-like, data frame or int
+            Contexts, or their number where there are none.
+        actions : ndarray
+            The actions.
+
+        Returns
+        -------
+        ndarray of shape (contexts, actions)
+            The predicted losses.
+        """
+        shape = length(contexts), len(actions)
+        if not self.models:
+            return self._loss(np.full(shape, self.shift))
+        return self._predict(self.features.table(contexts, np.asarray(actions))).reshape(shape)
+
+    def _predict(self, matrix: Floats) -> Floats:
+        mean = np.mean([log_odds_of(model, matrix) for model in self.models], axis=0)
+        return self._loss(self.shift + self.slope * mean)
+
+    def _loss(self, log_odds: Floats) -> Floats:
         inside = np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
         return np.asarray(self.bound / (1 + np.exp(-inside)))
 
@@ -99,6 +125,7 @@ def fit_loss(
     rng: np.random.Generator,
     weights: ArrayLike | None = None,
     bound: float = 1.0,
+    policies: Sequence[Any] = (),
 ) -> FittedLoss:
     """Fit a loss model on training rows.
 
@@ -117,6 +144,9 @@ def fit_loss(
         be good where that policy acts.
     bound : float, default 1.0
         The largest possible loss.
+    policies : sequence of Policy, default ()
+        Policies whose log-probabilities are features of the model: the safe policy, which rarely
+        does what is harmful, and the optimized one.
 
     Returns
     -------
@@ -149,114 +179,24 @@ def fit_loss(
     weight = np.ones(len(share)) if weights is None else validate.floats("weights", weights)
     validate.same_length("weights", weight, "actions", len(taken))
     weight = weight / weight.mean()
-    fold = _folds(share, validate.generator("rng", rng))
-    features = PairFeatures(rows, taken)
+    fold = spread_folds(share, validate.generator("rng", rng))
+    features = PairFeatures(rows, taken, policies)
     base = float(np.average(share, weights=weight))
-    constant = _logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
+    constant = logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
     best = FittedLoss("constant", limit, 0.0, (), features, float(constant), 0.0)
     if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
         return best  # too few to learn from
-    matrix = features(rows, taken)
-    of_constant = best_likelihood = _likelihood(np.full(len(share), constant), share)
-    for kind, model in _kinds(len(share)):
-        models, log_odds = _cross_fit(model, matrix, share, weight, fold, rng)
-        shift, slope = _recalibrate(log_odds, share, weight)
-        likelihood = _likelihood(shift + slope * log_odds, share)
+    held_out = HeldOutFits(share, weight, fold, rng)
+    of_constant = best_likelihood = likelihood_of(np.full(len(share), constant), share)
+    for kind, inputs, models in kinds_of_models(features, len(share)):
+        matrix = inputs(rows, taken)
+        if kind == "trees" and not held_out.promising(models[0], matrix, best_likelihood):
+            continue
+        fits = [held_out.fit(model, matrix) for model in models]
+        fitted, shift, slope, likelihood = max(fits, key=lambda fit: (weight * fit[3]).sum())
         gain = weight * (likelihood - best_likelihood)
         if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
             improvement = np.mean(weight * (likelihood - of_constant))
-            best = FittedLoss(kind, limit, float(improvement), models, features, shift, slope)
+            best = FittedLoss(kind, limit, float(improvement), fitted, inputs, shift, slope)
             best_likelihood = likelihood
     return best
-
-
-def _folds(share: Floats, rng: np.random.Generator) -> Integers:
-    """A random fold for each row, with about as many losses in each."""
-    order = rng.permutation(len(share))
-    fold = np.empty(len(share), dtype=np.int64)
-    fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
-    return fold
-
-
-def _kinds(rows: int) -> list[tuple[str, Any]]:
-    """The kinds of models that are tried, simplest first."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-
-    kinds: list[tuple[str, Any]] = [
-        ("linear", LogisticRegression(C=strength, max_iter=500)) for strength in (0.02, 0.5)
-    ]
-    if rows >= MIN_ROWS_FOR_TREES:
-        trees = HistGradientBoostingClassifier(
-            max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=20
-        )
-        kinds.append(("trees", trees))
-    return kinds
-
-
-def _cross_fit(
-    unfitted: Any,
-    matrix: Floats,
-    share: Floats,
-    weight: Floats,
-    fold: Integers,
-    rng: np.random.Generator,
-) -> tuple[tuple[Any, ...], Floats]:
-    """One model for each fold, fitted on the others, and the held-out log odds of each row."""
-    log_odds, models = np.empty(len(share)), []
-    for number in range(LOSS_FOLDS):
-        held_out = fold == number
-        model = seeded_clone(unfitted, rng)
-        _fit(model, matrix[~held_out], share[~held_out], weight[~held_out])
-        log_odds[held_out] = _log_odds(model, matrix[held_out])
-        models.append(model)
-    return tuple(models), log_odds
-
-
-def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats) -> None:
-    """Fit a classifier of losses at the bound: a fraction of a loss is that fraction of a row."""
-    lost, kept = share > 0, share < 1
-    rows = np.concatenate([np.flatnonzero(lost), np.flatnonzero(kept)])
-    classes = np.repeat([1, 0], [int(lost.sum()), int(kept.sum())])
-    weights = np.concatenate([(weight * share)[lost], (weight * (1 - share))[kept]])
-    model.fit(take(matrix, rows), classes, sample_weight=weights)
-
-
-def _log_odds(model: Any, matrix: Floats) -> Floats:
-    if isinstance(model, LinearLogOdds | TreeLogOdds):
-        return np.clip(model.log_odds(matrix), -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
-    if len(model.classes_) == 1:  # its rows had one kind of loss
-        return np.full(len(matrix), LARGEST_LOG_ODDS * (2.0 * model.classes_[0] - 1))
-    return _logit(np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, 1])
-
-
-def _logit(probability: Floats) -> Floats:
-    smallest = 1 / (1 + np.exp(LARGEST_LOG_ODDS))
-    inside = np.clip(probability, smallest, 1 - smallest)
-    return np.asarray(np.log(inside) - np.log1p(-inside))
-
-
-def _likelihood(log_odds: Floats, share: Floats) -> Floats:
-    """The log-likelihood of each row."""
-    return np.asarray(share * log_odds - np.logaddexp(0.0, log_odds))
-
-
-def _recalibrate(log_odds: Floats, share: Floats, weight: Floats) -> tuple[float, float]:
-    """Shift and slope of held-out log odds with the largest likelihood."""
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    def loss(parameters: Floats) -> tuple[float, Floats]:
-        values = parameters[0] + parameters[1] * log_odds
-        pull = weight * (expit(values) - share) / len(share)
-        gradient = np.array([pull.sum(), (pull * log_odds).sum()])
-        return -float(np.mean(weight * _likelihood(values, share))), gradient
-
-    found = minimize(
-        loss,
-        np.array([0.0, 1.0]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=((None, None), (0.0, MAX_SLOPE)),
-    )
-    return float(found.x[0]), float(found.x[1])

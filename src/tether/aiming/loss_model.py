@@ -96,8 +96,11 @@ def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[A
     step = max(1, PAIRS_PER_CALL // columns)
     for begin in range(0, rows, step):
         count = min(step, rows - begin)
-        chosen = np.repeat(np.arange(begin, begin + count), columns)
-        pairs = take(contexts, chosen)
+        if hasattr(model, "loss_table"):  # faster, as in `FittedLoss`
+            part = take(contexts, np.arange(begin, begin + count))
+            table[begin : begin + count] = model.loss_table(part, actions)
+            continue
+        pairs = take(contexts, np.repeat(np.arange(begin, begin + count), columns))
         flat = predict_losses(name, model, pairs, np.tile(actions, count))
         table[begin : begin + count] = flat.reshape(count, columns)
     return table

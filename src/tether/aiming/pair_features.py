@@ -2,17 +2,24 @@
 
 Actions that are few (or text) are indicators, one per action; others are their numbers and squares.
 The features are those of the context, those of the action, and all their products, so that a
-linear model has a slope of its own for every action.
+linear model has a slope of its own for every action. Policies may add their log-probabilities: a
+safe policy rarely does what is harmful, so that what it rarely does is a first guess at what is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core import policy_calls
+from tether._core.contexts import length, take
 from tether._core.types import Floats
+from tether.policies.categorical import positions
+from tether.policies.policy import is_finite
 from tether.policies.shortlist_rows import ShortlistRows
 
 MAX_INDICATED_ACTIONS = 64
@@ -21,6 +28,8 @@ MIN_ROWS_PER_INDICATOR = 3
 """Numbers that repeat less often than this are not labels, and have no indicators."""
 MAX_CONTEXT_COLUMNS_WITH_PRODUCTS = 64
 """Up to this many columns of the contexts are multiplied with those of the action."""
+LARGEST_POLICY_SCORE = 8.0
+"""Log-probabilities are clipped at so many standard deviations from their mean."""
 
 
 class PairFeatures:
@@ -33,14 +42,46 @@ class PairFeatures:
         are positions among these, here and in every call.
     actions : ndarray
         Their actions.
+    policies : sequence of Policy, default ()
+        Policies whose log-probabilities are features, too.
+    products : bool, default True
+        Whether to multiply the columns of the context with those of the action.
     """
 
-    def __init__(self, contexts: Any, actions: NDArray[Any]) -> None:
-        contexts, actions = _without_candidates(contexts, actions)
-        self.indicated = _few_actions(actions)
-        columns = _context_columns(contexts, len(actions))
+    def __init__(
+        self,
+        contexts: Any,
+        actions: NDArray[Any],
+        policies: Sequence[Any] = (),
+        *,
+        products: bool = True,
+    ) -> None:
+        self.policies = tuple(policies)
+        given, taken = _without_candidates(contexts, actions)
+        self.indicated = _few_actions(taken)
+        columns = _context_columns(given, len(taken))
+        self.products = products and columns.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS
         self.means, self.scales = columns.mean(axis=0), columns.std(axis=0)
-        self.scales[self.scales == 0] = 1.0
+        self.scales[np.ptp(columns, axis=0) == 0] = 1.0
+        self.centers, self.spreads = np.zeros(len(self.policies)), np.ones(len(self.policies))
+        for column, scores in enumerate(self._log_probabilities(contexts, actions).T):
+            known = scores[np.isfinite(scores)]
+            if len(known) and np.ptp(known) > 0:
+                self.centers[column], self.spreads[column] = known.mean(), known.std()
+            elif len(known):
+                self.centers[column] = known[0]
+
+    def without_products(self) -> PairFeatures:
+        """The same features without products: for models that find these by themselves.
+
+        Returns
+        -------
+        PairFeatures
+            A copy.
+        """
+        other = copy(self)
+        other.products = False
+        return other
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """Compute the features of each action in its context.
@@ -57,13 +98,52 @@ class PairFeatures:
         ndarray of shape (actions, features)
             One row per action.
         """
-        contexts, actions = _without_candidates(contexts, np.asarray(actions))
+        taken = np.asarray(actions)
+        return self._matrix(contexts, taken, self._log_probabilities(contexts, taken))
+
+    def table(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """Compute the features of every action in every context.
+
+        Parameters
+        ----------
+        contexts : array-like, data frame or int
+            Contexts, or their number where there are none.
+        actions : ndarray
+            The actions.
+
+        Returns
+        -------
+        ndarray of shape (contexts × actions, features)
+            One row per pair: all actions in the first context, then in the next.
+        """
+        rows = length(contexts)
+        pairs = take(contexts, np.repeat(np.arange(rows), len(actions)))
+        tiled = np.tile(actions, rows)
+        scores = np.empty((len(tiled), len(self.policies)))
+        for column, policy in enumerate(self.policies):
+            if is_finite(policy):
+                listed = policy_calls.table("feature", policy, contexts)
+                listed = listed[:, positions(policy.actions, actions)]
+                scores[:, column] = np.broadcast_to(listed, (rows, len(actions))).ravel()
+            else:
+                scores[:, column] = policy_calls.score("feature", policy, pairs, tiled)
+        return self._matrix(pairs, tiled, scores)
+
+    def _matrix(self, contexts: Any, actions: NDArray[Any], scores: Floats) -> Floats:
+        contexts, actions = _without_candidates(contexts, actions)
         given = (_context_columns(contexts, len(actions)) - self.means) / self.scales
         taken = self._action_columns(actions)
-        parts = [given, taken]
-        if given.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS:
+        scores = (scores - self.centers) / self.spreads
+        parts = [given, taken, np.clip(scores, -LARGEST_POLICY_SCORE, LARGEST_POLICY_SCORE)]
+        if self.products:
             parts.append((given[:, :, None] * taken[:, None, :]).reshape(len(given), -1))
         return np.hstack(parts)
+
+    def _log_probabilities(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        scores = np.empty((len(actions), len(self.policies)))
+        for column, policy in enumerate(self.policies):
+            scores[:, column] = policy_calls.score("feature", policy, contexts, actions)
+        return scores
 
     def _action_columns(self, actions: NDArray[Any]) -> Floats:
         if self.indicated is not None:

@@ -1,17 +1,18 @@
 """What a candidate would earn after calibration, on rows that neither of them has seen.
 
 A candidate is calibrated on some rows and its tethered policy is valued on others. With π_β the
-tethered policy, μ the policy that took the actions (the safe one, or a mixture) and r̂ a reward
-model fitted elsewhere, the doubly robust value of a row is
+tethered policy, π₀ the safe one that took the actions and r̂ a reward model fitted elsewhere, the
+doubly robust value of a row is
 
-    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/μ(a_i | x)·(r_i − r̂(x, a_i)),
+    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
 
-which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy.
+which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy. Where
+a mixture of policies took the actions, as after several rounds, it takes the place of π₀.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,19 +46,22 @@ class Tables:
     log_optimized: Floats
     predicted: Floats
     log_mix: Floats | None = None
-    """The policy that took the actions, where it was not the safe one."""
+
+    def __len__(self) -> int:
+        return len(self.taken)
 
     def calibrate(self, index: Integers, alpha: Any, bound: Any) -> Calibration:
         """Calibrate on some of the rows, of which some may be repeated."""
         safe, optimized, taken = self.log_safe[index], self.log_optimized[index], self.taken[index]
+        mix = None if self.log_mix is None else self.log_mix[index]
         log = Log(
             each_loss(self.losses, lambda values: values[index]),
             picked(safe, taken),
             picked(optimized, taken),
+            log_mix=None if mix is None else picked(mix, taken),
             log_safe_all=safe,
             log_optimized_all=optimized,
-            log_mix=None if self.log_mix is None else picked(self.log_mix[index], taken),
-            log_mix_all=None if self.log_mix is None else self.log_mix[index],
+            log_mix_all=mix,
         )
         return calibrate(log, alpha=alpha, bound=bound, family=self.family)
 
@@ -80,6 +84,30 @@ class Tables:
         return self.family.log_density(safe, optimized, found.log_beta, log_psi)
 
 
+def join_tables(name: str, pieces: Sequence[Tables], losses: Any) -> Tables:
+    """The tables of one candidate, which was built anew for each part of the rows."""
+    widths = {piece.log_safe.shape[1] for piece in pieces}
+    if len(widths) > 1:
+        raise ValueError(
+            f"candidate {name!r} must always have the same number of actions, or the same size of "
+            f"its shortlist, got {sorted(widths)} from different rows"
+        )
+
+    def joined(field: str) -> Any:
+        return np.concatenate([getattr(piece, field) for piece in pieces])
+
+    return Tables(
+        pieces[0].family,
+        losses,
+        rewards=joined("rewards"),
+        taken=joined("taken"),
+        log_safe=joined("log_safe"),
+        log_optimized=joined("log_optimized"),
+        predicted=joined("predicted"),
+        log_mix=None if pieces[0].log_mix is None else joined("log_mix"),
+    )
+
+
 def tables_of(
     name: str,
     policy: Any,
@@ -91,13 +119,15 @@ def tables_of(
     logged_by: Any = None,
 ) -> Tables:
     """The tables of a candidate, over actions or, for a shortlist, over its candidates."""
-    chosen, log_mix = find_family(family), None
+    mix = None
+    chosen = find_family(family)
     if chosen.max_draws is not None:
         raise ValueError(f"candidate {name!r} has family {chosen.name!r}: use clip or mix")
     if isinstance(policy, Shortlist):
         if logged_by is not None:
             raise ValueError(
-                f"candidate {name!r} is a shortlist: its rows must be the safe policy's"
+                f"candidate {name!r} is a shortlist, for which every action must be the safe "
+                f"policy's, but logged_by is {logged_by!r}"
             )
         drawn, taken = policy.join(rows.contexts, rows.actions, rng)
         optimized = policy.required_picker.log_prob_all(drawn)
@@ -119,20 +149,12 @@ def tables_of(
             for each_name, each in (("safe", safe), (name, policy))
         )
         if logged_by is not None:
-            shared_actions((safe, as_policy("logged_by", logged_by)))
             table = policy_calls.table("logged_by", logged_by, rows.contexts)
-            log_mix = np.broadcast_to(table, shape)
+            mix = np.broadcast_to(table[:, positions(logged_by.actions, actions)], shape)
         contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
         predicted = np.broadcast_to(
             predict_table("rewards", reward_model, contexts, actions), shape
         )
     return Tables(
-        chosen,
-        rows.losses,
-        rows.rewards,
-        taken,
-        log_safe,
-        optimized,
-        np.asarray(predicted),
-        log_mix,
+        chosen, rows.losses, rows.rewards, taken, log_safe, optimized, np.asarray(predicted), mix
     )

@@ -28,12 +28,15 @@ class LoggedRows:
         The loss of each action, or several losses by name.
     rewards : ndarray of float
         The reward of each action.
+    safe : Policy, optional
+        The safe policy. Its log-probabilities, if it has any, are features of loss models.
     """
 
     contexts: Any
     actions: NDArray[Any]
     losses: Floats | Mapping[str, Floats]
     rewards: Floats
+    safe: Any = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -56,11 +59,16 @@ class LoggedRows:
             self.actions[index],
             each_loss(self.losses, lambda loss: loss[index]),
             self.rewards[index],
+            self.safe,
         )
 
 
 def as_rows(
-    contexts: Contexts | None, actions: Actions, losses: Losses, rewards: ArrayLike
+    contexts: Contexts | None,
+    actions: Actions,
+    losses: Losses,
+    rewards: ArrayLike,
+    safe: Any = None,
 ) -> LoggedRows:
     """Rows from columns, checked for equal lengths."""
     taken = np.asarray(actions)
@@ -69,7 +77,7 @@ def as_rows(
     reward = validate.rewards("rewards", rewards, len(taken))
     for values in loss.values() if isinstance(loss, Mapping) else (loss,):
         validate.same_length("losses", values, "actions", len(taken))
-    return LoggedRows(checked, taken, loss, reward)
+    return LoggedRows(checked, taken, loss, reward, safe)
 
 
 def each_loss(losses: Any, change: Callable[[Any], Any]) -> Any:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.types import Floats
 from tether.aiming.aimed_policy import AimedPolicy, AimedScore
-from tether.aiming.fitted_loss import LARGEST_LOG_ODDS, FittedLoss
+from tether.aiming.fitted_loss import FittedLoss
+from tether.aiming.held_out_fits import LARGEST_LOG_ODDS
 from tether.aiming.loss_model import EstimatorLosses
 from tether.aiming.pair_features import PairFeatures
 from tether.aiming.position_score import PositionScore
@@ -77,17 +79,37 @@ def _fitted_loss(kind: Any, models: Any, features: Any, **numbers: Any) -> Fitte
     return FittedLoss(kind=kind, models=models, features=features, **checked)
 
 
-def _pair_features(indicated: Any, means: Any, scales: Any) -> PairFeatures:
+def _pair_features(
+    indicated: Any,
+    means: Any,
+    scales: Any,
+    products: Any,
+    policies: Any,
+    centers: Any,
+    spreads: Any,
+) -> PairFeatures:
     if indicated is not None and not (isinstance(indicated, np.ndarray) and indicated.ndim == 1):
         raise ValueError("indicated must be a list of actions, or None")
     features = PairFeatures.__new__(PairFeatures)
     features.indicated = indicated
-    features.means, features.scales = (
-        vector_or_table(name, each, 1) for name, each in (("means", means), ("scales", scales))
-    )
-    if features.means.shape != features.scales.shape or not (features.scales > 0).all():
-        raise ValueError("scales must be above 0, one for each of the means")
+    features.means, features.scales = _standardization("scales", means, scales)
+    features.centers, features.spreads = _standardization("spreads", centers, spreads)
+    if not isinstance(products, bool) or not isinstance(policies, tuple):
+        raise ValueError("products must be True or False, and policies a tuple")
+    if len(policies) != len(features.centers):
+        raise ValueError("there must be one center for each of the policies")
+    for policy in policies:
+        callable_value("log_prob", getattr(policy, "log_prob", None))
+    features.products, features.policies = products, policies
     return features
+
+
+def _standardization(name: str, means: Any, scales: Any) -> tuple[Floats, Floats]:
+    """Means and scales of as many columns."""
+    means, scales = vector_or_table(name, means, 1), vector_or_table(name, scales, 1)
+    if means.shape != scales.shape or not (scales > 0).all():
+        raise ValueError(f"{name} must be above 0, one for each of the means")
+    return means, scales
 
 
 def _estimator_losses(estimator: Any, features: Any) -> EstimatorLosses:
@@ -114,6 +136,10 @@ AIMING_KINDS = (
         *("left", "right", "value", "depth"),
         build=_trees,
     ),
-    of_type("pair_features", PairFeatures, "indicated", "means", "scales", build=_pair_features),
+    of_type(
+        *("pair_features", PairFeatures, "indicated", "means", "scales", "products", "policies"),
+        *("centers", "spreads"),
+        build=_pair_features,
+    ),
     of_type("estimator_losses", EstimatorLosses, "estimator", "features", build=_estimator_losses),
 )

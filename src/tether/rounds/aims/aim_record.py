@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import records
-from tether.aiming.choose_candidate import ExpectedReward
+from tether.aiming.candidate_simulation import ExpectedReward
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class AimSettings:
         How much to tilt, as for `tether.aiming.aimed_candidates`.
     temperatures : sequence of float, optional
         Temperatures before the tilt, likewise.
-    standard_errors : float, default 1.0
+    standard_errors : float, default 2.5
         How many standard errors the lead of a candidate must exceed, as for `tether.choose`.
     choose : bool, default True
         Whether candidates are compared on training rows. If not, a policy that is predicted to lose
@@ -61,7 +61,7 @@ class AimSettings:
     fit: Fit | None = None
     multiples: Sequence[float] | None = None
     temperatures: Sequence[float] | None = None
-    standard_errors: float = 1.0
+    standard_errors: float = 2.5
     choose: bool = True
 
     def __post_init__(self) -> None:
