@@ -16,6 +16,7 @@ from tether._core import validate
 from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.policies.ratio_features import Features, feature_matrix
+from tether.policies.shortlist_rows import without_candidates
 
 LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns one predicted loss per row."""
@@ -78,7 +79,11 @@ def as_loss_model(name: str, model: Any, features: Features | None = None) -> Lo
 
 
 def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
-    """The predicted loss of each action in its context, checked."""
+    """The predicted loss of each action in its context, checked.
+
+    Where the actions are positions among candidates, the model sees the candidates themselves.
+    """
+    contexts, actions = without_candidates(contexts, actions)
     predicted = validate.floats(name, np.asarray(model(contexts, actions)), ndim=1)
     if predicted.shape != (len(actions),):
         raise ValueError(

@@ -20,7 +20,7 @@ from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.policies.categorical import positions
 from tether.policies.policy import is_finite
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.shortlist_rows import without_candidates
 
 MAX_INDICATED_ACTIONS = 64
 """Up to this many different actions each has an indicator."""
@@ -57,7 +57,7 @@ class PairFeatures:
         products: bool = True,
     ) -> None:
         self.policies = tuple(policies)
-        given, taken = _without_candidates(contexts, actions)
+        given, taken = without_candidates(contexts, actions)
         self.indicated = _few_actions(taken)
         columns = _context_columns(given, len(taken))
         self.products = products and columns.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS
@@ -130,7 +130,7 @@ class PairFeatures:
         return self._matrix(pairs, tiled, scores)
 
     def _matrix(self, contexts: Any, actions: NDArray[Any], scores: Floats) -> Floats:
-        contexts, actions = _without_candidates(contexts, actions)
+        contexts, actions = without_candidates(contexts, actions)
         given = (_context_columns(contexts, len(actions)) - self.means) / self.scales
         taken = self._action_columns(actions)
         scores = (scores - self.centers) / self.spreads
@@ -150,13 +150,6 @@ class PairFeatures:
             return np.asarray(actions[:, None] == self.indicated[None], dtype=np.float64)
         numbers = actions.reshape(len(actions), -1).astype(np.float64)
         return np.hstack([numbers, numbers**2])
-
-
-def _without_candidates(contexts: Any, actions: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-    """Contexts and actions, also where they are candidates and positions among these."""
-    if isinstance(contexts, ShortlistRows):
-        return contexts.contexts, contexts.picked(actions)
-    return contexts, actions
 
 
 def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:

@@ -165,6 +165,35 @@ def test_shortlists_are_aimed_and_picked_from(aim):
         assert aim.predicted["loss"] < aim.before["loss"]
 
 
+def harm_above_one(contexts, actions):
+    """The true loss in the test below: of an action, not of its position in a shortlist."""
+    return 0.5 * (np.asarray(actions) > 1)
+
+
+@pytest.mark.parametrize("how", ["loss_model", "fit"])
+def test_on_shortlists_a_loss_model_sees_actions_and_not_their_positions(how):
+    rng = np.random.default_rng(0)
+    fitted = []
+
+    def fit(rows, rng):
+        fitted.append(rows)
+        return harm_above_one
+
+    aim = AimSettings(choose=False, **{how: harm_above_one if how == "loss_model" else fit})
+    shortlist = tether.Shortlist(tether.Gaussian(0.0), size=8)
+    with Controller(shortlist, alpha=0.1, store="sqlite://", aim=aim, alarm_risk=0.9) as run:
+        taken = run.begin().act(300, rng)
+        run.observe(taken.ids, harm_above_one(None, taken.actions))
+        run.begin(tether.Gaussian(1.5))
+        aim, candidates = last_aim(run), run.training_rows().candidates
+    ratios = np.exp(1.5 * candidates)
+    chances = ratios / ratios.sum(axis=1, keepdims=True)
+    losses = (chances * harm_above_one(None, candidates)).sum(axis=1)
+    assert aim.before["loss"] == pytest.approx(losses.mean())
+    assert aim.aimed["loss"] == pytest.approx(0.1)
+    assert all(set(rows.actions) <= set(taken.actions) for rows in fitted)
+
+
 def test_a_pool_without_contexts():
     rng, losses = np.random.default_rng(0), np.array([0.0, 0.1, 0.0, 0.6, 0.0, 0.9])
     safe, optimized = tether.Pool.uniform(6), tether.Pool(np.arange(6.0))

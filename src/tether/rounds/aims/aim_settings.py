@@ -35,7 +35,8 @@ class AimSettings:
         round.
     fit : callable, optional
         A function of (rows, rng) that fits such loss models on training rows, in place of
-        `tether.aiming.fit_loss`; it returns one for each loss, by name.
+        `tether.aiming.fit_loss`; it returns one for each loss, by name. In a run on shortlists, too,
+        the actions of the rows are those that were taken.
     multiples : sequence of float, optional
         How much to tilt, as for `tether.aiming.aimed_candidates`.
     temperatures : sequence of float, optional
@@ -114,7 +115,7 @@ class AimSettings:
                 )
                 for name, limit in limits.items()
             }
-        made = self.loss_model if self.fit is None else self.fit(rows, rng)
+        made = self.loss_model if self.fit is None else self.fit(rows.without_candidates(), rng)
         if not isinstance(made, Mapping) and len(limits) == 1:
             made = dict.fromkeys(limits, made)
         if not isinstance(made, Mapping) or set(made) != set(limits):
