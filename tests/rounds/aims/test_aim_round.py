@@ -119,6 +119,16 @@ def test_nothing_to_aim_by_is_the_plain_policy():
         assert last_aim(run).candidate == "plain"
 
 
+@pytest.mark.parametrize("choosing", [True, False])
+def test_where_every_action_loses_alike_nothing_is_said_of_alpha_alone(choosing):
+    alike = AimSettings(loss_model=lambda contexts, actions: 0.5 + 0 * actions, choose=choosing)
+    with new_run(aim=alike) as run:
+        begun(run, 2, rows=100)
+        aim = last_aim(run)
+        assert aim.before["loss"] == pytest.approx(0.5)
+        assert aim.why == "it is predicted to lose at most alpha, or as much whatever it does"
+
+
 def test_an_alarm_or_no_policy_needs_no_aim():
     with new_run() as run:
         begun(run, 2)

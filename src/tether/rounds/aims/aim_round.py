@@ -103,7 +103,7 @@ def aimed_at_alpha(
     contexts = prediction_contexts(rows, last_actions(rows))
     found = aim_policy(given, models, contexts, alphas)
     if not any(found.multipliers.values()):
-        why = "predicted to lose at most alpha, or no pattern in the losses was found"
+        why = _why_not_tilted(models)
         return with_predictions(AimRecord(PLAIN, why, count), given, given, models, rows)
     why = "predicted to lose alpha" if found.reached else "the least loss that is predicted"
     record = AimRecord(AIMED_AT_ALPHA, why, count)
@@ -181,11 +181,19 @@ def _why(choice: Choice, models: Mapping[str, Any]) -> str:
         return f"expected to earn {best.lead:.3g} ± {best.lead_error:.2g} more after calibration"
     if choice.estimates:
         return f"no candidate leads by more than {choice.standard_errors:g} standard errors"
-    if all(_kind(model) == "constant" for model in models.values()):
-        return "no pattern in the losses was found"
-    if choice.rows < MIN_ROWS_TO_CHOOSE:
+    if choice.rows < MIN_ROWS_TO_CHOOSE and not _all_constant(models):
         return f"{choice.rows} training rows are too few to choose by"
-    return "it is predicted to lose at most alpha"
+    return _why_not_tilted(models)
+
+
+def _why_not_tilted(models: Mapping[str, Any]) -> str:
+    if _all_constant(models):
+        return "no pattern in the losses was found"
+    return "it is predicted to lose at most alpha, or as much whatever it does"
+
+
+def _all_constant(models: Mapping[str, Any]) -> bool:
+    return all(_kind(model) == "constant" for model in models.values())
 
 
 def _kind(model: Any) -> str:
