@@ -100,7 +100,7 @@ def aimed_at_alpha(
 ) -> RoundAim:
     """Tilt a policy until it is predicted to lose alpha, by loss models of `count` rows."""
     alphas = {name: limit.alpha for name, limit in settings.limits.items()}
-    contexts = prediction_contexts(rows, last_actions(rows))
+    contexts = prediction_contexts(rows, last_actions(rows.seen))
     found = aim_policy(given, models, contexts, alphas)
     if not any(found.multipliers.values()):
         why = _why_not_tilted(models)
@@ -120,12 +120,12 @@ def with_predictions(
     record: AimRecord, given: FinitePolicy, chosen: Any, models: dict[str, Any], rows: Rows
 ) -> RoundAim:
     """Complete a record with what the policies are predicted to lose."""
-    seen = last_actions(rows)
+    seen = last_actions(rows.seen)
     contexts = prediction_contexts(rows, seen)
     record = replace(
         record,
         seen=seen,
-        models={name: _kind(model) for name, model in models.items()},
+        models={name: kind_of_model(model) for name, model in models.items()},
         multipliers=dict(getattr(chosen, "multipliers", {})),
         before=predicted_losses(given, models, contexts),
         aimed=predicted_losses(chosen, models, contexts),
@@ -193,10 +193,11 @@ def _why_not_tilted(models: Mapping[str, Any]) -> str:
 
 
 def _all_constant(models: Mapping[str, Any]) -> bool:
-    return all(_kind(model) == "constant" for model in models.values())
+    return all(kind_of_model(model) == "constant" for model in models.values())
 
 
-def _kind(model: Any) -> str:
+def kind_of_model(model: Any) -> str:
+    """What a record says of a loss model."""
     return str(getattr(model, "kind", "given"))
 
 
