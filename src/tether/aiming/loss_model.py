@@ -89,9 +89,7 @@ def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[
         raise ValueError(
             f"{name} returned {len(predicted)} losses for {len(actions)} actions, expected one each"
         )
-    if not np.isfinite(predicted).all():
-        validate.reject(name, predicted, ~np.isfinite(predicted), "a finite loss")
-    return predicted
+    return _finite(name, predicted)
 
 
 def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
@@ -103,9 +101,16 @@ def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[A
         count = min(step, rows - begin)
         if hasattr(model, "loss_table"):  # faster, as in `FittedLoss`
             part = take(contexts, np.arange(begin, begin + count))
-            table[begin : begin + count] = model.loss_table(part, actions)
+            table[begin : begin + count] = _finite(name, model.loss_table(part, actions))
             continue
         pairs = take(contexts, np.repeat(np.arange(begin, begin + count), columns))
         flat = predict_losses(name, model, pairs, np.tile(actions, count))
         table[begin : begin + count] = flat.reshape(count, columns)
     return table
+
+
+def _finite(name: str, predicted: Floats) -> Floats:
+    if not np.isfinite(predicted).all():
+        flat = predicted.ravel()
+        validate.reject(name, flat, ~np.isfinite(flat), "a finite loss")
+    return predicted
