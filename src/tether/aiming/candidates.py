@@ -90,7 +90,8 @@ def aimed_candidates(
     Raises
     ------
     TypeError, ValueError
-        If multiples or temperatures are not one or more numbers above 0; in the function, if a shortlist is needed, and the rows have no safe policy.
+        If multiples or temperatures are not one or more numbers above 0; when it is called, if a
+        shortlist is needed, and the rows have no safe policy.
 
     Examples
     --------

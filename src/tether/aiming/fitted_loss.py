@@ -209,4 +209,4 @@ def _checked_weights(weights: ArrayLike, rows: int) -> Floats:
         validate.reject("weights", weight, wrong, "a finite weight of at least 0")
     if not weight.any():
         raise ValueError("weights must not all be 0")
-    return weight / weight.mean()
+    return np.asarray(weight / weight.mean())

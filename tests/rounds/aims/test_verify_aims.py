@@ -101,7 +101,9 @@ def test_what_is_stored_of_the_policy_says_otherwise(aimed_store, tmp_path, chan
 
 def test_other_forgeries_of_an_aim(store):
     forge(store, 2, lambda aim: aim.update(seen={}))
-    assert failures(store) == ["round 2: its predictions are not of the rows that the round had seen"]
+    assert failures(store) == [
+        "round 2: its predictions are not of the rows that the round had seen"
+    ]
     forge(store, 2, lambda aim: aim.update(digest="0" * 64))
     assert "was changed or removed" in failures(store)[0]
     forge(store, 2, lambda aim: aim.pop("why"))

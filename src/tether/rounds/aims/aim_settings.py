@@ -35,8 +35,8 @@ class AimSettings:
         round.
     fit : callable, optional
         A function of (rows, rng) that fits such loss models on training rows, in place of
-        `tether.aiming.fit_loss`; it returns one for each loss, by name. In a run on shortlists, too,
-        the actions of the rows are those that were taken.
+        `tether.aiming.fit_loss`; it returns one for each loss, by name. The actions of the rows are
+        those that were taken, also in a run on shortlists.
     multiples : sequence of float, optional
         How much to tilt, as for `tether.aiming.aimed_candidates`.
     temperatures : sequence of float, optional
