@@ -102,7 +102,7 @@ def draw(runs: list[Served], path: Path) -> None:
     title = "The same alpha buys more where harm is foreseen"
     figure.text(0.1, 0.93, title, fontsize=15, weight="bold")
     subtitle = (
-        f"Dots: what calibration on {ROWS:,} rows allows in {len(runs)} run(s), and their mean. "
+        f"Dots: what calibration on {ROWS:,} rows allows in {len(runs)} runs, and their mean. "
         f"Curves: every beta, in the first run."
     )
     figure.text(0.1, 0.885, subtitle, fontsize=8.5, color="#666666")
