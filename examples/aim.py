@@ -26,7 +26,7 @@ to_reward, to_other, habit = world.normal(size=(3, 4, 8)) / 2
 to_harm = 0.8 * to_reward + 0.8 * to_other
 population = world.normal(size=(2_000, 4))
 safe = tether.Categorical.from_logits(lambda x: x @ habit - x @ to_harm, actions=ACTIONS)
-optimized = tether.Categorical.from_logits(lambda x: x @ habit + 2 * x @ to_reward, actions=ACTIONS)
+optimized = tether.Categorical.from_logits(lambda x: x @ habit + x @ to_reward, actions=ACTIONS)
 
 
 def treat(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -110,7 +110,7 @@ def draw(runs: list[Served], path: Path) -> None:
 
 
 def _harm(x: np.ndarray) -> np.ndarray:
-    return np.asarray(1 / (1 + np.exp(3.4 - 2 * x @ to_harm)))
+    return np.asarray(1 / (1 + np.exp(3 - 2 * x @ to_harm)))
 
 
 if __name__ == "__main__":
