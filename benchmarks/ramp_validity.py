@@ -5,8 +5,10 @@ store in memory. Contexts are of several kinds, which differ strongly in what ha
 kind and action of a run the probability of harm is drawn anew. The safe policy acts first. Then
 policies are ramped one after the other. A learned one takes for each kind the action that pays most
 among those of which hardly any harm was observed in the training rows so far; a greedy one takes
-what pays most, which harms; a harmful one what harms most; a better one what harms least. The risk
-of a step is the expected loss of what is served in it, known from the world.
+what pays most, which harms; a harmful one what harms most; a better one what harms least. One at
+the edge harms with a probability near alpha, so that it is often promoted and then often does not
+pass; a harmful one follows it. The risk of a step is the expected loss of what is served in it,
+known from the world.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ WORLDS = [
     World("few rows, better", **FEW, policy="better"),
     World("few rows, learned, against last", **FEW, against="last", policies=3),
     World("few rows, better, against last", **FEW, policy="better", against="last", policies=3),
+    World("few rows, at the edge, against last", **FEW, policy="edge", against="last", policies=3),
     World("few rows, learned, losses missing", **FEW, late=(0.9, 0.1)),
     World("many rows, greedy", **MANY, policy="greedy"),
     World("many rows, learned, against last", **MANY, against="last", policies=3),
@@ -110,8 +113,8 @@ def one_run(world: World, seed: int) -> tuple[np.ndarray, np.ndarray]:
                 run.observe(taken.ids[arrives], lost[arrives].astype(float), rewards[arrives])
 
         act(run.begin(), world.safe_rows)
-        for _ in range(world.policies):
-            made = _policy(world, harm, pay, run.training_rows())
+        for k in range(world.policies):
+            made = _policy(world, harm, pay, run.training_rows(), is_last=k == world.policies - 1)
             round_ = run.begin(made)
             for step in range(world.steps):
                 present = run.round if step == 0 else run._step_in_use(round_)
@@ -123,8 +126,10 @@ def one_run(world: World, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(risks), np.array(shares)
 
 
-def _policy(world: World, harm, pay, rows) -> TablePolicy:
-    if world.policy == "harmful":
+def _policy(world: World, harm, pay, rows, *, is_last: bool) -> TablePolicy:
+    if world.policy == "edge" and not is_last:
+        return _at_the_edge(harm, world.alpha)
+    if world.policy in ("edge", "harmful"):
         return TablePolicy(harm.argmax(axis=1))
     if world.policy == "better":
         return TablePolicy(harm.argmin(axis=1))
@@ -138,6 +143,15 @@ def _policy(world: World, harm, pay, rows) -> TablePolicy:
     np.add.at(lost, (kinds, actions), losses)
     looks = lost / np.maximum(seen, 1)  # what was never tried looks harmless
     return TablePolicy(np.where(looks <= world.alpha / 2, pay, -looks).argmax(axis=1))
+
+
+def _at_the_edge(harm, alpha: float) -> TablePolicy:
+    """What harms most for the first kinds and least for the others; of these, nearest to alpha."""
+    tables = [
+        np.where(np.arange(len(harm)) < most, harm.argmax(axis=1), harm.argmin(axis=1))
+        for most in range(len(harm) + 1)
+    ]
+    return min(map(TablePolicy, tables), key=lambda each: abs(each.risk(harm) - alpha))
 
 
 def simulate(world: World, runs: int) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ to_reward, to_other, habit = world.normal(size=(3, 4, 8)) / 2
 to_harm = 0.8 * to_reward + 0.8 * to_other
 population = world.normal(size=(2_000, 4))
 safe = tether.Categorical.from_logits(lambda x: x @ habit - x @ to_harm, actions=ACTIONS)
-optimized = tether.Categorical.from_logits(lambda x: x @ habit + 2 * x @ to_reward, actions=ACTIONS)
+optimized = tether.Categorical.from_logits(lambda x: x @ habit + x @ to_reward, actions=ACTIONS)
 
 
 def treat(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def draw(runs: list[Served], path: Path) -> None:
     title = "The same alpha buys more where harm is foreseen"
     figure.text(0.1, 0.93, title, fontsize=15, weight="bold")
     subtitle = (
-        f"Dots: what calibration on {ROWS:,} rows allows in {len(runs)} run(s), and their mean. "
+        f"Dots: what calibration on {ROWS:,} rows allows in {len(runs)} runs, and their mean. "
         f"Curves: every beta, in the first run."
     )
     figure.text(0.1, 0.885, subtitle, fontsize=8.5, color="#666666")
@@ -110,7 +110,7 @@ def draw(runs: list[Served], path: Path) -> None:
 
 
 def _harm(x: np.ndarray) -> np.ndarray:
-    return np.asarray(1 / (1 + np.exp(3.4 - 2 * x @ to_harm)))
+    return np.asarray(1 / (1 + np.exp(3 - 2 * x @ to_harm)))
 
 
 if __name__ == "__main__":

@@ -116,11 +116,14 @@ def _ramps(task: Task, table: Sequence[Row]) -> None:
     if not alphas:
         return
     figure, places = _three(table, alphas, ["aimed_ramp"])
-    for axes, key in zip(places, ("infeasible", "objective", "best"), strict=True):
-        _line(axes, _mine(table, "ramp", 1.0), key, 1.0, dashed=True)
     handles, labels = places[0].get_legend_handles_labels()
-    if len(handles) > len(alphas):
-        labels[-2:] = ["aimed, no control", "not aimed, no control"]
+    labels = [label.replace("no control", "aimed, no control") for label in labels]
+    plain = _mine(table, "ramp", 1.0)
+    if plain:
+        for axes, key in zip(places, ("infeasible", "objective", "best"), strict=True):
+            _line(axes, plain, key, 1.0, dashed=True)
+        handles.append(places[0].get_lines()[-1])
+        labels.append("not aimed, no control")
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     task.figure("ramps", figure)
 

@@ -36,6 +36,21 @@ def test_multiples_and_temperatures_are_named_and_solved():
     assert made["aimed × 2"].multipliers[""] == 2 * expected.multipliers[""]
 
 
+def test_losses_have_bounds_of_their_own():
+    rows = rows_of(280, lambda x, a: 0.6 * a)
+    both = {"harm": rows.losses, "cost": 10.0 * rows.losses}
+    rows = LoggedRows(rows.contexts, rows.actions, both, rows.rewards)
+    alphas, bounds = {"harm": 0.1, "cost": 1.0}, {"harm": 1.0, "cost": 10.0}
+    made = aimed_candidates(OPTIMIZED, alphas, bound=bounds)(rows, np.random.default_rng(0))
+    assert {name: each.bound for name, each in made["aimed × 1"].loss_models.items()} == bounds
+
+
+@pytest.mark.parametrize("wrong", [(), (-1.0,), 3.0])
+def test_wrong_multiples_are_refused_at_once(wrong):
+    with pytest.raises((TypeError, ValueError), match="multiples must"):
+        aimed_candidates(OPTIMIZED, 0.1, multiples=wrong)
+
+
 def test_without_a_pattern_there_is_only_the_plain_policy():
     rows = rows_of(100, lambda x, a: np.full(len(x), 0.3))
     assert list(aimed_candidates(OPTIMIZED, 0.1)(rows, np.random.default_rng(3))) == ["plain"]

@@ -74,6 +74,12 @@ def test_a_lead_within_noise_leaves_the_plain_one():
     assert choice.name == "plain"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_where_all_rewards_are_equal_rounding_errors_choose_nothing(seed):
+    rows = rows_of(60, seed, reward=lambda actions: np.full(len(actions), 1 / 3))
+    assert tether.choose({"plain": GREEDY, "better": BETTER}, **rows).name == "plain"
+
+
 def test_few_rows_leave_the_plain_one():
     choice = tether.choose({"plain": GREEDY, "better": BETTER}, **rows_of(30))
     assert choice.name == "plain"

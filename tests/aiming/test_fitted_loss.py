@@ -131,6 +131,9 @@ def test_losses_that_are_all_alike_give_a_constant(losses):
         ({"rng": 3}, TypeError, "rng"),
         ({"bound": 0}, ValueError, "bound"),
         ({"weights": [1.0]}, ValueError, "weights has 1"),
+        ({"weights": [1.0, -1.0]}, ValueError, r"weights\[1\] is -1.0: expected a finite"),
+        ({"weights": [1.0, np.inf]}, ValueError, r"weights\[1\] is inf: expected a finite"),
+        ({"weights": [0.0, 0.0]}, ValueError, "weights must not all be 0"),
     ],
 )
 def test_wrong_arguments_are_named(changed, error, text):

@@ -25,6 +25,19 @@ def test_numbers_that_hardly_repeat_are_numbers():
     assert found.tolist() == [[0.5, 0.25], [2.0, 4.0]]
 
 
+def test_a_missing_number_counts_as_the_mean_of_its_column():
+    contexts = np.array([[1.0, np.nan], [3.0, np.nan], [np.inf, np.nan]] * 4)
+    features = PairFeatures(contexts, np.zeros(12, int))
+    assert (features.means.tolist(), features.scales.tolist()) == ([2.0, 0.0], [1.0, 1.0])
+    found = features(np.array([[1.0, 5.0], [np.nan, np.nan]]), np.zeros(2, int))
+    assert found.tolist() == [[-1.0, 5.0, 1.0, -1.0, 5.0], [0.0, 0.0, 1.0, 0.0, 0.0]]
+
+
+def test_a_column_whose_spread_is_too_small_for_its_square():
+    x = np.array([1e-200, 2e-200, 3e-200] * 4)
+    assert np.isfinite(PairFeatures(x, np.zeros(12, int))(x, np.zeros(12, int))).all()
+
+
 def test_candidates_and_positions_are_contexts_and_actions():
     rng = np.random.default_rng(0)
     contexts, candidates = rng.normal(size=(30, 2)), rng.normal(size=(30, 4))

@@ -72,6 +72,11 @@ def test_every_entry_of_a_gain_is_checked():
         (("confidence",), 1.0, "gain.confidence must be above 0 and below 1, got 1.0"),
         (("changed", "mean"), 2.0, "gain.changed must be"),
         (("reward", "safe", "mean"), np.inf, "must be a finite mean inside its interval"),
+        (("changed", "upper"), 2.0, "gain.changed must be from 0 to 1, got 2.0"),
+        (("losses", "loss", "safe", "lower"), -1.0, "must be from 0 to 1, got -1.0"),
+        (("losses", "loss", "difference", "upper"), 2.0, "must be from -1 to 1, got 2.0"),
+        (("reward", "safe", "effective_sample_size"), 500.0, "must be at least 0 and at most 400"),
+        (("reward", "safe", "upper"), 10**400, "must be a number that fits a float"),
         (("reward", "safe", "unknown"), "why", "has numbers, although it is unknown"),
     ],
 )

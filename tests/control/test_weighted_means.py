@@ -113,6 +113,24 @@ def test_equal_rewards_have_no_interval_and_equal_policies_no_difference():
     assert (nothing.mean, nothing.lower, nothing.upper) == (0, 0, 0)
 
 
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0, 7.0]))
+@settings(max_examples=100, deadline=None)
+def test_a_mean_at_its_limit_is_inside_its_interval(seed, bound):
+    """Shares that sum to one but for rounding give losses of exactly the bound, or of 0."""
+    rng = np.random.default_rng(seed)
+    weights, other = 0.1 * rng.normal(size=(2, 150))
+    lost = np.arange(150) < 75
+    found = weighted_mean(np.full(150, bound), weights, bound=bound)
+    assert found.lower <= found.mean <= found.upper <= bound
+    moved = weighted_difference(
+        bound * lost,
+        np.where(lost, weights, -np.inf),
+        np.where(lost, -np.inf, other),
+        bound=bound,
+    )
+    assert -bound <= moved.lower <= moved.mean <= moved.upper <= bound
+
+
 def test_large_rewards_do_not_overflow():
     values, log_weights = some_rows(2)
     found, large = weighted_mean(values, log_weights), weighted_mean(1e300 * values, log_weights)

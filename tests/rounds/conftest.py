@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +29,15 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildP
     """Where the processes come from that run beside the tests' own."""
     with ChildProcesses(tmp_path_factory.mktemp("children")) as children:
         yield children
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory where that can be had: kill -9 does not ask what reached the disk."""
+    memory = Path("/dev/shm")
+    found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    yield found
+    shutil.rmtree(found)
 
 
 @pytest.fixture

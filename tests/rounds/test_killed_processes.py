@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,15 +14,6 @@ from tests.rounds.worker_process import open_run, two_rounds
 from tests.scale import scaled
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def folder():
-    """In memory where that can be had: kill -9 does not ask what reached the disk."""
-    memory = Path("/dev/shm")
-    found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-    yield found
-    shutil.rmtree(found)
 
 
 @pytest.mark.parametrize("call", ["act", "observe", "withdraw", "resume", "begin"])

@@ -18,7 +18,7 @@ from tether.aiming import (
 from tether.aiming.pair_features import PairFeatures
 from tether.policies import Picker
 from tether.saving import policy_from_bytes, policy_to_bytes
-from tether.saving.aiming_kinds import _trees
+from tether.saving.aiming_kinds import _aimed_policy, _fitted_loss, _linear, _trees
 
 OPTIMIZED = tether.Categorical.from_probabilities([0.1, 0.2, 0.7])
 
@@ -115,9 +115,32 @@ def table(**changes):
         {"value": np.ones((1, 4))},
         {"threshold": np.zeros((1, 3), int)},
         {"value": None},
+        {"value": np.full((1, 3), np.nan)},
     ],
 )
 def test_trees_that_no_walk_would_leave_are_refused(changes):
     assert _trees(0.0, 1, **table()).log_odds(np.array([[1.0], [-1.0]])).tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="must"):
         _trees(0.0, 1, **table(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"models": ("none",)}, "model must be a"),
+        ({"shift": np.inf}, "shift must be finite"),
+        ({"bound": -1.0}, "bound must be above 0"),
+    ],
+)
+def test_a_fitted_loss_that_cannot_predict_is_refused(changes, text):
+    features = PairFeatures(np.arange(12.0), np.arange(12) % 3)
+    entries = {"bound": 1.0, "improvement": 0.0, "shift": 0.0, "slope": 1.0, "models": ()}
+    with pytest.raises(ValueError, match=text):
+        _fitted_loss("linear", features=features, **(entries | changes))
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="coefficients must be finite"):
+        _linear(np.array([1.0, np.nan]), 0.0)
+    with pytest.raises(ValueError, match="multiplier must be finite"):
+        _aimed_policy(OPTIMIZED, {"": trees()}, {"": np.inf})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tether._core import validate
 from tether.aiming.aim_at_alpha import THE_LOSS, aim, aimed_shortlist
 from tether.aiming.aimed_policy import AimedPolicy
 from tether.aiming.fitted_loss import fit_loss
@@ -45,7 +46,7 @@ def aimed_candidates(
     optimized: Any,
     alpha: float | Mapping[str, float],
     *,
-    bound: float = 1.0,
+    bound: float | Mapping[str, float] = 1.0,
     fit: Fit | None = None,
     multiples: Sequence[float] = (1.0, 2.0, 4.0),
     temperatures: Sequence[float] = (1.0, 0.5),
@@ -64,8 +65,8 @@ def aimed_candidates(
         rows' safe policy, as is a `Shortlist`.
     alpha : float or mapping of str to float
         What is tolerated of the loss, or of each loss.
-    bound : float, default 1.0
-        The largest possible loss.
+    bound : float or mapping of str to float, default 1.0
+        The largest possible loss, or that of each loss.
     fit : callable, optional
         A function of (rows, rng) that returns a loss model for each loss, by name, in place of
         `fit_loss`.
@@ -88,8 +89,9 @@ def aimed_candidates(
 
     Raises
     ------
-    TypeError
-        If a shortlist is needed, and the rows have no safe policy.
+    TypeError, ValueError
+        If multiples or temperatures are not one or more numbers above 0; when it is called, if a
+        shortlist is needed, and the rows have no safe policy.
 
     Examples
     --------
@@ -105,20 +107,26 @@ def aimed_candidates(
     """
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
+    tilts, warmths = positive("multiples", multiples), positive("temperatures", temperatures)
 
     def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
         losses = rows.losses if isinstance(rows.losses, Mapping) else {THE_LOSS: rows.losses}
         return {
             name: fit_loss(
-                rows.contexts, rows.actions, values, rng=rng, bound=bound, policies=known
+                rows.contexts,
+                rows.actions,
+                values,
+                rng=rng,
+                bound=bound[name] if isinstance(bound, Mapping) else bound,
+                policies=known,
             )
             for name, values in losses.items()
         }
 
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         models = dict((fit or fit_each)(rows, rng))
-        bases = _bases(given, rows.safe, temperatures, sizes)
+        bases = _bases(given, rows.safe, warmths, sizes)
         candidates = {name: base for name, base in bases.items() if _as_it_is(name, base)}
         candidates |= {
             str(getattr(family, "name", family)): Candidate(given, family) for family in families
@@ -126,11 +134,21 @@ def aimed_candidates(
         if any(getattr(model, "kind", "") != "constant" for model in models.values()):
             for name, base in bases.items():
                 suffix = name.removeprefix(PLAIN).removeprefix(", ")
-                for multiple, policy in _tilted(base, models, targets, rows, multiples, rng):
+                for multiple, policy in _tilted(base, models, targets, rows, tilts, rng):
                     candidates[f"aimed × {multiple:g}{suffix and ', ' + suffix}"] = policy
         return candidates
 
     return build
+
+
+def positive(name: str, values: Any) -> tuple[float, ...]:
+    """One or more numbers above 0."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}")
+    numbers = tuple(validate.number(name, each, above=0, below=np.inf) for each in values)
+    if not numbers:
+        raise ValueError(f"{name} must have at least one number, got {values!r}")
+    return numbers
 
 
 def _bases(

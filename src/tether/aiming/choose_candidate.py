@@ -24,6 +24,9 @@ from tether.policies.policy import as_policy
 MIN_ROWS_TO_CHOOSE = 40
 """With fewer training rows there is nothing to choose by, and the plain candidate is taken."""
 
+LEAST_RELATIVE_LEAD = 1e-9
+"""A lead that is smaller, relative to the reward, may be a rounding error."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -176,7 +179,7 @@ def choose(
         clear = {
             key: each.lead - each.lead_error
             for key, each in estimates.items()
-            if each.lead > margin * each.lead_error
+            if each.lead > margin * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
         }
         name = max(clear, key=lambda key: clear[key]) if clear else plain
     chosen = final[name]

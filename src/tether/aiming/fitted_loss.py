@@ -158,7 +158,7 @@ def fit_loss(
     TypeError
         If contexts or actions are neither numbers nor labels.
     ValueError
-        If lengths differ, or a loss is outside [0, bound].
+        If lengths differ, a loss is outside [0, bound], or a weight is negative or not finite.
 
     Examples
     --------
@@ -176,9 +176,7 @@ def fit_loss(
     validate.same_length("losses", share, "actions", len(taken))
     if not (share.min() >= 0 and share.max() <= 1):
         validate.reject("losses", share * limit, ~((share >= 0) & (share <= 1)), f"[0, {limit:g}]")
-    weight = np.ones(len(share)) if weights is None else validate.floats("weights", weights)
-    validate.same_length("weights", weight, "actions", len(taken))
-    weight = weight / weight.mean()
+    weight = np.ones(len(share)) if weights is None else _checked_weights(weights, len(share))
     fold = spread_folds(share, validate.generator("rng", rng))
     features = PairFeatures(rows, taken, policies)
     base = float(np.average(share, weights=weight))
@@ -200,3 +198,15 @@ def fit_loss(
             best = FittedLoss(kind, limit, float(improvement), fitted, inputs, shift, slope)
             best_likelihood = likelihood
     return best
+
+
+def _checked_weights(weights: ArrayLike, rows: int) -> Floats:
+    """Weights with a mean of 1."""
+    weight = validate.floats("weights", weights)
+    validate.same_length("weights", weight, "actions", rows)
+    wrong = ~((weight >= 0) & (weight < np.inf))
+    if wrong.any():
+        validate.reject("weights", weight, wrong, "a finite weight of at least 0")
+    if not weight.any():
+        raise ValueError("weights must not all be 0")
+    return np.asarray(weight / weight.mean())

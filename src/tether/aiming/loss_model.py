@@ -16,6 +16,7 @@ from tether._core import validate
 from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.policies.ratio_features import Features, feature_matrix
+from tether.policies.shortlist_rows import without_candidates
 
 LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns one predicted loss per row."""
@@ -78,15 +79,17 @@ def as_loss_model(name: str, model: Any, features: Features | None = None) -> Lo
 
 
 def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
-    """The predicted loss of each action in its context, checked."""
+    """The predicted loss of each action in its context, checked.
+
+    Where the actions are positions among candidates, the model sees the candidates themselves.
+    """
+    contexts, actions = without_candidates(contexts, actions)
     predicted = validate.floats(name, np.asarray(model(contexts, actions)), ndim=1)
     if predicted.shape != (len(actions),):
         raise ValueError(
             f"{name} returned {len(predicted)} losses for {len(actions)} actions, expected one each"
         )
-    if not np.isfinite(predicted).all():
-        validate.reject(name, predicted, ~np.isfinite(predicted), "a finite loss")
-    return predicted
+    return _finite(name, predicted)
 
 
 def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
@@ -98,9 +101,16 @@ def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[A
         count = min(step, rows - begin)
         if hasattr(model, "loss_table"):  # faster, as in `FittedLoss`
             part = take(contexts, np.arange(begin, begin + count))
-            table[begin : begin + count] = model.loss_table(part, actions)
+            table[begin : begin + count] = _finite(name, model.loss_table(part, actions))
             continue
         pairs = take(contexts, np.repeat(np.arange(begin, begin + count), columns))
         flat = predict_losses(name, model, pairs, np.tile(actions, count))
         table[begin : begin + count] = flat.reshape(count, columns)
     return table
+
+
+def _finite(name: str, predicted: Floats) -> Floats:
+    if not np.isfinite(predicted).all():
+        flat = predicted.ravel()
+        validate.reject(name, flat, ~np.isfinite(flat), "a finite loss")
+    return predicted

@@ -2,7 +2,8 @@
 
 Actions that are few (or text) are indicators, one per action; others are their numbers and squares.
 The features are those of the context, those of the action, and all their products, so that a
-linear model has a slope of its own for every action. Policies may add their log-probabilities: a
+linear model has a slope of its own for every action. A number of a context that is missing (NaN) or
+infinite counts as the mean of its column. Policies may add their log-probabilities: a
 safe policy rarely does what is harmful, so that what it rarely does is a first guess at what is.
 """
 
@@ -20,7 +21,7 @@ from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.policies.categorical import positions
 from tether.policies.policy import is_finite
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.shortlist_rows import without_candidates
 
 MAX_INDICATED_ACTIONS = 64
 """Up to this many different actions each has an indicator."""
@@ -57,12 +58,11 @@ class PairFeatures:
         products: bool = True,
     ) -> None:
         self.policies = tuple(policies)
-        given, taken = _without_candidates(contexts, actions)
+        given, taken = without_candidates(contexts, actions)
         self.indicated = _few_actions(taken)
         columns = _context_columns(given, len(taken))
         self.products = products and columns.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS
-        self.means, self.scales = columns.mean(axis=0), columns.std(axis=0)
-        self.scales[np.ptp(columns, axis=0) == 0] = 1.0
+        self.means, self.scales = _mean_and_scale(columns)
         self.centers, self.spreads = np.zeros(len(self.policies)), np.ones(len(self.policies))
         for column, scores in enumerate(self._log_probabilities(contexts, actions).T):
             known = scores[np.isfinite(scores)]
@@ -130,8 +130,10 @@ class PairFeatures:
         return self._matrix(pairs, tiled, scores)
 
     def _matrix(self, contexts: Any, actions: NDArray[Any], scores: Floats) -> Floats:
-        contexts, actions = _without_candidates(contexts, actions)
-        given = (_context_columns(contexts, len(actions)) - self.means) / self.scales
+        contexts, actions = without_candidates(contexts, actions)
+        columns = _context_columns(contexts, len(actions))
+        known = np.where(np.isfinite(columns), columns, self.means)
+        given = (known - self.means) / self.scales
         taken = self._action_columns(actions)
         scores = (scores - self.centers) / self.spreads
         parts = [given, taken, np.clip(scores, -LARGEST_POLICY_SCORE, LARGEST_POLICY_SCORE)]
@@ -152,11 +154,15 @@ class PairFeatures:
         return np.hstack([numbers, numbers**2])
 
 
-def _without_candidates(contexts: Any, actions: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-    """Contexts and actions, also where they are candidates and positions among these."""
-    if isinstance(contexts, ShortlistRows):
-        return contexts.contexts, contexts.picked(actions)
-    return contexts, actions
+def _mean_and_scale(columns: Floats) -> tuple[Floats, Floats]:
+    """The mean and standard deviation of the finite numbers in each column; 0 and 1 if none."""
+    means, scales = np.zeros(columns.shape[1]), np.ones(columns.shape[1])
+    for column, values in enumerate(columns.T):
+        known = values[np.isfinite(values)]
+        if len(known):
+            means[column] = known.mean()
+            scales[column] = (np.ptp(known) > 0 and known.std()) or 1.0
+    return means, scales
 
 
 def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:

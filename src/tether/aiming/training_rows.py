@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.contexts import as_contexts, take
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether.policies.shortlist_rows import without_candidates
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,17 @@ class LoggedRows:
             self.rewards[index],
             self.safe,
         )
+
+    def without_candidates(self) -> LoggedRows:
+        """Replace positions among candidates by the candidates themselves.
+
+        Returns
+        -------
+        LoggedRows
+            The same rows where there are no candidates.
+        """
+        contexts, actions = without_candidates(self.contexts, self.actions)
+        return replace(self, contexts=contexts, actions=actions)
 
 
 def as_rows(

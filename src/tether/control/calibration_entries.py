@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -103,6 +104,8 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) 
     """A number that may be infinite but not NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number, got {value!r}")
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError(f"{name} must be a number that fits a float, got one of another size")
     if not low <= value <= high:  # NaN fails this too
         limits = "a number" if low == -math.inf else f"at least {low:g}"
         limits += "" if high == math.inf else f" and at most {high:g}"

@@ -25,15 +25,21 @@ def check_gain(saved: Mapping[str, Any]) -> None:
     for name in ("log_beta", "rows"):
         if stated[name] != saved[name]:
             raise ValueError(f"gain.{name} is {stated[name]!r}, but {name} is {saved[name]!r}")
-    integer("gain.rows", stated["rows"], 1)
-    _means("gain.reward", stated["reward"])
+    rows = integer("gain.rows", stated["rows"], 1)
+
+    def means(name: str, each: Any) -> None:
+        exact_keys(name, each, [field.name for field in fields(PolicyMeans)])
+        for policy, estimate in each.items():
+            _estimate(f"{name}.{policy}", estimate, rows)
+
+    means("gain.reward", stated["reward"])
     bounds = {each["name"]: each["bound"] for each in saved["constraints"]}
-    each_of("gain.losses", stated["losses"], bounds, _means)
+    each_of("gain.losses", stated["losses"], bounds, means)
     for name, bound in bounds.items():
-        for policy in ("safe", "tethered", "optimized"):
-            where = f"gain.losses[{name!r}].{policy}"
-            _within(where, stated["losses"][name][policy], 0.0, bound)
-    _estimate("gain.changed", stated["changed"])
+        for policy, estimate in stated["losses"][name].items():
+            least = -bound if policy == "difference" else 0.0
+            _within(f"gain.losses[{name!r}].{policy}", estimate, least, bound)
+    _estimate("gain.changed", stated["changed"], rows)
     _within("gain.changed", stated["changed"], 0.0, 1.0)
     if stated["traffic"] is not None:
         real("gain.traffic", stated["traffic"], 0, 1)
@@ -69,16 +75,9 @@ def _policy_means(stated: Mapping[str, Any]) -> PolicyMeans:
     return PolicyMeans(**{name: WeightedMean(**each) for name, each in stated.items()})
 
 
-def _means(name: str, stated: Any) -> None:
-    policies = [each.name for each in fields(PolicyMeans)]
-    exact_keys(name, stated, policies)
-    for policy in policies:
-        _estimate(f"{name}.{policy}", stated[policy])
-
-
-def _estimate(name: str, stated: Any) -> None:
+def _estimate(name: str, stated: Any, rows: int) -> None:
     exact_keys(name, stated, [each.name for each in fields(WeightedMean)])
-    real(f"{name}.effective_sample_size", stated["effective_sample_size"], 0)
+    real(f"{name}.effective_sample_size", stated["effective_sample_size"], 0, rows * 1.000001)
     ends = [stated[each] for each in ("lower", "mean", "upper")]
     if stated["unknown"] is not None:
         text(f"{name}.unknown", stated["unknown"])
@@ -91,5 +90,8 @@ def _estimate(name: str, stated: Any) -> None:
 
 
 def _within(name: str, stated: Mapping[str, Any], low: float, high: float) -> None:
-    if stated["mean"] is not None and not low - 1e-9 <= stated["mean"] <= high * (1 + 1e-9):
-        raise ValueError(f"{name} must be from {low:g} to {high:g}, got {stated['mean']!r}")
+    rounding = 1e-9 * high
+    for end in ("lower", "mean", "upper"):
+        value = stated[end]
+        if value is not None and not low - rounding <= value <= high + rounding:
+            raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")

@@ -110,6 +110,7 @@ def weighted_mean(
         low, high = mean - half, mean + half
     else:
         low, high = _bounded_interval(scaled, shares, effective, bound / unit, confidence)
+        mean = min(max(mean, low), high)  # rounding errors may take it out of [0, bound]
     with np.errstate(over="ignore"):
         return WeightedMean(mean * unit, float(low * unit), float(high * unit), effective)
 
@@ -142,8 +143,10 @@ def weighted_difference(
         error = _jackknife_error(_moves(scaled, shares, mean) - _moves(scaled, others, other))
         half = _quantile(confidence, effective - 1) * error
     limit = np.inf if bound is None else bound
-    low, high = (float((mean - other + side) * unit) for side in (-half, half))
-    return WeightedMean((mean - other) * unit, max(low, -limit), min(high, limit), effective)
+    low, middle, high = (
+        float(np.clip((mean - other + side) * unit, -limit, limit)) for side in (-half, 0.0, half)
+    )
+    return WeightedMean(middle, low, high, effective)
 
 
 def _moves(values: Floats, shares: Floats, mean: float) -> Floats:

@@ -103,3 +103,10 @@ class ShortlistRows:
         """
         rows = np.repeat(np.arange(len(self)), self.size)
         return take(self.contexts, rows), self.candidates.reshape(-1, *self.candidates.shape[2:])
+
+
+def without_candidates(contexts: Any, actions: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """Contexts and actions, also where they are candidates and positions among these."""
+    if isinstance(contexts, ShortlistRows):
+        return contexts.contexts, contexts.picked(actions)
+    return contexts, actions

@@ -188,7 +188,8 @@ class Recorder:
             nonlocal unseen
             serving = writer.serving
             check_latest(serving, new.number)
-            if new.cleared is not None and serving.cleared != new.cleared:
+            is_over = new.cleared is not None and serving.cleared != new.cleared
+            if is_over and serving.alarm is None:  # else the next one begins once that is cleared
                 raise RoundOverError(f"round {new.number} is over: its alarm was cleared")
             if serving.alarm != new.alarm or _is_used(writer.connection, new.key):
                 return None

@@ -17,7 +17,7 @@ from tether.aiming.saved_log_odds import LinearLogOdds, TreeLogOdds, saved_log_o
 from tether.aiming.tempered_policy import TemperedPolicy
 from tether.policies.picker import Picker
 from tether.saving.kind import Kind, of_type
-from tether.saving.saved_values import callable_value, count, instance, real, vector_or_table
+from tether.saving.saved_values import callable_value, count, finite, instance, vector_or_table
 
 _TILT = ("loss_models", "multipliers")
 
@@ -38,7 +38,7 @@ def _tilt(loss_models: Any, multipliers: Any) -> tuple[dict[str, Any], dict[str,
             f"multipliers must have the losses {list(loss_models)}, got {list(multipliers)}"
         )
     models = {name: callable_value("loss model", each) for name, each in loss_models.items()}
-    return models, {name: real("multiplier", each) for name, each in multipliers.items()}
+    return models, {name: finite("multiplier", each) for name, each in multipliers.items()}
 
 
 def _fitted_loss_state(fitted: FittedLoss) -> dict[str, Any]:
@@ -48,9 +48,10 @@ def _fitted_loss_state(fitted: FittedLoss) -> dict[str, Any]:
 
 
 def _linear(coefficients: Any, intercept: Any) -> LinearLogOdds:
-    return LinearLogOdds(
-        vector_or_table("coefficients", coefficients, 1), real("intercept", intercept)
-    )
+    slopes = vector_or_table("coefficients", coefficients, 1)
+    if not np.isfinite(slopes).all():
+        raise ValueError("coefficients must be finite")
+    return LinearLogOdds(slopes, finite("intercept", intercept))
 
 
 def _trees(baseline: Any, depth: Any, **nodes: Any) -> TreeLogOdds:
@@ -66,16 +67,20 @@ def _trees(baseline: Any, depth: Any, **nodes: Any) -> TreeLogOdds:
     inner = (place < left) & (place < right) & (left < shape[1]) & (right < shape[1])
     if not (inner | ((left == place) & (right == place))).all() or nodes["feature"].min() < 0:
         raise ValueError("a node must be a leaf, or have two later nodes of its tree as children")
-    return TreeLogOdds(real("baseline", baseline), depth=count("depth", depth, shape[1]), **nodes)
+    if not np.isfinite(nodes["value"]).all():
+        raise ValueError("value must be finite")
+    return TreeLogOdds(finite("baseline", baseline), depth=count("depth", depth, shape[1]), **nodes)
 
 
 def _fitted_loss(kind: Any, models: Any, features: Any, **numbers: Any) -> FittedLoss:
     if not isinstance(models, tuple) or not isinstance(kind, str):
         raise ValueError("a fitted loss has a kind and a tuple of models")
     instance("features", features, PairFeatures)
-    checked = {name: real(name, value) for name, value in numbers.items()}
-    if not 0 < checked["bound"] < np.inf:
-        raise ValueError(f"bound must be above 0 and finite, got {checked['bound']!r}")
+    for model in models:
+        instance("model", model, LinearLogOdds | TreeLogOdds)
+    checked = {name: finite(name, value) for name, value in numbers.items()}
+    if not checked["bound"] > 0:
+        raise ValueError(f"bound must be above 0, got {checked['bound']!r}")
     return FittedLoss(kind=kind, models=models, features=features, **checked)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,13 @@ def real(name: str, value: Any) -> float:
     return float(value)
 
 
+def finite(name: str, value: Any) -> float:
+    """A finite number."""
+    if not np.isfinite(real(name, value)):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    return float(value)
+
+
 def count(name: str, value: Any, largest: int = MAX_SAVED_INTEGER) -> int:
     """An integer from 0 to the largest one."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
@@ -44,8 +52,9 @@ def callable_value(name: str, value: Any) -> Callable[..., Any]:
     return value  # type: ignore[no-any-return]
 
 
-def instance(name: str, value: Any, of: type) -> Any:
-    """An object of a class."""
+def instance(name: str, value: Any, of: type | UnionType) -> Any:
+    """An object of a class, or of one of several."""
     if not isinstance(value, of):
-        raise ValueError(f"{name} must be a {of.__name__}, got {repr(value)[:80]}")
+        classes = of.__name__ if isinstance(of, type) else of
+        raise ValueError(f"{name} must be a {classes}, got {repr(value)[:80]}")
     return value

@@ -119,6 +119,16 @@ def test_nothing_to_aim_by_is_the_plain_policy():
         assert last_aim(run).candidate == "plain"
 
 
+@pytest.mark.parametrize("choosing", [True, False])
+def test_where_every_action_loses_alike_nothing_is_said_of_alpha_alone(choosing):
+    alike = AimSettings(loss_model=lambda contexts, actions: 0.5 + 0 * actions, choose=choosing)
+    with new_run(aim=alike) as run:
+        begun(run, 2, rows=100)
+        aim = last_aim(run)
+        assert aim.before["loss"] == pytest.approx(0.5)
+        assert aim.why == "it is predicted to lose at most alpha, or as much whatever it does"
+
+
 def test_an_alarm_or_no_policy_needs_no_aim():
     with new_run() as run:
         begun(run, 2)
@@ -163,6 +173,35 @@ def test_shortlists_are_aimed_and_picked_from(aim):
         harmless, harmful = np.exp(picker.log_prob_all(rows))[:, 3:].sum(axis=1)
         assert harmful < harmless
         assert aim.predicted["loss"] < aim.before["loss"]
+
+
+def harm_above_one(contexts, actions):
+    """The true loss in the test below: of an action, not of its position in a shortlist."""
+    return 0.5 * (np.asarray(actions) > 1)
+
+
+@pytest.mark.parametrize("how", ["loss_model", "fit"])
+def test_on_shortlists_a_loss_model_sees_actions_and_not_their_positions(how):
+    rng = np.random.default_rng(0)
+    fitted = []
+
+    def fit(rows, rng):
+        fitted.append(rows)
+        return harm_above_one
+
+    aim = AimSettings(choose=False, **{how: harm_above_one if how == "loss_model" else fit})
+    shortlist = tether.Shortlist(tether.Gaussian(0.0), size=8)
+    with Controller(shortlist, alpha=0.1, store="sqlite://", aim=aim, alarm_risk=0.9) as run:
+        taken = run.begin().act(300, rng)
+        run.observe(taken.ids, harm_above_one(None, taken.actions))
+        run.begin(tether.Gaussian(1.5))
+        aim, candidates = last_aim(run), run.training_rows().candidates
+    ratios = np.exp(1.5 * candidates)
+    chances = ratios / ratios.sum(axis=1, keepdims=True)
+    losses = (chances * harm_above_one(None, candidates)).sum(axis=1)
+    assert aim.before["loss"] == pytest.approx(losses.mean())
+    assert aim.aimed["loss"] == pytest.approx(0.1)
+    assert all(set(rows.actions) <= set(taken.actions) for rows in fitted)
 
 
 def test_a_pool_without_contexts():

@@ -30,6 +30,21 @@ def test_wrong_settings_are_refused():
         AimSettings(standard_errors=-1)
 
 
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"multiples": []}, ValueError, "multiples must have at least one number"),
+        ({"temperatures": 2.0}, TypeError, "temperatures must be a sequence of numbers, got 2.0"),
+        ({"choose": "no"}, TypeError, "choose must be True or False, got 'no'"),
+        ({"loss_model": 3}, TypeError, "loss_model must be a function"),
+        ({"loss_model": {"harm": None}}, TypeError, "loss_model must be a function"),
+    ],
+)
+def test_what_no_round_could_use_is_refused_at_once(settings, error, text):
+    with pytest.raises(error, match=text):
+        AimSettings(**settings)
+
+
 def test_each_loss_has_its_model_and_its_bound():
     rng = np.random.default_rng(0)
     actions = rng.integers(2, size=300)

@@ -32,7 +32,7 @@ def test_the_rows_are_the_training_rows():
             assert np.array_equal(logged.losses["loss"], rows.loss)
             assert np.array_equal(logged.rewards, rows.reward)
         assert found.chosen_by == "reward"
-        seen = prediction_contexts(run._rows, last_actions(run._rows))
+        seen = prediction_contexts(run._rows, last_actions(run._rows.seen))
         assert np.array_equal(seen, rows.contexts)
 
 
@@ -92,7 +92,7 @@ def test_of_many_rows_a_sample_is_taken(monkeypatch):
         assert (len(found.to_fit), len(found.to_choose)) == (60, 40)
         assert set(found.to_choose.contexts) <= set(found.to_fit.contexts) <= contexts
         assert np.array_equal(found.to_choose.contexts, again.to_choose.contexts)
-        seen = prediction_contexts(run._rows, last_actions(run._rows))
+        seen = prediction_contexts(run._rows, last_actions(run._rows.seen))
         assert len(set(seen)) == 30
         assert set(seen) <= contexts
 
@@ -101,7 +101,7 @@ def test_contexts_of_later_rows_take_no_part_in_a_prediction():
     with new_run() as run:
         begun(run, 2)
         rows = refreshed_rows(run)
-        seen = last_actions(rows)
+        seen = last_actions(rows.seen)
         before = prediction_contexts(rows, seen)
         act(run.round, np.random.default_rng(3), 40)
         assert np.array_equal(prediction_contexts(refreshed_rows(run), seen), before)

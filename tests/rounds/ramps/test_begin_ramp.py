@@ -82,6 +82,18 @@ def test_begin_while_an_alarm_stands_leaves_everything_to_the_safe_policy_until_
     assert run.round.number == 4
 
 
+def test_a_second_halt_right_after_a_resumption_leaves_everything_to_the_safe_policy():
+    run, rng = started()
+    round_ = run.begin(AlwaysTakes(1))
+    for act in (run.halt, run.resume, run.halt):
+        act("a test")
+    assert set(round_.act(50, rng).actions) == {0}
+    assert run.round.number == 2
+    run.resume("a test")
+    assert set(round_.act(300, rng).actions) == {0, 1}
+    assert run.round.number == 3
+
+
 def test_a_policy_that_reached_all_actions_answers_beside_later_ones():
     run, rng = started(actions_per_step=100, against="last")
     play(run, run.begin(AlwaysTakes(1)), rng, lambda actions: actions > 1, 4)

@@ -7,6 +7,7 @@ import pytest
 import tether
 from tests.rounds.ramps.ramp_model import AlwaysTakes
 from tether.release import ArmCounts, ramp_share
+from tether.rounds.ramps import next_ramp_step as next_step_module
 from tether.rounds.ramps.next_ramp_step import next_ramp_step
 from tether.rounds.ramps.policy_rows import RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord
@@ -127,6 +128,47 @@ def test_the_reference_is_the_safe_policy_after_an_alarm_a_safe_round_or_with_to
     for count, reference in ((8, 0), (9, 0), (10, 3)):
         few = rows_with(REACHED | {(3, 3, False): (200, 0.0), (3, 3, True): (count, 0.0)})
         assert follow(settings, few, records, begins=True).reference == reference
+
+
+def two_references(settings, of_the_last, of_the_one_before):
+    """Rounds in which two policies reach a share of 1, in rounds 3 and 6, and their rows."""
+    groups = {(1, 0, True): (500, 10.0), (2, 2, True): (100, 0.0), (3, 3, True): (200, 0.0)}
+    groups |= {(5, 5, True): (100, 0.0), (6, 6, True): (200, 0.0)}
+    records = [safe_round(1)]
+    for begins in (True, False, False, True, False, False):
+        records.append(follow(settings, rows_with(groups), records, begins=begins))
+    assert [each.share == 1 for each in records[1:]] == [False, True, True] * 2
+    return records, rows_with(groups | {(3, 3, True): of_the_one_before, (6, 6, True): of_the_last})
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_a_reference_that_does_not_pass_leaves_room_for_the_one_before(confidence):
+    many, few = (2000, 10.0), (2000, 1500.0)
+    settings = settings_with(against="last")
+    for last, before, reference in ((many, few, 6), (few, many, 3), (few, few, 0)):
+        records, rows = two_references(settings, last, before)
+        asked = settings_with(against="last", confidence=confidence)
+        assert follow(asked, rows, records, begins=True).reference == reference
+
+
+def test_the_order_in_which_losses_are_added_does_not_decide_the_reference():
+    settings = settings_with(against="last")
+    for total in (0.8, 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1 + 0.1):  # alpha is 1.8 / 18
+        records, rows = two_references(settings, (17, total), (200, 1.0))
+        assert follow(settings, rows, records, begins=True).reference == 3
+
+
+def test_each_policy_is_asked_once_whether_it_passes(monkeypatch):
+    asked = []
+    right = next_step_module._first_share
+    monkeypatch.setattr(
+        next_step_module, "_first_share", lambda *each: asked.append(each[-1]) or right(*each)
+    )
+    settings = settings_with(against="last")
+    records, rows = two_references(settings, (200, 150.0), (200, 150.0))
+    assert follow(settings, rows, records, begins=True).reference == 0
+    assert asked[-2:] == [6, 3]
+    assert asked.count(6) == 1
 
 
 def test_the_share_is_0_while_an_alarm_stands_and_then_the_ramp_begins_anew():

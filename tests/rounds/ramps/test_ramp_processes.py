@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.rounds.child_processes import KILLED
 from tests.rounds.ramps.ramp_jobs import (
     ACTIONS_PER_STEP,
     BATCH,
@@ -19,21 +14,13 @@ from tests.rounds.ramps.ramp_jobs import (
     ramped_policy,
     safe_rows,
 )
+from tests.rounds.repeated_kills import kill_again_and_again
 from tests.rounds.worker_process import read_journal
 from tests.scale import scaled
 from tether.rounds import export_run, import_run, verify_store
 
 MOMENTS = {False: 60, True: 30}
 """Of how many moments some are tried, and all if there are so many kills; on PostgreSQL or not."""
-
-
-@pytest.fixture
-def folder():
-    """In memory where that can be had: kill -9 does not ask what reached the disk."""
-    memory = Path("/dev/shm")
-    found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-    yield found
-    shutil.rmtree(found)
 
 
 def test_a_ramp_on_every_database(store_url, tmp_path):
@@ -65,7 +52,7 @@ def test_a_ramp_on_every_database(store_url, tmp_path):
 
 @pytest.mark.slow
 def test_kill_9_at_any_moment_of_a_ramp(folder, child_processes):
-    kill_again_and_again(child_processes, folder, str(folder / "run.db"), scaled(4))
+    kill_and_check(child_processes, folder, str(folder / "run.db"), scaled(4))
 
 
 @pytest.mark.slow
@@ -75,37 +62,21 @@ def test_kill_9_at_any_moment_of_a_ramp_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    kill_again_and_again(child_processes, folder, postgres_url, scaled(2), wait)
+    kill_and_check(child_processes, folder, postgres_url, scaled(2), wait)
 
 
-def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
-    """So often around statements that write, and as often at random moments; then to the end.
-
-    `wait` returns when the database has ended what the killed process had begun.
-    """
-    journal, rng = folder / "journal", np.random.default_rng(5)
+def kill_and_check(child_processes, folder, url, times, wait=lambda: None):
+    journal = folder / "journal"
     safe_rows(url)
     journal.touch()
-    trips = [1 + (8 + 7 * k) % MOMENTS[url.startswith("postgresql")] for k in range(times)]
-    killed, longest = 0, 0.0
-    for life, trip in enumerate(trips):
-        given = {"url": url, "journal": str(journal), "life": life}
-        started = time.perf_counter()
-        endings = [child_processes.run("act_in_ramp", trip=trip, **given)]
-        wait()
-        _check(url, read_journal(journal))
-        if life:  # the first waits for the children
-            longest = max(longest, min(time.perf_counter() - started, 0.2))
-        delay = rng.uniform(0, longest)
-        endings.append(child_processes.run("act_in_ramp", trip=0, kill_after=delay, **given))
-        wait()
-        _check(url, read_journal(journal))
-        assert set(endings) <= {KILLED, 0}
-        killed += endings.count(KILLED)
-    assert killed > times, "hardly any process was killed"
-    given["life"] = times
-    assert child_processes.run("act_in_ramp", trip=0, **given) == 0
-    _check(url, read_journal(journal))
+    kill_again_and_again(
+        child_processes,
+        "act_in_ramp",
+        lambda life: {"url": url, "journal": str(journal), "life": life},
+        [1 + (8 + 7 * k) % MOMENTS[url.startswith("postgresql")] for k in range(times)],
+        lambda: _check(url, read_journal(journal)),
+        wait,
+    )
 
 
 def _check(url, lines):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tests.rounds.child_processes import KILLED
 from tests.rounds.postgres_server import name_of
 from tests.rounds.releases.release_jobs import BATCHES, KEYS, batch_keys, loss_of, open_release
+from tests.rounds.repeated_kills import kill_again_and_again
 from tests.rounds.worker_process import read_journal
 from tests.scale import scaled
 from tether.release import is_new, positions
@@ -66,18 +61,9 @@ def test_processes_that_assign_the_same_new_keys_in_other_orders_do_not_block_ea
     assert verify_store(store_url).ok
 
 
-@pytest.fixture
-def folder():
-    """In memory where that can be had: kill -9 does not ask what reached the disk."""
-    memory = Path("/dev/shm")
-    found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-    yield found
-    shutil.rmtree(found)
-
-
 @pytest.mark.slow
 def test_kill_9_at_any_moment_loses_nothing_that_was_answered(folder, child_processes):
-    kill_again_and_again(child_processes, folder, str(folder / "release.db"), scaled(8))
+    kill_and_check(child_processes, folder, str(folder / "release.db"), scaled(8))
 
 
 @pytest.mark.slow
@@ -87,36 +73,21 @@ def test_kill_9_at_any_moment_loses_nothing_that_was_answered_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    kill_again_and_again(child_processes, folder, postgres_url, scaled(4), wait)
+    kill_and_check(child_processes, folder, postgres_url, scaled(4), wait)
 
 
-def kill_again_and_again(child_processes, folder, url, times, wait=lambda: None):
-    """So often around statements and commits, and as often at random moments; then to the end.
-
-    `wait` returns when the database has ended what the killed process had begun.
-    """
+def kill_and_check(child_processes, folder, url, times, wait=lambda: None):
     journal, rng = folder / "journal", np.random.default_rng(5)
     open_release(url).close()
     journal.touch()
-    trips = rng.permutation(np.linspace(1, 300, times).astype(int)).tolist()
-    killed, longest = 0, 0.0
-    for life, trip in enumerate(trips):
-        given = {"url": url, "journal": str(journal), "first": 60 * life}
-        started = time.perf_counter()
-        endings = [child_processes.run("ramp", trip=trip, **given)]
-        wait()
-        _check(url, read_journal(journal))
-        if life:  # the first waits for the children
-            longest = max(longest, min(time.perf_counter() - started, 0.2))
-        delay = rng.uniform(0, longest)
-        endings.append(child_processes.run("ramp", trip=0, kill_after=delay, **given))
-        wait()
-        _check(url, read_journal(journal))
-        assert set(endings) <= {KILLED, 0}
-        killed += endings.count(KILLED)
-    assert killed > times, "hardly any process was killed"
-    assert child_processes.run("ramp", trip=0, **given) == 0  # what was killed is done again
-    _check(url, read_journal(journal))
+    kill_again_and_again(
+        child_processes,
+        "ramp",
+        lambda life: {"url": url, "journal": str(journal), "first": 60 * min(life, times - 1)},
+        rng.permutation(np.linspace(1, 300, times).astype(int)).tolist(),
+        lambda: _check(url, read_journal(journal)),
+        wait,
+    )  # at last what was killed is done again
     with open_release(url) as release:
         assert len(release.history().steps) > times
 

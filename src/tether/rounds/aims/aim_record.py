@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._core import records
 from tether.aiming.candidate_simulation import ExpectedReward
+from tether.control.calibration_entries import each_of, integer, real, text
 
 
 @dataclass(frozen=True)
@@ -87,21 +88,48 @@ class AimRecord:
         return json.dumps(records.encode(asdict(self)))
 
     @classmethod
-    def from_json(cls, text: str | None) -> AimRecord | None:
+    def from_json(cls, stored: str | None) -> AimRecord | None:
         """Undo `to_json`.
 
         Parameters
         ----------
-        text : str or None
+        stored : str or None
             What it returned; None in a round that did not aim.
 
         Returns
         -------
         AimRecord or None
             The record.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is none.
         """
-        if text is None:
+        if stored is None:
             return None
-        content: dict[str, Any] = records.decode(json.loads(text))
+        content: dict[str, Any] = records.decode(json.loads(stored))
         estimates = {name: ExpectedReward(**each) for name, each in content["estimates"].items()}
-        return cls(**content | {"estimates": estimates})
+        record = cls(**content | {"estimates": estimates})
+        record._check()
+        return record
+
+    def _check(self) -> None:
+        """Raise unless every entry by itself is one that a record can have."""
+        for name in ("candidate", "why", "chosen_by", "problem"):
+            text(name, getattr(self, name))
+        integer("rows", self.rows, 0)
+        each_of("models", self.models, self.models, text)
+        for name in ("multipliers", "before", "aimed", "predicted"):
+            values = getattr(self, name)
+            each_of(name, values, values, _finite)
+        if self.plain_log_beta is not None:
+            real("plain_log_beta", self.plain_log_beta)
+        each_of("seen", self.seen, self.seen, lambda name, last: integer(name, last, 0))
+        if self.digest is not None:
+            text("digest", self.digest)
+
+
+def _finite(name: str, value: Any) -> None:
+    if not np.isfinite(real(name, value)):
+        raise ValueError(f"{name} must be finite, got {value!r}")

@@ -100,10 +100,10 @@ def aimed_at_alpha(
 ) -> RoundAim:
     """Tilt a policy until it is predicted to lose alpha, by loss models of `count` rows."""
     alphas = {name: limit.alpha for name, limit in settings.limits.items()}
-    contexts = prediction_contexts(rows, last_actions(rows))
+    contexts = prediction_contexts(rows, last_actions(rows.seen))
     found = aim_policy(given, models, contexts, alphas)
     if not any(found.multipliers.values()):
-        why = "predicted to lose at most alpha, or no pattern in the losses was found"
+        why = _why_not_tilted(models)
         return with_predictions(AimRecord(PLAIN, why, count), given, given, models, rows)
     why = "predicted to lose alpha" if found.reached else "the least loss that is predicted"
     record = AimRecord(AIMED_AT_ALPHA, why, count)
@@ -120,12 +120,12 @@ def with_predictions(
     record: AimRecord, given: FinitePolicy, chosen: Any, models: dict[str, Any], rows: Rows
 ) -> RoundAim:
     """Complete a record with what the policies are predicted to lose."""
-    seen = last_actions(rows)
+    seen = last_actions(rows.seen)
     contexts = prediction_contexts(rows, seen)
     record = replace(
         record,
         seen=seen,
-        models={name: _kind(model) for name, model in models.items()},
+        models={name: kind_of_model(model) for name, model in models.items()},
         multipliers=dict(getattr(chosen, "multipliers", {})),
         before=predicted_losses(given, models, contexts),
         aimed=predicted_losses(chosen, models, contexts),
@@ -181,14 +181,23 @@ def _why(choice: Choice, models: Mapping[str, Any]) -> str:
         return f"expected to earn {best.lead:.3g} ± {best.lead_error:.2g} more after calibration"
     if choice.estimates:
         return f"no candidate leads by more than {choice.standard_errors:g} standard errors"
-    if all(_kind(model) == "constant" for model in models.values()):
-        return "no pattern in the losses was found"
-    if choice.rows < MIN_ROWS_TO_CHOOSE:
+    if choice.rows < MIN_ROWS_TO_CHOOSE and not _all_constant(models):
         return f"{choice.rows} training rows are too few to choose by"
-    return "it is predicted to lose at most alpha"
+    return _why_not_tilted(models)
 
 
-def _kind(model: Any) -> str:
+def _why_not_tilted(models: Mapping[str, Any]) -> str:
+    if _all_constant(models):
+        return "no pattern in the losses was found"
+    return "it is predicted to lose at most alpha, or as much whatever it does"
+
+
+def _all_constant(models: Mapping[str, Any]) -> bool:
+    return all(kind_of_model(model) == "constant" for model in models.values())
+
+
+def kind_of_model(model: Any) -> str:
+    """What a record says of a loss model."""
     return str(getattr(model, "kind", "given"))
 
 

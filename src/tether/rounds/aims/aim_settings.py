@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether.aiming.candidates import Fit
+from tether.aiming.candidates import Fit, positive
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.loss_model import as_loss_model
 from tether.aiming.training_rows import LoggedRows
@@ -35,7 +35,8 @@ class AimSettings:
         round.
     fit : callable, optional
         A function of (rows, rng) that fits such loss models on training rows, in place of
-        `tether.aiming.fit_loss`; it returns one for each loss, by name.
+        `tether.aiming.fit_loss`; it returns one for each loss, by name. The actions of the rows are
+        those that were taken, also in a run on shortlists.
     multiples : sequence of float, optional
         How much to tilt, as for `tether.aiming.aimed_candidates`.
     temperatures : sequence of float, optional
@@ -49,7 +50,8 @@ class AimSettings:
     Raises
     ------
     TypeError, ValueError
-        If both a loss model and a function that fits one are given, or a number is out of range.
+        If both a loss model and a function that fits one are given, or one of them is neither, or a
+        number is out of range.
 
     Examples
     --------
@@ -69,13 +71,17 @@ class AimSettings:
             raise ValueError("give loss_model or fit, not both")
         if self.fit is not None and not callable(self.fit):
             raise TypeError(f"fit must be a function of (rows, rng), got {self.fit!r}")
-        limits: dict[str, Any] = {"above": 0, "below": np.inf}
-        for name in ("multiples", "temperatures"):
-            given = getattr(self, name)
-            if given is not None:
-                numbers = tuple(validate.number(name, each, **limits) for each in given)
-                object.__setattr__(self, name, numbers)
-        validate.number("standard_errors", self.standard_errors, **limits, including=(0,))
+        if self.loss_model is not None:
+            given = self.loss_model
+            for each in given.values() if isinstance(given, Mapping) else [given]:
+                as_loss_model("loss_model", each)
+        for name, numbers in self.candidates.items():
+            object.__setattr__(self, name, positive(name, numbers))
+        validate.number(
+            "standard_errors", self.standard_errors, above=0, below=np.inf, including=(0,)
+        )
+        if not isinstance(self.choose, bool):
+            raise TypeError(f"choose must be True or False, got {self.choose!r}")
 
     @property
     def source(self) -> str:
@@ -114,7 +120,7 @@ class AimSettings:
                 )
                 for name, limit in limits.items()
             }
-        made = self.loss_model if self.fit is None else self.fit(rows, rng)
+        made = self.loss_model if self.fit is None else self.fit(rows.without_candidates(), rng)
         if not isinstance(made, Mapping) and len(limits) == 1:
             made = dict.fromkeys(limits, made)
         if not isinstance(made, Mapping) or set(made) != set(limits):

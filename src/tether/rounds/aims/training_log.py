@@ -95,9 +95,9 @@ def is_training(rows: Rows) -> Booleans:
     return ~rows.calibration
 
 
-def last_actions(rows: Rows) -> dict[str, int]:
-    """The last action of each lane that has been read."""
-    return {lane: last or 0 for lane, (last, _) in json.loads(rows.seen).items()}
+def last_actions(seen: str) -> dict[str, int]:
+    """The last action of each lane that has been read, given `Rows.seen`."""
+    return {lane: last or 0 for lane, (last, _) in json.loads(seen).items()}
 
 
 def prediction_contexts(rows: Rows, seen: Mapping[str, int]) -> Any:

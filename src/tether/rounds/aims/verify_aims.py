@@ -1,7 +1,8 @@
 """Whether the predictions of rounds follow from the loss models and policies that are stored.
 
-Predicted losses are computed again, from the contexts of training rows that the round had seen.
-What was chosen, and what the plain policy would have been allowed, is not.
+Predicted losses are computed again, from the contexts of training rows that the round had seen, and
+the candidate, its multipliers and the kinds of loss models are compared with what is stored. Why it
+was chosen, and what the plain policy would have been allowed, is not.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
+from tether.aiming.candidates import PLAIN
 from tether.aiming.predicted_loss import predicted_losses
 from tether.policies.shortlist import Shortlist
 from tether.policies.tethered import Tethered
 from tether.rounds.aims.aim_record import AimRecord
+from tether.rounds.aims.aim_round import kind_of_model
 from tether.rounds.aims.stored_aim import load_aim, read_aim, served_form
-from tether.rounds.aims.training_log import prediction_contexts
+from tether.rounds.aims.training_log import last_actions, prediction_contexts
 from tether.rounds.errors import TamperedError
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.ramps.ramp_record import RampRecord
@@ -79,9 +82,20 @@ def _wrong(
 ) -> str | None:
     """What is wrong with the predictions of a round."""
     if not record.models:
-        return "it has predictions without a loss model" if record.predicted else None
+        empty = AimRecord(PLAIN, record.why, 0, plain_log_beta=record.plain_log_beta)
+        return None if record == empty else "it has predictions without a loss model"
     given = policies.given(number)
-    models = load_aim(policies.connection, record, given or policies.safe, None).loss_models
+    base = given or policies.safe
+    stored = load_aim(policies.connection, record, base, None)
+    models = stored.loss_models
+    if (record.candidate == PLAIN) != (stored.policy is base):
+        return f"its candidate is {record.candidate!r}, but another policy is stored"
+    if record.multipliers != getattr(stored.policy, "multipliers", {}):
+        return f"its multipliers {record.multipliers} are not those of the stored policy"
+    if record.models != {name: kind_of_model(model) for name, model in models.items()}:
+        return f"its loss models {record.models} are not those that are stored"
+    if not settings.is_ramp and record.seen != last_actions(policies.seen(number)):
+        return "its predictions are not of the rows that the round had seen"
     contexts = prediction_contexts(rows, record.seen)
     if contexts is None:
         return "its predictions are of no context"
@@ -120,6 +134,10 @@ class _Policies:
     def given(self, number: int) -> Any:
         """The policy that was passed to `begin`; None if it is not stored."""
         return self._load(self._rounds[number]["policy_digest"])
+
+    def seen(self, number: int) -> str:
+        """How much of each lane a round had read."""
+        return str(self._rounds[number]["seen"])
 
     def aimed(self, number: int) -> Any:
         """The policy that a round calibrated."""

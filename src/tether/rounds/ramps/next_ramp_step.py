@@ -27,6 +27,9 @@ from tether.rounds.releases.step import Seen
 from tether.rounds.settings import Settings
 
 WHOLE_SHARE = 1.0
+SHARE_BY_ROUNDING = 1e-9
+"""A share that losses added in another order could make 0, where a reference is exactly at alpha.
+Which policy is the reference must not depend on that order: verify adds them in its own."""
 
 
 def next_ramp_step(
@@ -84,21 +87,26 @@ def find_reference(
 ) -> int:
     """The reference of a ramp that begins: the last passing policy that reached a share of 1, or 0.
 
-    It passes if a ramp against it begins with a share above 0. Policies from before the last round
-    without a policy, or before an alarm was cleared, do not count.
+    It passes if a ramp against it begins with a share above 0, by more than rounding. Policies from
+    before the last round without a policy, or before an alarm was cleared, do not count.
     """
     if settings.against == "safe":
         return SAFE
-    for last in reversed(records):
-        if last.step is None or last.step.cleared != cleared:
-            return SAFE
-        if last.share < WHOLE_SHARE:
-            continue
-        ramp = [each for each in records if each.step and each.step.ramp == last.step.ramp]
-        reached = next(each.number for each in ramp if each.share == WHOLE_SHARE)
-        if _first_share(settings, rows, records, reached) > 0:
+    for reached in _whole_shares(records, cleared):
+        if _first_share(settings, rows, records, reached) > SHARE_BY_ROUNDING:
             return reached
     return SAFE
+
+
+def _whole_shares(records: Sequence[RampRecord], cleared: int) -> list[int]:
+    """The rounds in which ramps reached a share of 1; that of the last ramp first."""
+    reached: dict[int, int] = {}
+    for each in reversed(records):
+        if each.step is None or each.step.cleared != cleared:
+            break
+        if each.share == WHOLE_SHARE:
+            reached[each.step.ramp] = each.number
+    return list(reached.values())
 
 
 def _first_share(
