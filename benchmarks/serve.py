@@ -1,6 +1,6 @@
 """A service under load, as ratios to a bare Starlette endpoint in the same run.
 
-    python -m benchmarks.serve [--seconds 6] [--connections 32] [--sqlite-only]
+    python -m benchmarks.serve [--seconds 6] [--connections 64] [--sqlite-only]
 
 The bare endpoint parses and answers the same JSON, and stores nothing. Both run in processes of
 their own with the same web server, and are asked in turn, a moment each, so that other work on the
@@ -146,7 +146,7 @@ def compare(name: str, store: str, seconds: float, connections: int) -> bool:
     return good
 
 
-def main(seconds: float = 6.0, connections: int = 32, sqlite_only: bool = False) -> None:
+def main(seconds: float = 6.0, connections: int = 64, sqlite_only: bool = False) -> None:
     compare("SQLite", "release.db", seconds, connections)
     if sqlite_only or postgres_server.missing():
         print(f"PostgreSQL: {postgres_server.missing() or 'left out'}")
@@ -161,7 +161,7 @@ def main(seconds: float = 6.0, connections: int = 32, sqlite_only: bool = False)
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--sqlite-only", action="store_true")
     parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()

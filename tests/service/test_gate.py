@@ -62,6 +62,13 @@ def test_each_path_needs_its_role(guarded, method, path):
         assert wrong not in found.text
 
 
+@pytest.mark.parametrize("path", ["/v1/halt%0A", "/v1/halt/", "//v1/halt", "/v1/halt%00", "/v1"])
+def test_a_path_that_only_resembles_another_leads_nowhere(guarded, path):
+    """A router may take the first one for /v1/halt, which needs a role."""
+    found = guarded[0].post(path, json={"reason": "why"})
+    assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
+
+
 def test_every_path_is_in_the_table():
     assert {route_of(path) for _, path in REQUESTS} == set(NEEDED_ROLES)
     assert route_of("/ofrep/v1/evaluate/flagsx") == "other"

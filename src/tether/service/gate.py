@@ -98,6 +98,8 @@ class Gate:
     def _refused(self, scope: Scope, route: str) -> Response | None:
         """The answer to a request that may not pass; None if it may."""
         headers = Headers(scope=scope)
+        if route == _OTHER_PATH:  # nothing passes whose role is not known
+            return error_response(404, "there is no such path")
         if scope["method"] == "OPTIONS":
             return self._preflight(headers)
         keys, role = self._settings.keys, NEEDED_ROLES.get(route)
@@ -106,7 +108,7 @@ class Gate:
                 return error_response(403, "the host must be this machine: there are no API keys")
             name, roles = ANYONE, frozenset(ROLES)
         elif role is None:
-            name, roles = "anyone", frozenset[str]()
+            return None  # also at any rate: whoever watches over the service asks here
         else:
             found = keys.find(_secret(headers))
             if found is None:
