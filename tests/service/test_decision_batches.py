@@ -97,9 +97,31 @@ def test_requests_that_were_given_up_are_not_asked_for_later():
             await asyncio.sleep(0.001)
         second = asyncio.create_task(batches.decide(named("b")))
         assert (await first, await second) == ([None], [None])
+        store.may_answer.set()
+        while await batches.decide(named("c")) != ["c"]:
+            await asyncio.sleep(0.001)
 
     run(test, store, answer_within=0.02)
-    assert store.calls == [named("a")]
+    assert named("b") not in store.calls
+
+
+def test_what_waits_at_the_end_is_answered():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        first = asyncio.create_task(batches.decide(named("a")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(batches.decide(named("b")))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(batches.close())
+        assert await second == [None]
+        store.may_answer.set()
+        await closing
+        assert await first == ["a"]
+
+    run(test, store)
 
 
 def test_errors_are_answers_without_the_store(caplog):

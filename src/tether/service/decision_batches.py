@@ -74,7 +74,9 @@ class DecisionBatches:
         return await answer
 
     async def close(self) -> None:
-        """Wait for the call that is under way."""
+        """Answer what waits, and wait for the call that is under way."""
+        for batch in list(self._waiting):
+            self._give_up(batch)
         await asyncio.to_thread(self._thread.shutdown)
 
     def _is_closed(self, more: int) -> bool:
@@ -118,6 +120,8 @@ class DecisionBatches:
     def _give_up(self, batch: _Batch) -> None:
         """Answer requests without the store; those that have not been asked for never will be."""
         batch.is_overdue = True
+        if batch.timer is not None:
+            batch.timer.cancel()
         if batch is not self._called:
             self._waiting.remove(batch)
         for keys, answer in batch.requests:
