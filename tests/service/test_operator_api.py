@@ -1,9 +1,14 @@
 """What people do over HTTP, and what is stored of it."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 from tests.service.running import bearer, running, settings
 from tether.release import ArmCounts
 from tether.rounds import read_release, verify_store
+from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
+from tether.service import service as service_module
 
 LOG = {"complaint": ArmCounts(10_000, 0.0)}
 
@@ -49,6 +54,35 @@ def test_acts_are_stored_with_the_name_of_the_key_and_reach_other_services(tmp_p
     ]
     assert history.audit[-1].subject == history.steps[-1].number == number + 1
     assert verify_store(store).ok
+
+
+def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
+    """As many calls as may wait for the store do so, and none of them ends before the halt."""
+    monkeypatch.setattr(service_module, "CALLS_AT_ONCE", 1)
+    monkeypatch.setattr(service_module, "CALLS_WAITING", 0)
+    begun, halted = Event(), Event()
+
+    def observe(*arguments, **options):
+        begun.set()
+        return int(halted.wait(20))
+
+    monkeypatch.setattr(ServedRelease, "observe", observe)
+    outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}
+    with running(settings(tmp_path / "release.db")) as client, ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(client.post, "/v1/outcomes", json=outcome)
+        assert begun.wait(20)
+        assert client.post("/v1/outcomes", json=outcome).status_code == 503
+        found = client.post("/v1/halt", json={"reason": "now"})
+        halted.set()
+        assert (found.status_code, waiting.result().json()) == (200, {"new": 1})
+
+
+def test_an_act_that_is_stored_is_answered_so(tmp_path, monkeypatch):
+    """Also if what holds now cannot be read afterwards."""
+    with running(settings(tmp_path / "release.db")) as client:
+        monkeypatch.setattr(ServedRelease, "state", lambda release: 1 / 0)
+        assert client.post("/v1/halt", json={"reason": "now"}).json() == {"halted": True}
+    assert [each.act for each in read_release(tmp_path / "release.db").audit] == ["halt"]
 
 
 def test_steps_that_end_by_themselves_are_not_ended_by_hand(tmp_path):

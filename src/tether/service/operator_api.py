@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -55,12 +56,13 @@ class OperatorApi:
     async def _act(self, name: str, actor: str, act: Callable[[], Any]) -> Any:
         """Do it, count it and log it."""
         try:
-            done = await self._service.call(act)
-            await self._service.call(self._service.follower.look)
+            done = await self._service.act(act)
         except StepOverError as error:
             raise ApiError(409, str(error)) from None
         except ValueError as error:
             raise ApiError(409 if name == "resume" else 400, str(error)) from None
         self._service.metrics.act(name)
         log.info("an operator acted", extra={"fields": {"act": name, "actor": actor}})
+        with suppress(Exception):  # it is stored; the follower looks again soon, and logs errors
+            await self._service.act(self._service.follower.look)
         return done

@@ -18,6 +18,8 @@ from tether.service.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
 """How many calls other than decisions use the store at once, and how many more may wait."""
+ACTS_AT_ONCE = 4
+"""How many acts of people use it beside them: a halt does not wait for outcomes."""
 
 Result = TypeVar("Result")
 
@@ -38,6 +40,7 @@ class Service:
             self.release.assign_stored, answer_within=limits.answer_within
         )
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
+        self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
         self._calls = 0
         self.is_ready = False
 
@@ -51,7 +54,8 @@ class Service:
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
         await self._batches.close()
-        await asyncio.to_thread(self._threads.shutdown)
+        for threads in (self._threads, self._acting):
+            await asyncio.to_thread(threads.shutdown)
         self.release.close()
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
@@ -66,11 +70,19 @@ class Service:
             raise ApiError(503, "too many requests wait for the store: repeat this one")
         self._calls += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+            return await self._run(self._threads, function)
+        finally:
+            self._calls -= 1
+
+    async def act(self, function: Callable[[], Result]) -> Result:
+        """What a function returns that does what a person asked for, beside all other calls."""
+        return await self._run(self._acting, function)
+
+    async def _run(self, threads: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, function)
         except ClosedError:
             raise ApiError(503, "the service is shutting down") from None
         except StoreError as error:
             log.error("a call failed: %s", error)
             raise ApiError(503, "the store is unavailable: repeat the request") from error
-        finally:
-            self._calls -= 1
