@@ -6,6 +6,7 @@ from tests.service.running import PATIENT, bearer, running, settings
 from tether.service import ApiKeys, add_key
 from tether.service.api_keys import ROLES
 from tether.service.gate import NEEDED_ROLES, SECURITY_HEADERS, route_of
+from tether.service.ofrep import OFREP_PATH
 from tether.service.service_settings import ServiceLimits
 
 REQUESTS = {
@@ -67,6 +68,19 @@ def test_a_path_that_only_resembles_another_leads_nowhere(guarded, path):
     """A router may take the first one for /v1/halt, which needs a role."""
     found = guarded[0].post(path, json={"reason": "why"})
     assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_no_answer_sends_a_client_to_the_host_that_it_named(guarded):
+    client, secrets = guarded
+    headers = {"Host": "elsewhere.example.org", **bearer(secrets["decide"])}
+    for path in (OFREP_PATH, f"{OFREP_PATH}/release"):
+        found = client.post(f"{path}/", json={}, headers=headers)
+        assert (found.status_code, "location" in found.headers) == (404, False)
+
+
+def test_other_methods_are_told_which_ones_there_are(client):
+    found = client.get("/v1/halt")
+    assert (found.status_code, found.headers["allow"]) == (405, "POST")
 
 
 def test_every_path_is_in_the_table():

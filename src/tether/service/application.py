@@ -57,7 +57,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         finally:
             await service.close()
 
-    return Starlette(
+    application = Starlette(
         routes=[
             Route("/v1/decisions", api.decisions, methods=["POST"]),
             Route(f"{OFREP_PATH}/{{key}}", ofrep.evaluate, methods=["POST"]),
@@ -76,6 +76,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
+    application.router.redirect_slashes = False  # to a host that the client has named
+    return application
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -87,4 +89,6 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     """Errors of the router: there is no such path, or not this method."""
     assert isinstance(error, HTTPException)
     status = error.status_code if error.status_code in CODES_BY_STATUS else 400
-    return error_response(status, error.detail)
+    response = error_response(status, error.detail)
+    response.headers.update(error.headers or {})  # which methods are allowed
+    return response
