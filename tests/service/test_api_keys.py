@@ -51,6 +51,7 @@ def test_other_files_are_no_files_of_keys(tmp_path):
         {"keys": []},
         {"keys": [3]},
         {"keys": [good, good]},
+        {"keys": [good, good | {"name": "b", "roles": ["operate"]}]},
         {"keys": [good | {"roles": ["x"]}]},
         {"keys": [good | {"sha256": "0"}]},
         {"keys": [good | {"name": 3}]},
@@ -58,3 +59,6 @@ def test_other_files_are_no_files_of_keys(tmp_path):
         file.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=r"keys\.json (is not a file of|has no) API keys"):
             ApiKeys.read(file)
+    file.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"keys\.json is not a file of API keys"):
+        ApiKeys.read(file)

@@ -97,6 +97,7 @@ def test_the_example_is_valid():
         ('[flag]\nkey = "a/b"', "flag.key must have 1 to 100 letters"),
         ("[flag]\nold = 1", "flag.new must be text, a number or a boolean, got None"),
         ('[flag]\nold = 1\nnew = "b"', "two different values of one type, got 1 and 'b'"),
+        ("[flag]\nold = 1.0\nnew = inf", "flag.new must be text, a number or a boolean, got inf"),
         ("[limits]\nburst = 0", "limits.burst must be an integer from 1 to 1000000000, got 0"),
         ("[limits]\nanswer_within = nan", "limits.answer_within must be a number from 0.001"),
         ('[access]\norigins = "a"', "access.origins must be a list of texts, got 'a'"),

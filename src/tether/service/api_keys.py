@@ -56,6 +56,8 @@ class ApiKeys:
     def __init__(self, keys: Sequence[ApiKey]) -> None:
         if len({key.name for key in keys}) < len(keys):
             raise ValueError("two API keys have the same name")
+        if len({key.digest for key in keys}) < len(keys):
+            raise ValueError("two API keys have the same sha256")
         self.keys = tuple(keys)
 
     def find(self, secret: str) -> ApiKey | None:
@@ -99,9 +101,9 @@ class ApiKeys:
         OSError
             If it cannot be read.
         """
-        text = Path(path).read_text("utf-8")
+        content = Path(path).read_bytes()
         try:
-            made = cls([_key(each) for each in json.loads(text)["keys"]])
+            made = cls([_key(each) for each in json.loads(content.decode())["keys"]])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} is not a file of API keys: {error}") from None
         if not made.keys:

@@ -6,6 +6,7 @@ Paths are relative to the folder of the file.
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import re
 import tomllib
@@ -239,7 +240,8 @@ def _flag(table: Table) -> tuple[str, dict[str, Any]]:
     if values == {"old": None, "new": None}:
         return key, {"old": "old", "new": "new"}
     for name, value in values.items():
-        if not isinstance(value, str | bool | int | float) or value != value:
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not isinstance(value, str | bool | int | float) or not is_finite:
             raise ValueError(f"flag.{name} must be text, a number or a boolean, got {value!r:.80}")
     if type(values["old"]) is not type(values["new"]) or values["old"] == values["new"]:
         raise ValueError(
