@@ -1,12 +1,16 @@
 """Who may do what, and what every answer has."""
 
+import asyncio
+
 import pytest
+from starlette.responses import PlainTextResponse
 
 from tests.service.running import PATIENT, bearer, running, settings
 from tether.service import ApiKeys, add_key
 from tether.service.api_keys import ROLES
-from tether.service.gate import NEEDED_ROLES, SECURITY_HEADERS, route_of
+from tether.service.gate import NEEDED_ROLES, SECURITY_HEADERS, Gate, route_of
 from tether.service.ofrep import OFREP_PATH
+from tether.service.service_metrics import ServiceMetrics
 from tether.service.service_settings import ServiceLimits
 
 REQUESTS = {
@@ -125,6 +129,23 @@ def test_without_keys_other_names_of_this_machine_are_refused(client):
         assert found.status_code in (400, 403)
     for host in ("localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:80", "[::1]"):
         assert client.get("/v1/status", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403), ("2001::7", 403)]
+)
+def test_without_keys_other_machines_are_refused(address, status):
+    """Also those that call themselves localhost, where another web server listens everywhere."""
+    gate = Gate(PlainTextResponse("passed"), settings("unused.db"), ServiceMetrics())
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/halt", "headers": headers}
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(gate({**scope, "client": (address, 50_000)}, None, send))
+    assert sent[0]["status"] == status
 
 
 def test_each_key_has_its_own_rate(tmp_path):

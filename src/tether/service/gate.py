@@ -6,6 +6,7 @@ request's headers or body is logged.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import time
 from typing import Any
@@ -104,6 +105,8 @@ class Gate:
             return self._preflight(headers)
         keys, role = self._settings.keys, NEEDED_ROLES.get(route)
         if keys is None:
+            if _is_elsewhere(scope.get("client")):  # another web server may listen everywhere
+                return error_response(403, "only this machine may connect: there are no API keys")
             if not _is_local(headers.get("host", "")):
                 return error_response(403, "the host must be this machine: there are no API keys")
             name, roles = ANYONE, frozenset(ROLES)
@@ -171,3 +174,11 @@ def _is_local(host: str) -> bool:
     """Whether a Host header names this machine, and not a name that leads here."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return is_loopback(name.removeprefix("[").removesuffix("]").lower())
+
+
+def _is_elsewhere(client: tuple[str, int] | None) -> bool:
+    """Whether a request comes from another machine, as far as the web server tells."""
+    try:
+        return client is not None and not ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:  # no address, such as that of a local socket
+        return False
