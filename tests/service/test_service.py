@@ -23,6 +23,10 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
         with ServedRelease(str(store), deadline=60) as other:
             with other._store.writing(exclusive=True):
                 held = [client.post("/v1/decisions", json=keys).json() for _ in range(3)]
+                while client.get("/readyz").json()["store"]:  # it can be read, but not written
+                    client.post("/v1/decisions", json=keys)
+                assert "tether_store_available 0.0" in client.get("/metrics").text
+                assert not client.get("/v1/status").json()["store_available"]
                 flag = client.post(
                     "/ofrep/v1/evaluate/flags/release", json={"context": {"targetingKey": "x"}}
                 ).json()
@@ -39,6 +43,8 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
             after = client.post("/v1/decisions", json=keys).json()["decisions"]
             if all(each["stored"] for each in after):
                 break
+        while not client.get("/readyz").json()["store"]:
+            client.post("/v1/decisions", json=keys)
         assert {each["system"] for each in after} == {"old", "new"}
         assert client.get("/metrics").text.count('stored="false"') == 2
     assert verify_store(store).ok

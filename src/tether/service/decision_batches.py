@@ -53,6 +53,7 @@ class DecisionBatches:
         self._waiting: deque[_Batch] = deque()
         self._called: _Batch | None = None
         self._is_scheduled = False
+        self.is_failing = False  # the store could be read, perhaps, but the last call not stored
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key, or None where the store has not answered in time."""
@@ -110,6 +111,14 @@ class DecisionBatches:
                 exc_info=None if known else error,
             )
         systems: Decisions = finished.result() if error is None else [None] * batch.count
+        if (None in systems) != self.is_failing:
+            self.is_failing = not self.is_failing
+            log.log(
+                logging.ERROR if self.is_failing else logging.INFO,
+                "decisions are not stored; the old system answers"
+                if self.is_failing
+                else "decisions are stored again",
+            )
         begin = 0
         for keys, answer in batch.requests:
             if not answer.done():

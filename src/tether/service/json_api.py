@@ -106,7 +106,7 @@ class JsonApi:
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
-                "store_available": follower.is_available,
+                "store_available": self._service.is_store_available,
                 "version": __version__,
             }
         )

@@ -26,10 +26,11 @@ class Operations:
         """Say whether requests may be sent here; also without the store, as "old" is an answer."""
         if not self._service.is_ready:
             raise ApiError(503, "the service is starting or shutting down")
-        return JSONResponse({"ready": True, "store": self._service.follower.is_available})
+        return JSONResponse({"ready": True, "store": self._service.is_store_available})
 
     async def metrics(self, request: Request) -> Response:
         """Show the metrics of this process."""
+        self._service.metrics.available(self._service.is_store_available)
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def schema(self, request: Request) -> Response:

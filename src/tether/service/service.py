@@ -58,6 +58,11 @@ class Service:
             await asyncio.to_thread(threads.shutdown)
         self.release.close()
 
+    @property
+    def is_store_available(self) -> bool:
+        """Whether the store could be read a moment ago, and took the last decisions."""
+        return self.follower.is_available and not self._batches.is_failing
+
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key; None where the old one answers without the store."""
         systems = await self._batches.decide(keys)

@@ -73,7 +73,6 @@ class ServiceMetrics:
 
     def state(self, state: ReleaseState | None) -> None:
         """Note what holds now; None if the store does not tell."""
-        self._available.set(state is not None)
         if state is None:
             return
         self._share.set(state.share)
@@ -81,6 +80,10 @@ class ServiceMetrics:
         self._alarm.set(state.alarm is not None)
         for name, promise in (state.step.ramp_share.promises or {}).items():
             self._promise.labels(name).set(promise)
+
+    def available(self, is_available: bool) -> None:
+        """Note whether the store answers and takes decisions."""
+        self._available.set(is_available)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
