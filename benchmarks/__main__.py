@@ -21,6 +21,7 @@ from benchmarks import (
     rounds_growth,
     rounds_writers,
     sampling,
+    serve,
     thresholds,
 )
 
@@ -154,6 +155,7 @@ def main() -> None:
     export.main()
     release_load.main()
     rounds_writers.main()
+    serve.main()
     from benchmarks import llm  # heavy
 
     llm.main()

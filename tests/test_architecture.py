@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "verification": frozenset(
         {"_core", "control", "risk", "sampling", "policies", "monitor", "rounds", "llm"}
     ),
+    "service": frozenset({"_core", "rounds"}),
     "cli": ANY,
     "demo": ANY,
 }
@@ -74,6 +75,9 @@ HEAVY: dict[str, frozenset[str]] = {
     "skops": frozenset({"saving"}),
     "safetensors": frozenset({"saving"}),
     "polars": frozenset(),
+    "starlette": frozenset({"service"}),
+    "uvicorn": frozenset({"service"}),
+    "prometheus_client": frozenset({"service"}),
     "cryptography": frozenset({"_core"}),
 }
 """The rooms in which each heavy dependency may be imported."""

@@ -19,6 +19,7 @@ ROOMS = (
     "report",
     "llm",
     "bo",
+    "service",
 )
 REQUIRED = {
     "GL01", "GL02", "GL03", "GL05", "GL06", "GL07", "GL08", "SS02", "SS03", "SS04", "SS05",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         rounds,
         sampling,
         saving,
+        service,
         verification,
     )
     from tether.aiming import aim, choose
@@ -130,6 +131,7 @@ __all__ = [
     "save_policy",
     "saving",
     "serve",
+    "service",
     "verification",
 ]
 
@@ -147,7 +149,7 @@ _ROOMS = (
         "rounds",
         "sampling",
     ),
-    *("saving", "verification"),
+    *("saving", "service", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),

@@ -28,6 +28,8 @@ from tether.cli.releases.commands import release_commands
 from tether.cli.report import report
 from tether.cli.resume import resume
 from tether.cli.retire import retire
+from tether.cli.serve import serve
+from tether.cli.serve_key import serve_key
 from tether.cli.sign import sign
 from tether.cli.status import status
 from tether.cli.threshold import threshold
@@ -85,4 +87,6 @@ app.command()(sign)
 app.command()(keygen)
 app.command()(backup)
 app.command()(demo)
+app.command()(serve)
+app.command()(serve_key)
 app.add_typer(release_commands, name="release")

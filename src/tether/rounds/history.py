@@ -84,13 +84,13 @@ class AuditRecord:
     number : int
         Its number, from 1.
     act : str
-        What was done: "halt", "resume", "withdraw", "retire" or "import".
+        What was done: "halt", "resume", "withdraw", "retire", "import" or "advance".
     actor : str
         Who did it.
     reason : str
         Why.
     subject : int or None
-        The round that was retired, or the last alarm that was cleared.
+        The round that was retired, the last alarm that was cleared, or the step that has begun.
     done : str
         When, in UTC, as ISO 8601.
     """

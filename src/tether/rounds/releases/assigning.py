@@ -73,7 +73,11 @@ class Assigner:
         self._new_batches = 0  # in a row, as far as this process knows
 
     def assign(self, keys: Sequence[Key]) -> list[str]:
-        """The system of each key."""
+        """The system of each key; with a fallback the old one where nothing could be stored."""
+        return [OLD if system is None else system for system in self.assign_stored(keys)]
+
+    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
+        """The system of each key; with a fallback None where nothing could be stored."""
         self._store.check_open()
         contents = [key_content(key) for key in keys]
         answers: dict[bytes, str] = {}
@@ -84,7 +88,7 @@ class Assigner:
         except StoreError:
             if self._outage is None:
                 raise
-        return [answers.get(key, OLD) for key in contents]
+        return [answers.get(key) for key in contents]
 
     def _assign(self, waiting: list[bytes], answers: dict[bytes, str]) -> None:
         """Add the systems of keys to the answers, once they are stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import RLock
+from typing import NamedTuple
 from uuid import uuid4
 
 import sqlalchemy as sql
@@ -20,9 +21,30 @@ from tether.rounds.silence import end_silence, taken
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.lanes import Lane, read_lanes
-from tether.rounds.store.queries import RUN_SETTING, read_round, read_settings, write_settings
+from tether.rounds.store.queries import (
+    RUN_SETTING,
+    read_round,
+    read_settings,
+    write_audit,
+    write_settings,
+)
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
+
+ADVANCE = "advance"
+"""The act in the audit trail that ends a step."""
+
+
+class StepOverError(ValueError):
+    """A step that was to be ended has ended already."""
+
+
+class ByHand(NamedTuple):
+    """Who ends which step, and why."""
+
+    step: int
+    reason: str
+    actor: str
 
 
 def open_release(
@@ -118,8 +140,8 @@ class StepKeeper:
             self._settings, taken(lanes), serving.cleared, moment(), is_halted=is_halted
         )
 
-    def advance(self) -> Step:
-        """Begin the next step by hand."""
+    def advance(self, act: ByHand | None = None) -> Step:
+        """Begin the next step by hand; an act is stored in the audit trail with it."""
         by_itself = {
             f"{self._settings.keys_per_step} keys": self._settings.keys_per_step,
             f"{self._settings.step_seconds} seconds": self._settings.step_seconds,
@@ -130,13 +152,13 @@ class StepKeeper:
                     f"the steps of this release end by themselves, after {length}: a step that is "
                     f"ended by hand could be ended because its losses look good"
                 )
-        return self._begin(due_only=False)
+        return self._begin(due_only=False, act=act)
 
     def advance_if_due(self) -> None:
         """Begin the next step, unless another process has."""
         self._begin(due_only=True)
 
-    def _begin(self, *, due_only: bool) -> Step:
+    def _begin(self, *, due_only: bool, act: ByHand | None = None) -> Step:
         with self._lock:
             with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
                 self._rows.refresh(connection)
@@ -146,5 +168,11 @@ class StepKeeper:
                 step = self.of(writer.connection, serving)
                 if due_only and not self.is_over(step, serving, read_lanes(writer.connection)):
                     return step
+                if act is not None and act.step != step.number:
+                    raise StepOverError(
+                        f"step must be the present one, {step.number}, got {act.step}"
+                    )
                 made = write_step(writer, self._settings, self._rows, step, serving)
+                if act is not None:
+                    write_audit(writer, ADVANCE, act.actor, act.reason, made.number)
             return made

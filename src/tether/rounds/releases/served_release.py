@@ -1,0 +1,131 @@
+"""A release behind a service: it always has an answer, and tells which answers are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sql
+
+from tether.rounds.history import Alarm
+from tether.rounds.interventions import checked_actor, checked_reason
+from tether.rounds.releases.beginning import ByHand
+from tether.rounds.releases.key_rows import OLD, Key
+from tether.rounds.releases.release import Release
+from tether.rounds.releases.step import Step
+from tether.rounds.store import schema
+from tether.rounds.store.lanes import read_lanes
+from tether.rounds.store.serving import read_serving
+
+
+@dataclass(frozen=True)
+class ReleaseState:
+    """What holds now, which every process that serves the release follows.
+
+    Parameters
+    ----------
+    step : Step
+        The present step.
+    share : float
+        The new system's share of the keys: 0 while an alarm stands.
+    alarm : Alarm or None
+        The alarm that stands.
+    """
+
+    step: Step
+    share: float
+    alarm: Alarm | None
+
+
+class ServedRelease(Release):
+    """A `Release` with fallback="old" that a service stands in front of.
+
+    Parameters
+    ----------
+    *arguments : object
+        As of `Release`.
+    **options : object
+        As of `Release`, without the fallback.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options, fallback=OLD)
+
+    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
+        """Say which system answers each key, as `assign`, and whether it was stored.
+
+        Parameters
+        ----------
+        keys : sequence of str, bytes or int
+            The keys.
+
+        Returns
+        -------
+        list of str or None
+            "old" or "new" for each key; None where the old system answers because the store is
+            unavailable, without a row.
+        """
+        return self._assigner.assign_stored(keys)
+
+    def state(self) -> ReleaseState:
+        """Read what holds now.
+
+        Returns
+        -------
+        ReleaseState
+            The present step, the share in force and the alarm that stands.
+        """
+        with self._store.reading() as connection:
+            serving = read_serving(connection)
+            step = self._steps.of(connection, serving)
+            table, alarm = schema.alarms, None
+            if serving.alarm is not None:
+                found = connection.execute(sql.select(table).where(table.c.number == serving.alarm))
+                alarm = Alarm(**found.mappings().one())
+        is_ramped = alarm is None and serving.cleared == step.cleared
+        return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
+
+    def begin_due_step(self) -> bool:
+        """Begin the next step if the present one is over, without waiting for a key.
+
+        Returns
+        -------
+        bool
+            Whether it was.
+        """
+        with self._store.reading() as connection:
+            serving = read_serving(connection)
+            step = self._steps.of(connection, serving)
+            due = self._steps.is_over(step, serving, read_lanes(connection))
+        if due:
+            self._steps.advance_if_due()
+        return due
+
+    def end_step(self, step: int, reason: str, *, actor: str) -> Step:
+        """End a step by hand, as `advance`, and store who did it.
+
+        Parameters
+        ----------
+        step : int
+            The number of the present step. If it has ended already nothing happens, so that a
+            request may be repeated.
+        reason : str
+            Why it ends now, which must not depend on losses.
+        actor : str
+            Who ends it.
+
+        Returns
+        -------
+        Step
+            The step that has begun.
+
+        Raises
+        ------
+        ValueError
+            If the step is not the present one, or steps end by themselves.
+        StoreError
+            If it could not be stored.
+        """
+        why, who = checked_reason("the step ends", reason), checked_actor(actor)
+        return self._steps.advance(ByHand(step, why, who))

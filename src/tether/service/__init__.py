@@ -1,0 +1,47 @@
+"""A release behind HTTP: OpenFeature's remote evaluation, a JSON API, metrics and access control.
+
+Names are imported on first use, since they need a web server.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.service.api_keys import ApiKeys, add_key
+    from tether.service.application import make_application
+    from tether.service.service_settings import ServiceSettings, read_service_settings
+    from tether.service.web_server import run_service
+
+__all__ = [
+    "ApiKeys",
+    "ServiceSettings",
+    "add_key",
+    "make_application",
+    "read_service_settings",
+    "run_service",
+]
+
+_NAMES_BY_MODULE = {
+    "api_keys": ("ApiKeys", "add_key"),
+    "application": ("make_application",),
+    "web_server": ("run_service",),
+    "service_settings": ("ServiceSettings", "read_service_settings"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _NAMES_BY_MODULE.items():
+        if name in names:
+            try:
+                return getattr(import_module(f"tether.service.{module}"), name)
+            except ImportError as error:
+                raise ImportError(
+                    f"tether.service.{name} needs pip install 'tether[serve]' ({error})"
+                ) from error
+    raise AttributeError(f"module 'tether.service' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

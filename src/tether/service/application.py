@@ -1,0 +1,94 @@
+"""The web application of a service: its routes, behind the gate, from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
+from tether.service.gate import Gate
+from tether.service.json_api import JsonApi
+from tether.service.ofrep import OFREP_PATH, Ofrep
+from tether.service.operations import Operations
+from tether.service.operator_api import OperatorApi
+from tether.service.service import Service
+from tether.service.service_settings import ServiceSettings
+
+
+def make_application(settings: ServiceSettings) -> Starlette:
+    """Open a release and make the web application that serves it.
+
+    The release is opened at once, so that errors in its settings are errors of this call. It is
+    closed when the application shuts down.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What is served.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+        An ASGI application, for one process and event loop.
+
+    Raises
+    ------
+    ValueError
+        If a setting of the release is invalid or another one than that of the store.
+    StoreError
+        If the store cannot be opened.
+    """
+    service = Service(settings)
+    ofrep, api = Ofrep(service), JsonApi(service)
+    people, operations = OperatorApi(service), Operations(service)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    application = Starlette(
+        routes=[
+            Route("/v1/decisions", api.decisions, methods=["POST"]),
+            Route(f"{OFREP_PATH}/{{key}}", ofrep.evaluate, methods=["POST"]),
+            Route(OFREP_PATH, ofrep.evaluate_all, methods=["POST"]),
+            Route("/v1/outcomes", api.outcomes, methods=["POST"]),
+            Route("/v1/status", api.status),
+            Route("/v1/halt", people.halt, methods=["POST"]),
+            Route("/v1/resume", people.resume, methods=["POST"]),
+            Route("/v1/advance", people.advance, methods=["POST"]),
+            Route("/healthz", operations.healthz),
+            Route("/readyz", operations.readyz),
+            Route("/metrics", operations.metrics),
+            Route("/openapi.json", operations.schema),
+        ],
+        middleware=[Middleware(Gate, settings=settings, metrics=service.metrics)],
+        exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
+        lifespan=lifespan,
+    )
+    application.router.redirect_slashes = False  # to a host that the client has named
+    return application
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error_response(error.status, error.message)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    """Errors of the router: there is no such path, or not this method."""
+    assert isinstance(error, HTTPException)
+    status = error.status_code if error.status_code in CODES_BY_STATUS else 400
+    response = error_response(status, error.detail)
+    response.headers.update(error.headers or {})  # which methods are allowed
+    return response

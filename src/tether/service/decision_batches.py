@@ -1,0 +1,138 @@
+"""Decisions of many requests in one call to the store, and an answer in time whatever it does.
+
+Requests that arrive while the store is busy wait for the next call together. A request that has
+waited for too long is answered without the store: the old system serves the key, and the release
+counts nothing of it. While a call is overdue, others are answered so at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tether.rounds.errors import StoreError
+
+Assign = Callable[[Sequence[bytes]], list[str | None]]
+Decisions = list[str | None]
+
+KEYS_PER_CALL = 1_000
+"""How many keys one call to the store has, unless a single request has more."""
+MAX_CALLS_WAITING = 20
+"""How many calls may wait for the store; beyond them requests are answered without it."""
+
+log = logging.getLogger("tether.service")
+
+
+@dataclass(eq=False)
+class _Batch:
+    """What one call to the store asks for."""
+
+    requests: list[tuple[Sequence[bytes], asyncio.Future[Decisions]]] = field(default_factory=list)
+    count: int = 0
+    timer: asyncio.TimerHandle | None = None
+    is_overdue: bool = False
+
+    @property
+    def keys(self) -> list[bytes]:
+        return [key for keys, _ in self.requests for key in keys]
+
+
+class DecisionBatches:
+    """Collects requests for decisions; for one event loop.
+
+    `assign` is called in a thread of its own, with the keys of many requests.
+    """
+
+    def __init__(self, assign: Assign, *, answer_within: float) -> None:
+        self._assign, self._answer_within = assign, answer_within
+        self._thread = ThreadPoolExecutor(1, "tether-decisions")
+        self._waiting: deque[_Batch] = deque()
+        self._called: _Batch | None = None
+        self._is_scheduled = False
+        self.is_failing = False  # the store could be read, perhaps, but the last call not stored
+
+    async def decide(self, keys: Sequence[bytes]) -> Decisions:
+        """The system of each key, or None where the store has not answered in time."""
+        is_full = len(self._waiting) >= MAX_CALLS_WAITING and self._is_closed(len(keys))
+        if is_full or (self._called is not None and self._called.is_overdue):
+            return [None] * len(keys)
+        loop = asyncio.get_running_loop()
+        if self._is_closed(len(keys)):
+            batch = _Batch()
+            batch.timer = loop.call_later(self._answer_within, self._give_up, batch)
+            self._waiting.append(batch)
+        batch = self._waiting[-1]
+        answer: asyncio.Future[Decisions] = loop.create_future()
+        batch.requests.append((keys, answer))
+        batch.count += len(keys)
+        if self._called is None and not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._call, loop)  # after the requests that have arrived already
+        return await answer
+
+    async def close(self) -> None:
+        """Answer what waits, and wait for the call that is under way."""
+        for batch in list(self._waiting):
+            self._give_up(batch)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _is_closed(self, more: int) -> bool:
+        """Whether the last batch that waits cannot take so many keys more."""
+        return not self._waiting or self._waiting[-1].count + more > KEYS_PER_CALL
+
+    def _call(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask the store for the next batch."""
+        self._is_scheduled = False
+        if self._called is not None or not self._waiting:
+            return
+        batch = self._called = self._waiting.popleft()
+        done = self._thread.submit(self._assign, batch.keys)
+        done.add_done_callback(
+            lambda finished: loop.call_soon_threadsafe(self._finish, loop, batch, finished)
+        )
+
+    def _finish(
+        self, loop: asyncio.AbstractEventLoop, batch: _Batch, finished: Future[Decisions]
+    ) -> None:
+        """Give each request its part, and ask for what has come meanwhile."""
+        self._called = None
+        if batch.timer is not None:
+            batch.timer.cancel()
+        error = finished.exception()
+        if error is not None:
+            known = error if isinstance(error, StoreError) else None
+            log.error(
+                "decisions failed; the old system answers: %s",
+                known or type(error).__name__,
+                exc_info=None if known else error,
+            )
+        systems: Decisions = finished.result() if error is None else [None] * batch.count
+        if (None in systems) != self.is_failing:
+            self.is_failing = not self.is_failing
+            log.log(
+                logging.ERROR if self.is_failing else logging.INFO,
+                "decisions are not stored; the old system answers"
+                if self.is_failing
+                else "decisions are stored again",
+            )
+        begin = 0
+        for keys, answer in batch.requests:
+            if not answer.done():
+                answer.set_result(systems[begin : begin + len(keys)])
+            begin += len(keys)
+        self._call(loop)
+
+    def _give_up(self, batch: _Batch) -> None:
+        """Answer requests without the store; those that have not been asked for never will be."""
+        batch.is_overdue = True
+        if batch.timer is not None:
+            batch.timer.cancel()
+        if batch is not self._called:
+            self._waiting.remove(batch)
+        for keys, answer in batch.requests:
+            if not answer.done():
+                answer.set_result([None] * len(keys))

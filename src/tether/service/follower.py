@@ -1,0 +1,87 @@
+"""A thread beside the requests: it begins steps that are due, and follows the state of the store.
+
+Requests need neither. Other processes and machines may serve the same store, and what they or
+people do is seen here within a moment, and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+
+from tether.rounds.errors import StoreError
+from tether.rounds.releases.served_release import ReleaseState, ServedRelease
+
+FOLLOW_SECONDS = 0.25
+"""How often the state is read."""
+
+log = logging.getLogger("tether.service")
+
+
+class Follower:
+    """Follows a release; `noticed` is called with every state, or None if the store is silent."""
+
+    def __init__(
+        self,
+        release: ServedRelease,
+        noticed: Callable[[ReleaseState | None], None],
+        every: float = FOLLOW_SECONDS,
+    ) -> None:
+        self._release, self._noticed, self._every = release, noticed, every
+        self._end, self._lock = Event(), Lock()
+        self._thread = Thread(target=self._follow, name="tether-follower", daemon=True)
+        self.state: ReleaseState | None = None
+        self.is_available = False
+
+    def start(self) -> None:
+        """Read the state once, and go on in a thread."""
+        self.look()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Begin a step that is due, and read the state."""
+        with self._lock:
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._release.begin_due_step()
+            state = self._release.state()
+        except StoreError as error:
+            if self.is_available or self.state is None:
+                log.error("the store is unavailable: %s", error)
+            self.is_available = False
+            self._noticed(None)
+            return
+        if not self.is_available:
+            log.info("the store is available")
+        self._log_changes(state)
+        self.state, self.is_available = state, True
+        self._noticed(state)
+
+    def _follow(self) -> None:
+        while not self._end.wait(self._every):
+            try:
+                self.look()
+            except Exception:  # it must go on
+                self.is_available = False
+                log.exception("following the release failed")
+
+    def _log_changes(self, state: ReleaseState) -> None:
+        before = self.state
+        if before is None or before.step.number != state.step.number:
+            fields = {"step": state.step.number, "share": state.step.share}
+            log.info("a step has begun", extra={"fields": fields})
+        alarm_before = None if before is None else before.alarm
+        if state.alarm is not None and state.alarm != alarm_before:
+            alarm = {"monitor": state.alarm.monitor, "message": state.alarm.message}
+            log.warning("an alarm stands", extra={"fields": alarm})
+        elif state.alarm is None and alarm_before is not None:
+            log.info("the alarm is cleared")

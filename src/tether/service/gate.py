@@ -1,0 +1,184 @@
+"""What every request passes first: who asks, whether they may, and what the answer must say.
+
+It counts and logs requests, adds headers to every answer, and turns errors into JSON. Nothing of a
+request's headers or body is logged.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tether.service.api_errors import ApiError, error_response
+from tether.service.api_keys import ROLES
+from tether.service.ofrep import OFREP_PATH
+from tether.service.rate_limit import RateLimit
+from tether.service.service_metrics import ServiceMetrics
+from tether.service.service_settings import ServiceSettings, is_loopback
+
+NEEDED_ROLES: dict[str, str | None] = {
+    OFREP_PATH: "decide",
+    "/v1/decisions": "decide",
+    "/v1/outcomes": "report",
+    "/v1/status": "read",
+    "/v1/halt": "operate",
+    "/v1/resume": "operate",
+    "/v1/advance": "operate",
+    "/metrics": "read",
+    "/healthz": None,
+    "/readyz": None,
+    "/openapi.json": None,
+}
+"""The role that each path needs; None for those that anyone may read."""
+ANYONE = "anyone on this machine"
+"""Who acts where there are no API keys."""
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What every answer has: nothing of it is to be run, embedded or kept."""
+_RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key"
+_OTHER_PATH = "other"
+
+log = logging.getLogger("tether.service")
+
+
+class Gate:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+        limits = settings.limits
+        self._rate = RateLimit(limits.requests_per_second, limits.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status, route = time.perf_counter(), 0, route_of(scope["path"])
+        origin = Headers(scope=scope).get("origin")
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+                if origin in self._settings.origins:
+                    _allow_origin(message, origin or "")
+            await send(message)
+
+        try:
+            refused = self._refused(scope, route)
+            if refused is None:
+                await self._app(scope, receive, answer)
+            else:
+                await refused(scope, receive, answer)
+        except ApiError as error:
+            await error_response(error.status, error.message)(scope, receive, answer)
+        except Exception:
+            log.exception("a request failed", extra={"fields": {"route": route}})
+            if status:  # the answer has begun: the connection can only be closed
+                raise
+            await error_response(500, "something went wrong: see the log")(scope, receive, answer)
+        seconds = time.perf_counter() - begun
+        self._metrics.request(route, status, seconds)
+        if self._settings.log_requests:
+            self._log_request(scope, route, status, seconds)
+
+    def _refused(self, scope: Scope, route: str) -> Response | None:
+        """The answer to a request that may not pass; None if it may."""
+        headers = Headers(scope=scope)
+        if route == _OTHER_PATH:  # nothing passes whose role is not known
+            return error_response(404, "there is no such path")
+        if scope["method"] == "OPTIONS":
+            return self._preflight(headers)
+        keys, role = self._settings.keys, NEEDED_ROLES.get(route)
+        if keys is None:
+            if _is_elsewhere(scope.get("client")):  # another web server may listen everywhere
+                return error_response(403, "only this machine may connect: there are no API keys")
+            if not _is_local(headers.get("host", "")):
+                return error_response(403, "the host must be this machine: there are no API keys")
+            name, roles = ANYONE, frozenset(ROLES)
+        elif role is None:
+            return None  # also at any rate: whoever watches over the service asks here
+        else:
+            found = keys.find(_secret(headers))
+            if found is None:
+                if not self._rate.allows(""):
+                    return error_response(429, "too many requests without a valid API key")
+                return error_response(401, "a valid API key is needed")
+            name, roles = found.name, found.roles
+        if role is not None and role not in roles:
+            return error_response(403, f"the API key {name!r} has not the role {role!r}")
+        if not self._rate.allows(name):
+            return error_response(429, "too many requests")
+        scope["tether.name"] = name
+        return None
+
+    def _preflight(self, headers: Headers) -> Response:
+        """The answer to a browser that asks whether a page may send a request."""
+        if headers.get("origin") not in self._settings.origins:
+            return error_response(403, "requests from this origin are not allowed")
+        allowed = {
+            "Access-Control-Allow-Methods": "GET, POST",
+            "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+            "Access-Control-Max-Age": "600",
+        }
+        return Response(status_code=204, headers=allowed)
+
+    def _log_request(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+        fields: dict[str, Any] = {
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 3),
+            "name": scope.get("tether.name"),
+        }
+        log.info("request", extra={"fields": fields})
+
+
+def route_of(path: str) -> str:
+    """The path as it is known, without what clients may choose."""
+    if path in NEEDED_ROLES:
+        return path
+    return OFREP_PATH if path.startswith(f"{OFREP_PATH}/") else _OTHER_PATH
+
+
+def _allow_origin(message: Message, origin: str) -> None:
+    headers = MutableHeaders(raw=message["headers"])
+    headers["Access-Control-Allow-Origin"] = origin
+    headers["Access-Control-Expose-Headers"] = "ETag"
+    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    headers.add_vary_header("Origin")
+    message["headers"] = headers.raw
+
+
+def _secret(headers: Headers) -> str:
+    """The API key that a request has; empty if it has none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header names this machine, and not a name that leads here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return is_loopback(name.removeprefix("[").removesuffix("]").lower())
+
+
+def _is_elsewhere(client: tuple[str, int] | None) -> bool:
+    """Whether a request comes from another machine, as far as the web server tells."""
+    try:
+        return client is not None and not ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:  # no address, such as that of a local socket
+        return False

@@ -1,0 +1,148 @@
+"""The JSON API: decisions, outcomes and the status, alone and in bulk.
+
+All of it may be repeated: a key that comes back has its system, and a loss that is stored already
+is not stored again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tether._version import __version__
+from tether.rounds.errors import FinalLossError
+from tether.service.api_errors import ApiError
+from tether.service.request_body import read_key, read_object, refuse_others
+from tether.service.service import Service
+
+OUTCOME_FIELDS = ("key", "system", "losses")
+"""What an outcome consists of."""
+
+
+class JsonApi:
+    """The endpoints for programs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._limits = service, service.settings.limits
+
+    async def decisions(self, request: Request) -> Response:
+        """Say which system answers a key, or each of many."""
+        body = await read_object(request, self._limits.body_bytes)
+        refuse_others(body, ("key", "keys"))
+        if ("key" in body) == ("keys" in body):
+            raise ApiError(400, "the body must have either key or keys")
+        if "key" in body:
+            systems = await self._service.decide([read_key(body["key"])])
+            return JSONResponse(_decision(body["key"], systems[0]))
+        keys = self._items(body, "keys")
+        contents = [read_key(key, f"keys[{place}]") for place, key in enumerate(keys)]
+        systems = await self._service.decide(contents) if contents else []
+        made = [_decision(key, each) for key, each in zip(keys, systems, strict=True)]
+        return JSONResponse({"decisions": made})
+
+    async def outcomes(self, request: Request) -> Response:
+        """Store the losses of a key, or of each of many: all of them or nothing."""
+        body = await read_object(request, self._limits.body_bytes)
+        is_one = "outcomes" not in body
+        refuse_others(body, (*(OUTCOME_FIELDS if is_one else ("outcomes",)), "keep_first"))
+        keep_first = body.pop("keep_first", False)
+        if not isinstance(keep_first, bool):
+            raise ApiError(400, f"keep_first must be true or false, got {keep_first!r:.80}")
+        given = [body] if is_one else self._items(body, "outcomes")
+        keys, systems = [], []
+        losses: dict[str, list[float]] = {}
+        for place, each in enumerate(given):
+            where = "the body" if is_one else f"outcomes[{place}]"
+            key, system, named = self._outcome(each, where)
+            if place and named.keys() != losses.keys():
+                raise ApiError(
+                    400,
+                    f"all outcomes of a request must have the same losses, got {list(named)} in "
+                    f"{where} and {list(losses)} before: send them separately",
+                )
+            keys.append(key)
+            systems.append(system)
+            for name, loss in named.items():
+                losses.setdefault(name, []).append(loss)
+
+        def observe() -> int:
+            return self._service.release.observe(
+                keys, losses, system=systems, keep_first=keep_first
+            )
+
+        try:
+            count = await self._service.call(observe) if keys else 0
+        except (ValueError, TypeError) as error:
+            is_final = isinstance(error.__cause__, FinalLossError)
+            raise ApiError(409 if is_final else 400, str(error)) from None
+        self._service.metrics.outcomes(count)
+        return JSONResponse({"new": count})
+
+    async def status(self, request: Request) -> Response:
+        """Say what holds now, as of a moment ago."""
+        follower, settings = self._service.follower, self._service.release.settings
+        state = follower.state
+        if state is None:
+            raise ApiError(503, "the store has not answered yet")
+        ramp = state.step.ramp_share
+        guardrails = {
+            name: asdict(limit) | {"promise": (ramp.promises or {}).get(name)}
+            for name, limit in settings.limits.items()
+        }
+        return JSONResponse(
+            {
+                "flag": self._service.settings.flag,
+                "share": state.share,
+                "step": {
+                    "number": state.step.number,
+                    "begun": state.step.begun,
+                    "share": state.step.share,
+                    "reason": ramp.reason,
+                },
+                "alarm": None if state.alarm is None else asdict(state.alarm),
+                "target": settings.target,
+                "confidence": settings.confidence,
+                "guardrails": guardrails,
+                "store_available": self._service.is_store_available,
+                "version": __version__,
+            }
+        )
+
+    def _items(self, body: dict[str, Any], name: str) -> list[Any]:
+        items, most = body[name], self._limits.items_per_request
+        if not isinstance(items, list) or len(items) > most:
+            got = f"{len(items):,}" if isinstance(items, list) else type(items).__name__
+            raise ApiError(400, f"{name} must be a list of at most {most:,}, got {got}")
+        return items
+
+    def _outcome(self, given: Any, where: str) -> tuple[bytes, str, dict[str, float]]:
+        if not isinstance(given, dict):
+            raise ApiError(400, f"{where} must be an object, got {type(given).__name__}")
+        refuse_others(given, OUTCOME_FIELDS, where)
+        key = read_key(given.get("key"), f"key of {where}")
+        system, losses = given.get("system"), given.get("losses")
+        if system not in ("old", "new"):
+            raise ApiError(
+                400, f'system of {where} must be "old" or "new", as decided, got {system!r:.80}'
+            )
+        known = self._service.release.settings.limits
+        if not isinstance(losses, dict) or not losses or not losses.keys() <= known.keys():
+            raise ApiError(
+                400, f"losses of {where} must have some of {list(known)}, got {losses!r:.80}"
+            )
+        for name, loss in losses.items():
+            is_number = isinstance(loss, int | float) and not isinstance(loss, bool)
+            if not is_number or not 0 <= loss <= known[name].bound:
+                raise ApiError(
+                    400,
+                    f"loss {name!r} of {where} must be from 0 to {known[name].bound:g}, got "
+                    f"{loss!r:.80}",
+                )
+        return key, system, {name: float(loss) for name, loss in losses.items()}
+
+
+def _decision(key: Any, system: str | None) -> dict[str, Any]:
+    return {"key": key, "system": system or "old", "stored": system is not None}

@@ -1,0 +1,38 @@
+"""What those who operate a service ask for: is it alive, is it ready, how is it doing."""
+
+from __future__ import annotations
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tether.service.api_errors import ApiError
+from tether.service.openapi import openapi
+from tether.service.service import Service
+
+
+class Operations:
+    """The endpoints for those who run a service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._schema = openapi(service.settings.flag, list(service.release.settings.limits))
+
+    async def healthz(self, request: Request) -> Response:
+        """Say that the process answers."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether requests may be sent here; also without the store, as "old" is an answer."""
+        if not self._service.is_ready:
+            raise ApiError(503, "the service is starting or shutting down")
+        return JSONResponse({"ready": True, "store": self._service.is_store_available})
+
+    async def metrics(self, request: Request) -> Response:
+        """Show the metrics of this process."""
+        self._service.metrics.available(self._service.is_store_available)
+        return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def schema(self, request: Request) -> Response:
+        """Show the OpenAPI schema."""
+        return JSONResponse(self._schema)

@@ -1,0 +1,68 @@
+"""What people do to a release over HTTP; each act is stored with the name of the API key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tether.rounds.releases.beginning import StepOverError
+from tether.service.api_errors import ApiError
+from tether.service.request_body import read_object, read_text, refuse_others
+from tether.service.service import Service
+
+log = logging.getLogger("tether.service")
+
+
+class OperatorApi:
+    """Halt, resume and advance."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def halt(self, request: Request) -> Response:
+        """Let the old system answer all keys, in every process."""
+        body, actor = await self._body(request, "reason"), request.scope["tether.name"]
+        reason = read_text(body, "reason")
+        await self._act("halt", actor, lambda: self._service.release.halt(reason, actor=actor))
+        return JSONResponse({"halted": True})
+
+    async def resume(self, request: Request) -> Response:
+        """Clear the alarms that stand; the ramp begins anew."""
+        body, actor = await self._body(request, "reason"), request.scope["tether.name"]
+        reason = read_text(body, "reason")
+        await self._act("resume", actor, lambda: self._service.release.resume(reason, actor=actor))
+        return JSONResponse({"halted": False})
+
+    async def advance(self, request: Request) -> Response:
+        """End the present step, which the request names: to repeat it does no harm."""
+        body, actor = await self._body(request, "step", "reason"), request.scope["tether.name"]
+        reason, number = read_text(body, "reason"), body.get("step")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ApiError(400, f"step must be the number of the present step, got {number!r:.80}")
+        end = self._service.release.end_step
+        begun = await self._act("advance", actor, lambda: end(number, reason, actor=actor))
+        return JSONResponse({"step": begun.number, "share": begun.share})
+
+    async def _body(self, request: Request, *known: str) -> dict[str, Any]:
+        body = await read_object(request, self._service.settings.limits.body_bytes)
+        refuse_others(body, known)
+        return body
+
+    async def _act(self, name: str, actor: str, act: Callable[[], Any]) -> Any:
+        """Do it, count it and log it."""
+        try:
+            done = await self._service.act(act)
+        except StepOverError as error:
+            raise ApiError(409, str(error)) from None
+        except ValueError as error:
+            raise ApiError(409 if name == "resume" else 400, str(error)) from None
+        self._service.metrics.act(name)
+        log.info("an operator acted", extra={"fields": {"act": name, "actor": actor}})
+        with suppress(Exception):  # it is stored; the follower looks again soon, and logs errors
+            await self._service.act(self._service.follower.look)
+        return done

@@ -1,0 +1,71 @@
+"""Bodies of requests: JSON objects, no longer than allowed, with nothing that is no JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from starlette.requests import ClientDisconnect, Request
+
+from tether.rounds.releases.key_rows import key_content
+from tether.service.api_errors import ApiError
+
+
+async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
+    """The JSON object that is the body of a request."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdecimal() or len(stated) > 18 or int(stated) > max_bytes:
+        raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
+    content = bytearray()
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > max_bytes:
+                raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
+    except ClientDisconnect:
+        raise ApiError(400, "the client has closed the connection") from None
+    return parse_object(bytes(content))
+
+
+def parse_object(content: bytes) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        body = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        raise ApiError(400, "the body must be JSON") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, f"the body must be a JSON object, got {type(body).__name__}")
+    return body
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def refuse_others(body: dict[str, Any], known: Sequence[str], where: str = "the body") -> None:
+    """Refuse names that nobody reads: a misspelled one must not be ignored."""
+    unknown = sorted(set(body) - set(known))
+    if unknown:
+        raise ApiError(400, f"{where} may have {', '.join(known)}, got {unknown[0]!r:.80}")
+
+
+def read_key(value: Any, name: str = "key") -> bytes:
+    """A key of the release: text or an integer."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ApiError(400, f"{name} must be text or an integer, got {value!r:.80}")
+    try:
+        return key_content(value)
+    except ValueError as error:
+        raise ApiError(400, f"{name}: {error}") from None
+
+
+def read_text(body: dict[str, Any], name: str, most: int = 1_000) -> str:
+    """A text that is not blank."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > most:
+        raise ApiError(400, f"{name} must be text of 1 to {most:,} characters, got {value!r:.80}")
+    return value

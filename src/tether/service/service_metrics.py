@@ -1,0 +1,90 @@
+"""What a Prometheus server reads of a service."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from tether.rounds.releases.served_release import ReleaseState
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+"""The seconds that requests are counted by."""
+
+
+class ServiceMetrics:
+    """The metrics of one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        kept = self.registry
+        self._requests = Counter(
+            "tether_http_requests", "Requests answered.", ["route", "status"], registry=kept
+        )
+        self._seconds = Histogram(
+            "tether_http_request_seconds",
+            "Time to answer a request.",
+            ["route"],
+            buckets=LATENCY_BUCKETS,
+            registry=kept,
+        )
+        decisions = Counter(
+            "tether_decisions",
+            "Keys answered; those without the store have stored=false.",
+            ["system", "stored"],
+            registry=kept,
+        )
+        self._decisions = {
+            "old": decisions.labels("old", "true"),
+            "new": decisions.labels("new", "true"),
+            None: decisions.labels("old", "false"),
+        }
+        self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
+        self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
+        self._share = Gauge("tether_share", "The new system's share of the keys.", registry=kept)
+        self._step = Gauge("tether_step", "The number of the present step.", registry=kept)
+        self._alarm = Gauge("tether_alarm_standing", "1 while an alarm stands.", registry=kept)
+        self._available = Gauge("tether_store_available", "1 if the store answers.", registry=kept)
+        self._promise = Gauge(
+            "tether_promise", "What is promised of each guardrail.", ["guardrail"], registry=kept
+        )
+        self._routes: dict[str, Histogram] = {}
+        self._statuses: dict[tuple[str, int], Counter] = {}
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        if (timed := self._routes.get(route)) is None:
+            timed = self._routes[route] = self._seconds.labels(route)
+        timed.observe(seconds)
+        if (counted := self._statuses.get((route, status))) is None:
+            counted = self._statuses[route, status] = self._requests.labels(route, str(status))
+        counted.inc()
+
+    def decisions(self, systems: list[str | None]) -> None:
+        """Count answers to keys."""
+        for system in systems:
+            self._decisions[system].inc()
+
+    def outcomes(self, count: int) -> None:
+        """Count new losses."""
+        self._outcomes.inc(count)
+
+    def act(self, name: str) -> None:
+        """Count what a person did."""
+        self._acts.labels(name).inc()
+
+    def state(self, state: ReleaseState | None) -> None:
+        """Note what holds now; None if the store does not tell."""
+        if state is None:
+            return
+        self._share.set(state.share)
+        self._step.set(state.step.number)
+        self._alarm.set(state.alarm is not None)
+        for name, promise in (state.step.ramp_share.promises or {}).items():
+            self._promise.labels(name).set(promise)
+
+    def available(self, is_available: bool) -> None:
+        """Note whether the store answers and takes decisions."""
+        self._available.set(is_available)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

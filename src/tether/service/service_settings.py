@@ -1,0 +1,269 @@
+"""The settings of a service: one TOML file, checked as a whole before anything starts.
+
+Paths are relative to the folder of the file.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tether.service.api_keys import ApiKeys
+from tether.service.toml_tables import Table
+
+TABLES = ("release", "flag", "listen", "access", "limits", "logs")
+"""The tables of the file."""
+RELEASE_OPTIONS = (
+    "store", "store_variable", "guardrails", "promise", "confidence", "keys_per_step",
+    "step_duration", "wait", "alarm_risk", "false_alarm_probability", "max_silence", "salt",
+    "signing_key",
+)  # fmt: skip
+"""The settings of the table `release`."""
+FLAG_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What the key of a flag may be: it is part of a URL."""
+_ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """What one request, one client and one wait may take.
+
+    Parameters
+    ----------
+    body_bytes : int
+        The longest body of a request.
+    items_per_request : int
+        How many keys or outcomes a request may have.
+    requests_per_second : float
+        How many requests each API key may send in a second, on average.
+    burst : int
+        How many of them at once.
+    answer_within : float
+        After so many seconds without the store the old system answers.
+    store_deadline : float
+        How many seconds anything else waits for the store.
+    """
+
+    body_bytes: int = 1_000_000
+    items_per_request: int = 1_000
+    requests_per_second: float = 10_000.0
+    burst: int = 10_000
+    answer_within: float = 0.04
+    store_deadline: float = 1.0
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a service serves, where, and to whom.
+
+    Parameters
+    ----------
+    store : str
+        The path or URL of the store.
+    release : mapping
+        The other arguments of `tether.Release`; without guardrails the release must exist.
+    flag : str
+        The key of the flag that OpenFeature clients ask for.
+    values : mapping
+        The values of the flag for "old" and "new", both text, both booleans or both numbers.
+    host : str
+        The address to listen at.
+    port : int
+        The port to listen at; 0 for any free one.
+    keys : ApiKeys or None
+        Who may do what; None if everyone on this machine may do everything.
+    origins : tuple of str
+        The web pages that browsers may send requests from.
+    limits : ServiceLimits
+        What one request may take.
+    log_requests : bool
+        Whether every request is logged.
+    """
+
+    store: str
+    release: Mapping[str, Any] = field(default_factory=dict)
+    flag: str = "release"
+    values: Mapping[str, Any] = field(default_factory=lambda: {"old": "old", "new": "new"})
+    host: str = "127.0.0.1"
+    port: int = 8080
+    keys: ApiKeys | None = None
+    origins: tuple[str, ...] = ()
+    limits: ServiceLimits = ServiceLimits()
+    log_requests: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a service that anyone could reach and everyone could halt."""
+        if self.keys is None and not is_loopback(self.host):
+            raise ValueError(
+                f"listen.host must be a loopback address such as 127.0.0.1 without access.keys, "
+                f"got {self.host!r}: make a key with `tether serve-key` and name its file"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_service_settings(path: str | Path) -> ServiceSettings:
+    """Read the settings of a service.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        A TOML file.
+
+    Returns
+    -------
+    ServiceSettings
+        Its settings, with the API keys that it names.
+
+    Raises
+    ------
+    ValueError
+        If something is missing, unknown or wrong; the message names the setting and its value.
+    OSError
+        If a file cannot be read.
+    """
+    given = Path(path)
+    try:
+        content = tomllib.loads(given.read_bytes().decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{given} is not a TOML file: {error}") from None
+    try:
+        return _settings(Table("", content), given.parent)
+    except ValueError as error:
+        raise ValueError(f"{given}: {error}") from None
+
+
+def _settings(file: Table, folder: Path) -> ServiceSettings:
+    parts = {name: file.table(name) for name in TABLES}
+    file.finish([f"[{name}]" for name in TABLES])
+    access = parts["access"]
+    keys = access.optional_text("keys")
+    origins = access.texts("origins")
+    access.finish(("keys", "origins"))
+    for each in origins:
+        if not _ORIGIN.fullmatch(each):
+            raise ValueError(
+                f"access.origins must be origins such as https://shop.example.org, in lower case "
+                f"and without a path, got {each!r:.80}"
+            )
+    listen, logs = parts["listen"], parts["logs"]
+    host = listen.text("host", "127.0.0.1")
+    port = listen.integer("port", 8080, least=0, most=65_535)
+    log_requests = logs.flag("requests")
+    listen.finish(("host", "port"))
+    logs.finish(("requests",))
+    flag, values = _flag(parts["flag"])
+    limits = _limits(parts["limits"])
+    return ServiceSettings(
+        store=_store(parts["release"], folder),
+        release=_release(parts["release"], folder),
+        flag=flag,
+        values=values,
+        host=host,
+        port=port,
+        keys=None if keys is None else ApiKeys.read(folder / keys),
+        origins=origins,
+        limits=limits,
+        log_requests=log_requests,
+    )
+
+
+def _store(table: Table, folder: Path) -> str:
+    """The store, which may be named by an environment variable, since its URL has a password."""
+    variable = table.optional_text("store_variable")
+    if variable is not None:
+        if table.has("store"):
+            raise ValueError("name either release.store or release.store_variable, got both")
+        if not os.environ.get(variable):
+            raise ValueError(f"release.store_variable names {variable!r}, which is not set")
+        return os.environ[variable]
+    store = table.text("store")
+    return store if "://" in store else str(folder / store)
+
+
+def _release(table: Table, folder: Path) -> dict[str, Any]:
+    """The arguments of a release that are given; `Release` checks what they mean."""
+    options: dict[str, Any] = {}
+    if table.has("guardrails"):
+        given = Table("release.guardrails", table.take("guardrails"))._values
+        options["guardrails"] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
+        }
+    if table.has("promise"):
+        options["promise"] = table.flag("promise")
+    if table.has("step_duration"):
+        options["step_duration"] = table.duration("step_duration")
+    if table.has("max_silence"):
+        silence = table.take("max_silence")
+        if isinstance(silence, str):
+            silence = None if silence == "none" else Table("release", {"max_silence": silence})
+        options["max_silence"] = (
+            silence.duration("max_silence") if isinstance(silence, Table) else silence
+        )
+    if (salt := table.optional_text("salt")) is not None:
+        try:
+            options["salt"] = bytes.fromhex(salt)
+        except ValueError:
+            raise ValueError(f"release.salt must be in hexadecimal, got {salt!r:.80}") from None
+    if (key := table.optional_text("signing_key")) is not None:
+        options["signing_key"] = folder / key
+    for name in RELEASE_OPTIONS:
+        if table.has(name):
+            options[name] = table.take(name)
+    table.finish(RELEASE_OPTIONS)
+    return options
+
+
+def _flag(table: Table) -> tuple[str, dict[str, Any]]:
+    """The key of the flag, and its two values."""
+    key = table.text("key", "release")
+    if not FLAG_KEY.fullmatch(key):
+        raise ValueError(
+            f"flag.key must have 1 to 100 letters, digits, dots, dashes or underscores, got "
+            f"{key!r:.80}"
+        )
+    values = {name: table.take(name) for name in ("old", "new")}
+    table.finish(("key", "old", "new"))
+    if values == {"old": None, "new": None}:
+        return key, {"old": "old", "new": "new"}
+    for name, value in values.items():
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not isinstance(value, str | bool | int | float) or not is_finite:
+            raise ValueError(f"flag.{name} must be text, a number or a boolean, got {value!r:.80}")
+    if type(values["old"]) is not type(values["new"]) or values["old"] == values["new"]:
+        raise ValueError(
+            f"flag.old and flag.new must be two different values of one type, got "
+            f"{values['old']!r:.80} and {values['new']!r:.80}"
+        )
+    return key, values
+
+
+def _limits(table: Table) -> ServiceLimits:
+    usual = ServiceLimits()
+    limits = ServiceLimits(
+        body_bytes=table.integer("body_bytes", usual.body_bytes, least=1_000, most=100_000_000),
+        items_per_request=table.integer(
+            "items_per_request", usual.items_per_request, least=1, most=100_000
+        ),
+        requests_per_second=table.number(
+            "requests_per_second", usual.requests_per_second, least=0.01, most=1e9
+        ),
+        burst=table.integer("burst", usual.burst, least=1, most=10**9),
+        answer_within=table.number("answer_within", usual.answer_within, least=0.001, most=60.0),
+        store_deadline=table.number("store_deadline", usual.store_deadline, least=0.01, most=600),
+    )
+    table.finish(tuple(vars(usual)))
+    return limits

@@ -1,0 +1,12 @@
+"""Services for the tests of this folder."""
+
+import pytest
+
+from tests.service.running import running, settings
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a service without keys that the tests of a module share."""
+    with running(settings(tmp_path_factory.mktemp("serve") / "release.db")) as made:
+        yield made

@@ -1,0 +1,64 @@
+"""API keys and their file."""
+
+import json
+import stat
+
+import pytest
+
+from tether.service import ApiKeys, add_key
+
+
+def test_the_file_has_hashes_and_no_keys(tmp_path):
+    file = tmp_path / "keys.json"
+    one, other = add_key(file, "ann", ["read", "operate"]), add_key(file, "bob", ["decide"])
+    assert one != other
+    assert one.startswith("tether_")
+    assert len(one) == 50
+    assert one[7:] not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    keys = ApiKeys.read(file)
+    assert keys.find(one).name == "ann"
+    assert keys.find(one).roles == {"read", "operate"}
+    assert keys.find(other).name == "bob"
+    for wrong in ("", one[:-1], one + "a", one.upper(), "\udc80", keys.keys[0].digest):
+        assert keys.find(wrong) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "roles", "message"),
+    [
+        ("", ["read"], "name must begin with a letter"),
+        ("a\nb", ["read"], r"got 'a\\nb'"),
+        ("ann", ["read"], "name must be a new one, got 'ann'"),
+        ("bob", [], r"roles must be some of .*, got \[\]"),
+        ("bob", "read", "got 'read'"),
+        ("bob", ["admin"], "got 'admin'"),
+    ],
+)
+def test_wrong_keys_are_refused(tmp_path, name, roles, message):
+    add_key(tmp_path / "keys.json", "ann", ["read"])
+    before = (tmp_path / "keys.json").read_text()
+    with pytest.raises(ValueError, match=message):
+        add_key(tmp_path / "keys.json", name, roles)
+    assert (tmp_path / "keys.json").read_text() == before
+
+
+def test_other_files_are_no_files_of_keys(tmp_path):
+    file, good = tmp_path / "keys.json", {"name": "a", "roles": ["read"], "sha256": "0" * 64}
+    for content in (
+        [],
+        {"keys": 3},
+        {"keys": []},
+        {"keys": [3]},
+        {"keys": [good, good]},
+        {"keys": [good, good | {"name": "b", "roles": ["operate"]}]},
+        {"keys": [good | {"roles": ["x"]}]},
+        {"keys": [good | {"sha256": "0"}]},
+        {"keys": [good | {"name": 3}]},
+    ):
+        file.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=r"keys\.json (is not a file of|has no) API keys"):
+            ApiKeys.read(file)
+    file.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"keys\.json is not a file of API keys"):
+        ApiKeys.read(file)

@@ -1,0 +1,174 @@
+"""Batches of decisions, and answers in time."""
+
+import asyncio
+import threading
+
+from tether.rounds.errors import StoreError
+from tether.service import decision_batches
+from tether.service.decision_batches import KEYS_PER_CALL, DecisionBatches
+
+
+class Store:
+    """Answers when it is told to."""
+
+    def __init__(self):
+        self.calls, self.may_answer, self.error = [], threading.Event(), None
+        self.may_answer.set()
+
+    def assign(self, keys):
+        self.calls.append(list(keys))
+        self.may_answer.wait(30)
+        if self.error is not None:
+            raise self.error
+        return [key.decode() for key in keys]
+
+
+def run(test, store, answer_within=30.0):
+    async def main():
+        batches = DecisionBatches(store.assign, answer_within=answer_within)
+        try:
+            return await test(batches)
+        finally:
+            store.may_answer.set()
+            await batches.close()
+
+    return asyncio.run(main())
+
+
+def named(*names):
+    return [name.encode() for name in names]
+
+
+def test_requests_that_wait_share_a_call_and_each_has_its_part():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        first = asyncio.create_task(batches.decide(named("a")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        others = [asyncio.create_task(batches.decide(named(f"{n}", f"{n}b"))) for n in range(40)]
+        await asyncio.sleep(0)
+        store.may_answer.set()
+        assert await first == ["a"]
+        assert await asyncio.gather(*others) == [[f"{n}", f"{n}b"] for n in range(40)]
+
+    run(test, store)
+    assert [len(each) for each in store.calls] == [1, 80]
+
+
+def test_a_call_has_so_many_keys_unless_one_request_has_more():
+    store, half = Store(), named(*["x"] * (KEYS_PER_CALL // 2 + 1))
+
+    async def test(batches):
+        sent = [half, half, named("a"), half * 4]
+        assert await asyncio.gather(*map(batches.decide, sent)) == [
+            [key.decode() for key in keys] for keys in sent
+        ]
+
+    run(test, store)
+    assert [len(each) for each in store.calls] == [501, 502, 2004]
+
+
+def test_a_frozen_store_is_not_waited_for():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        assert await batches.decide(named("a", "b")) == [None, None]
+        for _ in range(100):  # at once, while the call is overdue
+            assert await batches.decide(named("c")) == [None]
+        store.may_answer.set()
+        while await batches.decide(named("d")) != ["d"]:
+            await asyncio.sleep(0.001)
+
+    run(test, store, answer_within=0.02)
+    assert store.calls[0] == named("a", "b")
+    assert named("c") not in store.calls
+
+
+def test_requests_that_were_given_up_are_not_asked_for_later():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        first = asyncio.create_task(batches.decide(named("a")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(batches.decide(named("b")))
+        assert (await first, await second) == ([None], [None])
+        store.may_answer.set()
+        while await batches.decide(named("c")) != ["c"]:
+            await asyncio.sleep(0.001)
+
+    run(test, store, answer_within=0.02)
+    assert named("b") not in store.calls
+
+
+def test_what_waits_at_the_end_is_answered():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        first = asyncio.create_task(batches.decide(named("a")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        second = asyncio.create_task(batches.decide(named("b")))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(batches.close())
+        assert await second == [None]
+        store.may_answer.set()
+        await closing
+        assert await first == ["a"]
+
+    run(test, store)
+
+
+def test_errors_are_answers_without_the_store(caplog):
+    store = Store()
+
+    async def test(batches):
+        for error in (StoreError("no route"), ValueError("a bug")):
+            store.error = error
+            assert await batches.decide(named("a")) == [None]
+        store.error = None
+        assert await batches.decide(named("a")) == ["a"]
+
+    run(test, store)
+    assert "no route" in caplog.text
+    assert "ValueError: a bug" in caplog.text
+
+
+def test_too_many_waiting_calls_are_answered_at_once(monkeypatch):
+    monkeypatch.setattr(decision_batches, "MAX_CALLS_WAITING", 2)
+    store, whole = Store(), named(*["x"] * KEYS_PER_CALL)
+
+    async def test(batches):
+        store.may_answer.clear()
+        first = asyncio.create_task(batches.decide(named("a")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        waiting = [asyncio.create_task(batches.decide(whole)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await batches.decide(whole) == [None] * KEYS_PER_CALL
+        store.may_answer.set()
+        assert await first == ["a"]
+        assert [len(each) for each in await asyncio.gather(*waiting)] == [KEYS_PER_CALL] * 2
+
+    run(test, store)
+
+
+def test_a_client_that_leaves_does_not_disturb_the_others():
+    store = Store()
+
+    async def test(batches):
+        store.may_answer.clear()
+        gone = asyncio.create_task(batches.decide(named("a")))
+        stays = asyncio.create_task(batches.decide(named("b")))
+        while not store.calls:
+            await asyncio.sleep(0.001)
+        gone.cancel()
+        store.may_answer.set()
+        assert await stays == ["b"]
+
+    run(test, store)

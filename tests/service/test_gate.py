@@ -1,0 +1,192 @@
+"""Who may do what, and what every answer has."""
+
+import asyncio
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from tests.service.running import PATIENT, bearer, running, settings
+from tether.service import ApiKeys, add_key
+from tether.service.api_keys import ROLES
+from tether.service.gate import NEEDED_ROLES, SECURITY_HEADERS, Gate, route_of
+from tether.service.ofrep import OFREP_PATH
+from tether.service.service_metrics import ServiceMetrics
+from tether.service.service_settings import ServiceLimits
+
+REQUESTS = {
+    ("POST", "/ofrep/v1/evaluate/flags/release"): {"context": {"targetingKey": "ann"}},
+    ("POST", "/ofrep/v1/evaluate/flags"): {"context": {"targetingKey": "ann"}},
+    ("POST", "/v1/decisions"): {"key": "ann"},
+    ("POST", "/v1/outcomes"): {"key": "ann", "system": "old", "losses": {"complaint": 0}},
+    ("POST", "/v1/advance"): {"step": 99, "reason": "why"},
+    ("POST", "/v1/halt"): {"reason": "why"},
+    ("POST", "/v1/resume"): {"reason": "why"},
+    ("GET", "/v1/status"): None,
+    ("GET", "/metrics"): None,
+    ("GET", "/healthz"): None,
+    ("GET", "/readyz"): None,
+    ("GET", "/openapi.json"): None,
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A client of a service with a key for each role, and the keys."""
+    folder = tmp_path_factory.mktemp("guarded")
+    secrets = {role: add_key(folder / "keys.json", f"key to {role}", [role]) for role in ROLES}
+    keys = ApiKeys.read(folder / "keys.json")
+    origins = ("https://shop.example.org",)
+    with running(settings(folder / "release.db", keys=keys, origins=origins)) as client:
+        yield client, secrets
+
+
+@pytest.mark.parametrize(("method", "path"), REQUESTS)
+def test_each_path_needs_its_role(guarded, method, path):
+    client, secrets = guarded
+    body, needed = REQUESTS[method, path], NEEDED_ROLES[route_of(path)]
+    for role, secret in secrets.items():
+        found = client.request(method, path, json=body, headers=bearer(secret))
+        also = client.request(method, path, json=body, headers={"X-API-Key": secret})
+        if needed in (None, role):
+            assert found.status_code in (200, 409), found.text
+            assert also.status_code in (200, 409)
+        else:
+            assert found.status_code == also.status_code == 403
+            assert f"has not the role {needed!r}" in found.json()["error"]["message"]
+    wrong = secrets["operate"][:-1] + ("a" if secrets["operate"][-1] != "a" else "b")
+    for headers in (
+        {},
+        {"Authorization": "Bearer"},
+        bearer(wrong),
+        {"Authorization": f"Basic {wrong}"},
+    ):
+        found = client.request(method, path, json=body, headers=headers)
+        assert found.status_code == (200 if needed is None else 401)
+        if needed is not None:
+            assert found.headers["www-authenticate"] == "Bearer"
+        assert wrong not in found.text
+
+
+@pytest.mark.parametrize("path", ["/v1/halt%0A", "/v1/halt/", "//v1/halt", "/v1/halt%00", "/v1"])
+def test_a_path_that_only_resembles_another_leads_nowhere(guarded, path):
+    """A router may take the first one for /v1/halt, which needs a role."""
+    found = guarded[0].post(path, json={"reason": "why"})
+    assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_no_answer_sends_a_client_to_the_host_that_it_named(guarded):
+    client, secrets = guarded
+    headers = {"Host": "elsewhere.example.org", **bearer(secrets["decide"])}
+    for path in (OFREP_PATH, f"{OFREP_PATH}/release"):
+        found = client.post(f"{path}/", json={}, headers=headers)
+        assert (found.status_code, "location" in found.headers) == (404, False)
+
+
+def test_other_methods_are_told_which_ones_there_are(client):
+    found = client.get("/v1/halt")
+    assert (found.status_code, found.headers["allow"]) == (405, "POST")
+
+
+def test_every_path_is_in_the_table():
+    assert {route_of(path) for _, path in REQUESTS} == set(NEEDED_ROLES)
+    assert route_of("/ofrep/v1/evaluate/flagsx") == "other"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/healthz", 200), ("GET", "/nothing", 404), ("GET", "/v1/halt", 401)],
+)
+def test_every_answer_has_the_headers(guarded, method, path, status):
+    found = guarded[0].request(method, path)
+    assert found.status_code == status
+    assert {name: found.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+    assert "server" not in found.headers
+    assert "access-control-allow-origin" not in found.headers
+
+
+def test_only_named_origins_may_send_requests(guarded):
+    client, secrets = guarded
+    ask = {"Access-Control-Request-Method": "POST"}
+    for origin in ("https://evil.example.org", "null", "https://shop.example.org.evil"):
+        refused = client.options("/v1/decisions", headers={"Origin": origin, **ask})
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
+    shop = {"Origin": "https://shop.example.org"}
+    allowed = client.options("/v1/decisions", headers={**shop, **ask})
+    assert allowed.status_code == 204
+    assert allowed.headers["access-control-allow-origin"] == shop["Origin"]
+    assert "Authorization" in allowed.headers["access-control-allow-headers"]
+    headers = {**shop, **bearer(secrets["decide"])}
+    found = client.post("/v1/decisions", json={"key": "ann"}, headers=headers)
+    assert found.headers["access-control-allow-origin"] == shop["Origin"]
+    assert found.headers["vary"] == "Origin"
+
+
+def test_without_keys_other_names_of_this_machine_are_refused(client):
+    """A page in a browser could otherwise reach the service by a name that leads here."""
+    for host in ("evil.example.org", "evil.example.org:8080", "10.0.0.1", ""):
+        found = client.get("/v1/status", headers={"Host": host})
+        assert found.status_code in (400, 403)
+    for host in ("localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:80", "[::1]"):
+        assert client.get("/v1/status", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403), ("2001::7", 403)]
+)
+def test_without_keys_other_machines_are_refused(address, status):
+    """Also those that call themselves localhost, where another web server listens everywhere."""
+    gate = Gate(PlainTextResponse("passed"), settings("unused.db"), ServiceMetrics())
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/halt", "headers": headers}
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(gate({**scope, "client": (address, 50_000)}, None, send))
+    assert sent[0]["status"] == status
+
+
+def test_each_key_has_its_own_rate(tmp_path):
+    file = tmp_path / "keys.json"
+    one, other = (add_key(file, name, ["read"]) for name in ("one", "other"))
+    limits = ServiceLimits(requests_per_second=0.01, burst=3, answer_within=30, store_deadline=30)
+    given = settings(tmp_path / "release.db", keys=ApiKeys.read(file), limits=limits)
+    with running(given) as client:
+
+        def statuses(secret):
+            found = [client.get("/v1/status", headers=bearer(secret)) for _ in range(4)]
+            assert found[-1].headers["retry-after"] == "1"
+            return [each.status_code for each in found]
+
+        assert statuses(one) == [200, 200, 200, 429]
+        assert statuses(other) == [200, 200, 200, 429]
+        assert statuses("wrong") == [401, 401, 401, 429]
+
+
+def test_long_bodies_and_other_types_are_refused(tmp_path):
+    limits = ServiceLimits(body_bytes=1000, answer_within=30, store_deadline=30)
+    with running(settings(tmp_path / "release.db", limits=limits)) as client:
+        long = {"keys": ["x" * 100] * 20}
+        assert client.post("/v1/decisions", json=long).status_code == 413
+        json = {"Content-Type": "application/json"}
+        parts = client.post("/v1/decisions", content=iter([b"[" * 900] * 3), headers=json)
+        assert parts.status_code == 413
+        for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+            found = client.post(
+                "/v1/decisions", content=b'{"key": "a"}', headers={"Content-Type": kind}
+            )
+            assert found.status_code == 415
+        assert client.post("/v1/decisions", json={"key": "a"}).status_code == 200
+
+
+def test_an_unexpected_error_is_logged_and_not_shown(tmp_path, monkeypatch, caplog):
+    with running(settings(tmp_path / "release.db", limits=PATIENT)) as client:
+        monkeypatch.setattr("tether.service.json_api.asdict", lambda _: 1 / 0)
+        found = client.get("/v1/status")
+        assert found.status_code == 500
+        assert found.json() == {
+            "error": {"code": "internal", "message": "something went wrong: see the log"}
+        }
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,41 @@
+"""Logs as JSON lines."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from tether.service.json_logs import LOGGERS, log_as_json
+
+
+@pytest.fixture
+def lines():
+    """What is logged; the loggers are as before afterwards."""
+    before = {
+        name: (logger.handlers, logger.propagate, logger.level)
+        for name, logger in ((name, logging.getLogger(name)) for name in LOGGERS)
+    }
+    stream = io.StringIO()
+    log_as_json(stream)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    for name, (handlers, propagate, level) in before.items():
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+def test_a_record_is_one_line_without_passwords(lines):
+    log = logging.getLogger("tether.service")
+    log.info("two\nlines", extra={"fields": {"step": 3}})
+    log.error("no route to postgresql://ann:secret@db/x")
+    try:
+        raise ValueError("postgresql://ann:secret@db/x")
+    except ValueError:
+        log.exception("failed")
+    logging.getLogger("uvicorn.error").info("once")
+    found = lines()
+    assert (found[0]["event"], found[0]["level"], found[0]["step"]) == ("two\nlines", "info", 3)
+    assert "ValueError" in found[2]["traceback"]
+    assert "secret" not in json.dumps(found)
+    assert [each["event"] for each in found].count("once") == 1

@@ -1,0 +1,110 @@
+"""The OpenFeature Remote Evaluation Protocol, with the real SDK and provider."""
+
+import pytest
+from openfeature import api
+from openfeature.contrib.provider.ofrep import OFREPProvider
+from openfeature.evaluation_context import EvaluationContext
+from openfeature.exception import ErrorCode
+from openfeature.flag_evaluation import Reason
+
+from tests.service.running import bearer, running, settings
+from tether.release import ArmCounts, is_new, positions
+from tether.rounds import verify_store
+from tether.service import ApiKeys, add_key
+
+ALL = "/ofrep/v1/evaluate/flags"
+GOOD = {"complaint": ArmCounts(10_000, 0.0)}
+
+
+@pytest.fixture
+def openfeature():
+    """Makes clients of the SDK; providers are global there, so each test cleans up."""
+
+    def make(http, **options):
+        api.set_provider(OFREPProvider(str(http.base_url), **options))
+        return api.get_client()
+
+    yield make
+    api.shutdown()
+    api.clear_providers()
+
+
+def test_the_sdk_gets_what_the_hash_says(tmp_path, openfeature):
+    store = tmp_path / "release.db"
+    guardrails = {"complaint": 0.4}
+    given = settings(store, release={"guardrails": guardrails, "old": GOOD}, flag="checkout")
+    with running(given) as http:
+        share = http.get("/v1/status").json()["share"]
+        assert 0.3 < share < 0.5
+        client = openfeature(http)
+        keys = [f"user {number}" for number in range(20)]
+        expected = is_new(positions(keys, b"test"), share).tolist()
+        for key, new in zip(keys, expected, strict=True):
+            found = client.get_string_details("checkout", "?", EvaluationContext(key))
+            assert found.value == found.variant == ("new" if new else "old")
+            assert found.reason == Reason.SPLIT
+            assert found.flag_metadata == {"stored": True}
+        assert len({*expected}) == 2
+    assert verify_store(store).ok
+
+
+def test_values_may_have_another_type_and_keys_are_sent(tmp_path, openfeature):
+    secret = add_key(tmp_path / "keys.json", "shop", ["decide"])
+    given = settings(
+        tmp_path / "release.db",
+        keys=ApiKeys.read(tmp_path / "keys.json"),
+        values={"old": False, "new": True},
+    )
+    with running(given) as http:
+        client = openfeature(http, headers_factory=lambda: bearer(secret))
+        found = client.get_boolean_details("release", True, EvaluationContext("ann"))
+        assert (found.value, found.variant, found.error_code) == (False, "old", None)
+        wrong = client.get_string_details("release", "?", EvaluationContext("ann"))
+        assert wrong.error_code == ErrorCode.TYPE_MISMATCH
+        client = openfeature(http)
+        found = client.get_boolean_details("release", True, EvaluationContext("ann"))
+        assert (found.value, found.error_message) == (True, "unauthorized")
+
+
+def test_the_sdk_understands_errors(client, openfeature):
+    sdk = openfeature(client)
+    missing = sdk.get_string_details("nothing", "?", EvaluationContext("ann"))
+    assert (missing.value, missing.error_code) == ("?", ErrorCode.FLAG_NOT_FOUND)
+    no_key = sdk.get_string_details("release", "?", EvaluationContext(None, {"plan": "free"}))
+    assert no_key.error_code == ErrorCode.TARGETING_KEY_MISSING
+    assert sdk.get_string_details("release", "?").error_code == ErrorCode.TARGETING_KEY_MISSING
+    too_long = sdk.get_string_details("release", "?", EvaluationContext("x" * 501))
+    assert too_long.error_code == ErrorCode.INVALID_CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", "PARSE_ERROR"),
+        (b"[]", "PARSE_ERROR"),
+        (b"{}", "TARGETING_KEY_MISSING"),
+        (b'{"context": {}}', "TARGETING_KEY_MISSING"),
+        (b'{"context": {"targetingKey": ""}}', "TARGETING_KEY_MISSING"),
+        (b'{"context": 3}', "INVALID_CONTEXT"),
+        (b'{"context": {"targetingKey": 3}}', "INVALID_CONTEXT"),
+        (b'{"context": {"targetingKey": "\\ud800"}}', "INVALID_CONTEXT"),
+    ],
+)
+def test_errors_have_the_codes_of_the_protocol(client, body, code):
+    headers = {"Content-Type": "application/json"}
+    one = client.post(f"{ALL}/release", content=body, headers=headers)
+    assert (one.status_code, one.json()["errorCode"], one.json()["key"]) == (400, code, "release")
+    every = client.post(ALL, content=body, headers=headers)
+    assert (every.status_code, every.json()["errorCode"]) == (400, code)
+
+
+def test_all_flags_are_not_sent_again_while_they_are_the_same(client):
+    context = {"context": {"targetingKey": "ann", "plan": "free"}}
+    first = client.post(ALL, json=context)
+    assert [each["key"] for each in first.json()["flags"]] == ["release"]
+    tag = first.headers["etag"]
+    for sent in (tag, f"W/{tag}", f'"other", {tag}', tag.strip('"'), "*"):
+        again = client.post(ALL, json=context, headers={"If-None-Match": sent})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    other = client.post(ALL, json=context, headers={"If-None-Match": '"other"'})
+    assert other.status_code == 200

@@ -1,0 +1,57 @@
+"""Health, readiness, metrics and the schema."""
+
+import re
+import shutil
+import subprocess
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.service.running import running, settings
+from tether.service.gate import NEEDED_ROLES
+
+
+def test_metrics_say_what_happened(tmp_path):
+    with running(settings(tmp_path / "release.db")) as client:
+        client.post("/v1/decisions", json={"keys": ["ann", "bob"]})
+        outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}
+        client.post("/v1/outcomes", json=outcome)
+        client.post("/v1/halt", json={"reason": "a test"})
+        client.get("/nothing")
+        found = client.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain")
+    samples = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(found.text)
+        for sample in family.samples
+    }
+    assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 2
+    assert samples["tether_decisions_total", ("stored", "false"), ("system", "old")] == 0
+    assert samples[("tether_outcomes_total",)] == 1
+    assert samples["tether_operator_acts_total", ("act", "halt")] == 1
+    assert samples[("tether_alarm_standing",)] == samples[("tether_store_available",)] == 1
+    assert samples[("tether_share",)] == 0
+    assert samples["tether_http_requests_total", ("route", "other"), ("status", "404")] == 1
+    assert samples["tether_http_request_seconds_count", ("route", "/v1/decisions")] == 1
+    if program := shutil.which("promtool"):
+        checked = subprocess.run(
+            [program, "check", "metrics"], input=found.content, capture_output=True
+        )
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_health_and_readiness(client):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"ready": True, "store": True}
+
+
+def test_the_schema_has_every_path(client):
+    schema = client.get("/openapi.json").json()
+    plain = {re.sub(r"/{key}$", "", path) for path in schema["paths"]}
+    assert plain == set(NEEDED_ROLES)
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            role = NEEDED_ROLES[path.removesuffix("/{key}")]
+            assert ("security" in operation) == (role is not None)
+            assert role is None or role in operation["description"]
+            wrong = client.request("GET" if method == "post" else "POST", path)
+            assert wrong.status_code == 405

@@ -1,0 +1,71 @@
+"""A service whose store fails: an answer in time, and nothing lost that was answered."""
+
+import asyncio
+
+import pytest
+
+from tests.service.running import running, settings
+from tether.rounds import verify_store
+from tether.rounds.releases.served_release import ServedRelease
+from tether.service import service as service_module
+from tether.service.api_errors import ApiError
+from tether.service.service import Service
+from tether.service.service_settings import ServiceLimits
+
+
+def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
+    """A store that is locked: keys have the old system without a row, and later their own."""
+    store = tmp_path / "release.db"
+    limits = ServiceLimits(answer_within=0.05, store_deadline=0.2)
+    keys = {"keys": [f"user {number}" for number in range(20)]}
+    release = {"guardrails": {"complaint": 0.5}}
+    with running(settings(store, release=release, limits=limits)) as client:
+        with ServedRelease(str(store), deadline=60) as other:
+            with other._store.writing(exclusive=True):
+                held = [client.post("/v1/decisions", json=keys).json() for _ in range(3)]
+                while client.get("/readyz").json()["store"]:  # it can be read, but not written
+                    client.post("/v1/decisions", json=keys)
+                assert "tether_store_available 0.0" in client.get("/metrics").text
+                assert not client.get("/v1/status").json()["store_available"]
+                flag = client.post(
+                    "/ofrep/v1/evaluate/flags/release", json={"context": {"targetingKey": "x"}}
+                ).json()
+                lost = client.post(
+                    "/v1/outcomes", json={"key": "a", "system": "old", "losses": {"complaint": 0}}
+                )
+        for answer in held:
+            assert all(
+                (each["system"], each["stored"]) == ("old", False) for each in answer["decisions"]
+            )
+        assert (flag["variant"], flag["reason"]) == ("old", "UNKNOWN")
+        assert lost.status_code in (200, 503)  # nothing is known of "a", which needs no writing
+        while True:
+            after = client.post("/v1/decisions", json=keys).json()["decisions"]
+            if all(each["stored"] for each in after):
+                break
+        while not client.get("/readyz").json()["store"]:
+            client.post("/v1/decisions", json=keys)
+        assert {each["system"] for each in after} == {"old", "new"}
+        assert client.get("/metrics").text.count('stored="false"') == 2
+    assert verify_store(store).ok
+
+
+def test_calls_beyond_the_limit_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(service_module, "CALLS_WAITING", 0)
+    monkeypatch.setattr(service_module, "CALLS_AT_ONCE", 1)
+
+    async def main():
+        service = Service(settings(tmp_path / "release.db"))
+        try:
+            first = asyncio.create_task(service.call(lambda: 3))
+            await asyncio.sleep(0)
+            with pytest.raises(ApiError, match="too many requests wait") as found:
+                await service.call(lambda: 4)
+            assert found.value.status == 503
+            assert await first == 3
+        finally:
+            await service.close()
+        with pytest.raises(RuntimeError):
+            await service.call(lambda: 5)
+
+    asyncio.run(main())

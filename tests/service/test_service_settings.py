@@ -1,0 +1,120 @@
+"""The TOML file of a service."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tether.service import ServiceSettings, add_key, read_service_settings
+from tether.service.service_settings import ServiceLimits, is_loopback
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "serve.toml"
+FULL = """
+[release]
+store = "rollout.db"
+guardrails = { complaint = 0.02, latency = [0.1, 2.0] }
+promise = true
+step_duration = "12h"
+max_silence = "2d"
+wait = 1
+salt = "5eed"
+[flag]
+key = "checkout"
+old = false
+new = true
+[listen]
+host = "0.0.0.0"
+port = 80
+[access]
+keys = "keys.json"
+origins = ["https://shop.example.org"]
+[limits]
+burst = 5
+answer_within = 0.02
+[logs]
+requests = true
+"""
+
+
+def read(folder, text):
+    (folder / "serve.toml").write_text(text)
+    return read_service_settings(folder / "serve.toml")
+
+
+def test_everything_may_be_set(tmp_path):
+    secret = add_key(tmp_path / "keys.json", "ann", ["read"])
+    found = read(tmp_path, FULL)
+    assert found.store == str(tmp_path / "rollout.db")
+    assert found.release == {
+        "guardrails": {"complaint": 0.02, "latency": (0.1, 2.0)},
+        "promise": True,
+        "step_duration": timedelta(hours=12),
+        "max_silence": timedelta(days=2),
+        "wait": 1,
+        "salt": b"\x5e\xed",
+    }
+    assert (found.flag, found.values) == ("checkout", {"old": False, "new": True})
+    assert (found.host, found.port, found.log_requests) == ("0.0.0.0", 80, True)
+    assert found.keys.find(secret).name == "ann"
+    assert found.origins == ("https://shop.example.org",)
+    assert found.limits == ServiceLimits(burst=5, answer_within=0.02)
+
+
+def test_the_store_alone_is_enough(tmp_path, monkeypatch):
+    given = '[release]\nstore = "postgresql://ann@db/x"'
+    assert read(tmp_path, given) == ServiceSettings("postgresql://ann@db/x")
+    monkeypatch.setenv("TETHER_TEST_STORE", "postgresql://ann:secret@db/x")
+    named = read(tmp_path, '[release]\nstore_variable = "TETHER_TEST_STORE"')
+    assert named.store == "postgresql://ann:secret@db/x"
+    none = read(tmp_path, '[release]\nstore = "a"\nmax_silence = "none"\nsigning_key = "k"')
+    assert none.release == {"max_silence": None, "signing_key": tmp_path / "k"}
+
+
+def test_the_example_is_valid():
+    found = read_service_settings(EXAMPLE)
+    assert found.keys is None
+    assert found.release["guardrails"] == {"complaint": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[release", "is not a TOML file"),
+        ("", "release.store is missing"),
+        ("release = 3", r"\[release\] must be a table, got 3"),
+        ("[relaese]", r"relaese is no setting, got {}; there are \[release\]"),
+        ('[release]\nstore = ""', "release.store must be a text in one line, got ''"),
+        ("[release]\nstore = 3", "release.store must be a text in one line, got 3"),
+        ('[release]\nstore = "a"\nalpha = 1', "release.alpha is no setting, got 1"),
+        ('[release]\nstore = "a"\nsalt = "xy"', "release.salt must be in hexadecimal, got 'xy'"),
+        ('[release]\nstore = "a"\nguardrails = 3', r"\[release.guardrails\] must be a table"),
+        ('[release]\nstore = "a"\npromise = 0.1', "release.promise must be true or false, got 0.1"),
+        ('[release]\nstore_variable = "TETHER_UNSET"', "'TETHER_UNSET', which is not set"),
+        ('[release]\nstore = "a"\nstore_variable = "b"', "got both"),
+        ("[listen]\nport = 70000", "listen.port must be an integer from 0 to 65535, got 70000"),
+        ("[listen]\nport = true", "listen.port must be an integer from 0 to 65535, got True"),
+        ('[release]\nstore = "a"\n[listen]\nhost = "0.0.0.0"', "listen.host must be a loopback"),
+        ('[flag]\nkey = "a/b"', "flag.key must have 1 to 100 letters"),
+        ("[flag]\nold = 1", "flag.new must be text, a number or a boolean, got None"),
+        ('[flag]\nold = 1\nnew = "b"', "two different values of one type, got 1 and 'b'"),
+        ("[flag]\nold = 1.0\nnew = inf", "flag.new must be text, a number or a boolean, got inf"),
+        ("[limits]\nburst = 0", "limits.burst must be an integer from 1 to 1000000000, got 0"),
+        ("[limits]\nanswer_within = nan", "limits.answer_within must be a number from 0.001"),
+        ('[access]\norigins = "a"', "access.origins must be a list of texts, got 'a'"),
+        ('[access]\norigins = ["*"]', r"access.origins must be origins such as .*, got '\*'"),
+        ("[logs]\nrequests = 1", "logs.requests must be true or false, got 1"),
+    ],
+)
+def test_errors_name_the_setting_and_show_the_value(tmp_path, text, message):
+    with pytest.raises(ValueError, match=rf"serve\.toml.*{message}"):
+        read(tmp_path, text)
+
+
+def test_a_missing_file_of_keys_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path, '[release]\nstore = "a"\n[access]\nkeys = "none.json"')
+
+
+def test_loopback_addresses():
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.evil.org", "")))
