@@ -29,6 +29,14 @@ def settings(store: Any, **options: Any) -> ServiceSettings:
     return ServiceSettings(store=str(store), release=release, port=0, **options)
 
 
+def tries(seconds: float = 60.0) -> Iterator[None]:
+    """As many tries as fit in a time that is long on any machine; then an error."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+    raise AssertionError(f"it did not come about within {seconds:g} s")
+
+
 @contextmanager
 def running(given: ServiceSettings) -> Iterator[httpx2.Client]:
     """A client of a service that runs as long as the context."""
@@ -37,7 +45,9 @@ def running(given: ServiceSettings) -> Iterator[httpx2.Client]:
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        while not server.started:
+        for _ in tries():
+            if server.started:
+                break
             assert thread.is_alive()
             time.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]

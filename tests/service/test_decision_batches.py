@@ -32,7 +32,7 @@ def run(test, store, answer_within=30.0):
             store.may_answer.set()
             await batches.close()
 
-    return asyncio.run(main())
+    return asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def named(*names):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.service.running import running, settings
+from tests.service.running import running, settings, tries
 from tether.rounds import verify_store
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import service as service_module
@@ -16,14 +16,16 @@ from tether.service.service_settings import ServiceLimits
 def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
     """A store that is locked: keys have the old system without a row, and later their own."""
     store = tmp_path / "release.db"
-    limits = ServiceLimits(answer_within=0.05, store_deadline=0.2)
+    limits = ServiceLimits(answer_within=0.05, store_deadline=1.0)
     keys = {"keys": [f"user {number}" for number in range(20)]}
     release = {"guardrails": {"complaint": 0.5}}
     with running(settings(store, release=release, limits=limits)) as client:
         with ServedRelease(str(store), deadline=60) as other:
             with other._store.writing(exclusive=True):
                 held = [client.post("/v1/decisions", json=keys).json() for _ in range(3)]
-                while client.get("/readyz").json()["store"]:  # it can be read, but not written
+                for _ in tries():  # it can be read, but not written
+                    if not client.get("/readyz").json()["store"]:
+                        break
                     client.post("/v1/decisions", json=keys)
                 assert "tether_store_available 0.0" in client.get("/metrics").text
                 assert not client.get("/v1/status").json()["store_available"]
@@ -39,11 +41,13 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
             )
         assert (flag["variant"], flag["reason"]) == ("old", "UNKNOWN")
         assert lost.status_code in (200, 503)  # nothing is known of "a", which needs no writing
-        while True:
+        for _ in tries():
             after = client.post("/v1/decisions", json=keys).json()["decisions"]
             if all(each["stored"] for each in after):
                 break
-        while not client.get("/readyz").json()["store"]:
+        for _ in tries():
+            if client.get("/readyz").json()["store"]:
+                break
             client.post("/v1/decisions", json=keys)
         assert {each["system"] for each in after} == {"old", "new"}
         assert client.get("/metrics").text.count('stored="false"') == 2
@@ -68,4 +72,4 @@ def test_calls_beyond_the_limit_are_refused(tmp_path, monkeypatch):
         with pytest.raises(RuntimeError):
             await service.call(lambda: 5)
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 60))
