@@ -46,7 +46,6 @@ class FreeRun:
         kept = self.rng.permutation(len(actions))
         share = 1 - self.settings["ramp_calibration_share"]
         self.training.append(actions[kept[: round(share * len(actions))]])
-        so_far = max((each["best"] for each in self.table), default=-np.inf)
-        row |= outcome(self.start.language, actions, so_far)
+        row |= outcome(self.start.language, actions, self.table)
         row["seconds"] = time.time() - began
         self.table.append(row)

@@ -174,5 +174,4 @@ class Run:
             new = Rows.scored(self.safe, self.served, actions[calibration], loss[calibration])
             old = None if self.rows is None else self.rows.scored_too(log_optimized)
             self.rows = new if old is None else old.joined(new)
-        so_far = max((each["best"] for each in self.table), default=-np.inf)
-        row |= outcome(self.start.language, actions, so_far)
+        row |= outcome(self.start.language, actions, self.table)

@@ -76,8 +76,7 @@ class RampRun:
             if row["share"] == 1:
                 self.model = self.current.model
             row["draws"] = self.settings["aimed_draws"] if self.aims else 1.0
-        so_far = max((each["best"] for each in self.table), default=-np.inf)
-        row |= outcome(self.start.language, actions, so_far)
+        row |= outcome(self.start.language, actions, self.table)
         row["seconds"] = time.time() - began
         self.table.append(row)
 

@@ -35,6 +35,15 @@ def run(test, store, answer_within=30.0):
     return asyncio.run(asyncio.wait_for(main(), 60))
 
 
+async def asked(batches, store):
+    """A request for "a" that the store has, and does not answer before it may."""
+    store.may_answer.clear()
+    first = asyncio.create_task(batches.decide(named("a")))
+    while not store.calls:
+        await asyncio.sleep(0.001)
+    return first
+
+
 def named(*names):
     return [name.encode() for name in names]
 
@@ -43,10 +52,7 @@ def test_requests_that_wait_share_a_call_and_each_has_its_part():
     store = Store()
 
     async def test(batches):
-        store.may_answer.clear()
-        first = asyncio.create_task(batches.decide(named("a")))
-        while not store.calls:
-            await asyncio.sleep(0.001)
+        first = await asked(batches, store)
         others = [asyncio.create_task(batches.decide(named(f"{n}", f"{n}b"))) for n in range(40)]
         await asyncio.sleep(0)
         store.may_answer.set()
@@ -91,10 +97,7 @@ def test_requests_that_were_given_up_are_not_asked_for_later():
     store = Store()
 
     async def test(batches):
-        store.may_answer.clear()
-        first = asyncio.create_task(batches.decide(named("a")))
-        while not store.calls:
-            await asyncio.sleep(0.001)
+        first = await asked(batches, store)
         second = asyncio.create_task(batches.decide(named("b")))
         assert (await first, await second) == ([None], [None])
         store.may_answer.set()
@@ -109,10 +112,7 @@ def test_what_waits_at_the_end_is_answered():
     store = Store()
 
     async def test(batches):
-        store.may_answer.clear()
-        first = asyncio.create_task(batches.decide(named("a")))
-        while not store.calls:
-            await asyncio.sleep(0.001)
+        first = await asked(batches, store)
         second = asyncio.create_task(batches.decide(named("b")))
         await asyncio.sleep(0)
         closing = asyncio.create_task(batches.close())
@@ -144,10 +144,7 @@ def test_too_many_waiting_calls_are_answered_at_once(monkeypatch):
     store, whole = Store(), named(*["x"] * KEYS_PER_CALL)
 
     async def test(batches):
-        store.may_answer.clear()
-        first = asyncio.create_task(batches.decide(named("a")))
-        while not store.calls:
-            await asyncio.sleep(0.001)
+        first = await asked(batches, store)
         waiting = [asyncio.create_task(batches.decide(whole)) for _ in range(2)]
         await asyncio.sleep(0)
         assert await batches.decide(whole) == [None] * KEYS_PER_CALL

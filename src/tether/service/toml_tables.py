@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-_SECONDS_OF_UNIT = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_DURATION = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([smhd]?)")
+from tether._core.durations import read_duration
 
 
 class Table:
@@ -88,16 +86,10 @@ class Table:
         value = self.take(key)
         if value is None:
             return None
-        matched = None if isinstance(value, bool) else _DURATION.fullmatch(str(value))
-        if matched is None or not isinstance(value, str | int | float):
-            raise ValueError(
-                f"{self.full(key)} must be a number of seconds, or a text with a unit such as "
-                f'"90s", "15m", "12h" or "7d", got {value!r:.80}'
-            )
-        try:
-            return timedelta(seconds=float(matched[1]) * _SECONDS_OF_UNIT[matched[2]])
-        except OverflowError:
-            raise ValueError(f"{self.full(key)} is too long: {value!r:.80}") from None
+        wanted = 'a number of seconds, or a text with a unit such as "90s", "15m", "12h" or "7d"'
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{self.full(key)} must be {wanted}, got {value!r:.80}")
+        return read_duration(self.full(key), value, wanted)
 
     def finish(self, known: Sequence[str]) -> None:
         """Refuse what nobody has taken; `known` are the names that are accepted."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
-SECONDS_OF_UNIT = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-"""The units of a duration on the command line."""
+from tether._core.durations import SECONDS_OF_UNIT, read_duration
 
 
 def guardrails(given: Sequence[str]) -> dict[str, float | tuple[float, float]]:
@@ -31,16 +30,8 @@ def named_numbers(option: str, given: Sequence[str]) -> dict[str, float]:
 
 def duration(option: str, text: str) -> timedelta:
     """A time: a number of seconds, or a number with the unit s, m, h or d."""
-    matched = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([smhd]?)", text)
-    if not matched:
-        raise ValueError(
-            f"{option} must be a number of seconds, or a number with a unit such as 90s, 15m, 12h "
-            f"or 7d, got {text!r:.80}"
-        )
-    try:
-        return timedelta(seconds=float(matched[1]) * SECONDS_OF_UNIT[matched[2]])
-    except OverflowError:
-        raise ValueError(f"{option} is too long: {text!r:.80}") from None
+    wanted = "a number of seconds, or a number with a unit such as 90s, 15m, 12h or 7d"
+    return read_duration(option, text, wanted)
 
 
 def silence(text: str) -> int | timedelta | None:
