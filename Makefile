@@ -47,6 +47,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
+	$(ALONE) $(BIN)/python -m benchmarks.release_first_step --runs 200
 	$(ALONE) $(BIN)/python -m benchmarks.release_store
 	$(ALONE) $(BIN)/python -m benchmarks.ramp_validity --runs 200
 	$(ALONE) $(BIN)/python -m benchmarks.aim_rounds --runs 100
