@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "verification": frozenset(
         {"_core", "control", "risk", "sampling", "policies", "monitor", "rounds", "llm"}
     ),
-    "service": frozenset({"_core", "rounds"}),
+    "service": frozenset({"_core", "llm", "policies", "report", "rounds"}),
     "cli": ANY,
     "demo": ANY,
 }
@@ -63,7 +63,7 @@ HEAVY: dict[str, frozenset[str]] = {
     "torch": frozenset({"bo", "llm", "policies", "saving"}),
     "transformers": frozenset({"llm"}),
     "peft": frozenset({"llm"}),
-    "httpx2": frozenset({"llm"}),
+    "httpx2": frozenset({"llm", "service"}),
     "botorch": frozenset({"bo"}),
     "sqlalchemy": frozenset({"rounds"}),
     "pandas": frozenset({"rounds"}),

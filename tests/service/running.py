@@ -12,7 +12,7 @@ import httpx2
 import uvicorn
 
 from tether.release import ArmCounts
-from tether.service.service_settings import ServiceLimits, ServiceSettings
+from tether.service.settings.service_settings import ServiceLimits, ServiceSettings
 from tether.service.web_server import make_config
 
 OLD_LOG = {"complaint": ArmCounts(2000, 20.0)}
@@ -52,7 +52,7 @@ def running(given: ServiceSettings) -> Iterator[httpx2.Client]:
             time.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            client.server = server
+            client.server, client.endpoints = server, server.config.app.state.endpoints
             yield client
     finally:
         server.should_exit = True

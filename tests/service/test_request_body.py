@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.service.access.test_access_control import REQUESTS
 from tests.service.running import running, settings
 from tether.service.api_errors import ApiError
-from tether.service.gate import NEEDED_ROLES
 from tether.service.request_body import parse_object
 
-PATHS = [*NEEDED_ROLES, "/ofrep/v1/evaluate/flags/release", "/ofrep/v1/evaluate/flags/%ff"]
+PATHS = [*(path for _, path in REQUESTS), "/ofrep/v1/evaluate/flags/%ff"]
 WORDS = st.sampled_from(
     ["key", "keys", "context", "targetingKey", "outcomes", "losses", "complaint", "system", "old",
      "reason", "step", "keep_first", "new", "\ud800", "\0", ""]

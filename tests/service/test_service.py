@@ -10,7 +10,7 @@ from tether.rounds.releases.served_release import ServedRelease
 from tether.service import service as service_module
 from tether.service.api_errors import ApiError
 from tether.service.service import Service
-from tether.service.service_settings import ServiceLimits
+from tether.service.settings.service_settings import ServiceLimits
 
 
 def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):

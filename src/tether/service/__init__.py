@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.service.api_keys import ApiKeys, add_key
+    from tether.service.access.api_keys import ApiKeys, add_key
     from tether.service.application import make_application
-    from tether.service.service_settings import ServiceSettings, read_service_settings
+    from tether.service.settings.service_settings import ServiceSettings, read_service_settings
     from tether.service.web_server import run_service
 
 __all__ = [
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "api_keys": ("ApiKeys", "add_key"),
+    "access.api_keys": ("ApiKeys", "add_key"),
     "application": ("make_application",),
     "web_server": ("run_service",),
-    "service_settings": ("ServiceSettings", "read_service_settings"),
+    "settings.service_settings": ("ServiceSettings", "read_service_settings"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The web application of a service: its routes, behind the gate, from start to end."""
+"""The web application of a service: its routes, behind the access control, from start to end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
-from tether.service.gate import Gate
-from tether.service.json_api import JsonApi
-from tether.service.ofrep import OFREP_PATH, Ofrep
-from tether.service.operations import Operations
-from tether.service.operator_api import OperatorApi
+from tether.service.decisions.json_api import JsonApi
+from tether.service.decisions.ofrep import Ofrep
+from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.operating.health import Health
+from tether.service.operating.operator_api import OperatorApi
 from tether.service.service import Service
-from tether.service.service_settings import ServiceSettings
+from tether.service.settings.service_settings import ServiceSettings
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
@@ -46,8 +46,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    ofrep, api = Ofrep(service), JsonApi(service)
-    people, operations = OperatorApi(service), Operations(service)
+    endpoints = Endpoints(_endpoints(service))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -58,26 +57,31 @@ def make_application(settings: ServiceSettings) -> Starlette:
             await service.close()
 
     application = Starlette(
-        routes=[
-            Route("/v1/decisions", api.decisions, methods=["POST"]),
-            Route(f"{OFREP_PATH}/{{key}}", ofrep.evaluate, methods=["POST"]),
-            Route(OFREP_PATH, ofrep.evaluate_all, methods=["POST"]),
-            Route("/v1/outcomes", api.outcomes, methods=["POST"]),
-            Route("/v1/status", api.status),
-            Route("/v1/halt", people.halt, methods=["POST"]),
-            Route("/v1/resume", people.resume, methods=["POST"]),
-            Route("/v1/advance", people.advance, methods=["POST"]),
-            Route("/healthz", operations.healthz),
-            Route("/readyz", operations.readyz),
-            Route("/metrics", operations.metrics),
-            Route("/openapi.json", operations.schema),
+        routes=endpoints.routes(),
+        middleware=[
+            Middleware(
+                AccessControl, settings=settings, metrics=service.metrics, endpoints=endpoints
+            )
         ],
-        middleware=[Middleware(Gate, settings=settings, metrics=service.metrics)],
         exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
+    application.state.endpoints = endpoints
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
+
+
+def _endpoints(service: Service) -> list[Endpoint]:
+    """Everything that a service answers."""
+    health = Health(service)
+    endpoints = [
+        *Ofrep(service).endpoints(),
+        *JsonApi(service).endpoints(),
+        *OperatorApi(service).endpoints(),
+        *health.endpoints(),
+    ]
+    health.describe(endpoints)
+    return endpoints
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

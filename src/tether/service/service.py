@@ -11,10 +11,10 @@ from typing import TypeVar
 from tether.rounds.errors import ClosedError, StoreError
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service.api_errors import ApiError
-from tether.service.decision_batches import DecisionBatches, Decisions
-from tether.service.follower import Follower
-from tether.service.service_metrics import ServiceMetrics
-from tether.service.service_settings import ServiceSettings
+from tether.service.decisions.decision_batches import DecisionBatches, Decisions
+from tether.service.operating.follower import Follower
+from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.settings.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
 """How many calls other than decisions use the store at once, and how many more may wait."""

@@ -8,8 +8,8 @@ import uvicorn
 
 from tether._core.redact import redact_url
 from tether.service.application import make_application
-from tether.service.json_logs import log_as_json
-from tether.service.service_settings import ServiceSettings
+from tether.service.operating.json_logs import log_as_json
+from tether.service.settings.service_settings import ServiceSettings
 
 GRACE_SECONDS = 10
 """How long a service waits for requests under way when it is told to end."""

@@ -4,8 +4,8 @@ import asyncio
 import threading
 
 from tether.rounds.errors import StoreError
-from tether.service import decision_batches
-from tether.service.decision_batches import KEYS_PER_CALL, DecisionBatches
+from tether.service.decisions import decision_batches
+from tether.service.decisions.decision_batches import KEYS_PER_CALL, DecisionBatches
 
 
 class Store:

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tether.service.api_errors import ApiError
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import SYSTEM_SCHEMA, TEXT_SCHEMA, list_schema, object_schema
 from tether.service.request_body import read_key, read_object
 from tether.service.service import Service
 
@@ -34,6 +36,31 @@ class Ofrep:
 
     def __init__(self, service: Service) -> None:
         self._service, self._settings = service, service.settings
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        flag = object_schema(
+            {
+                "key": {"type": "string", "const": self._settings.flag},
+                "value": {"type": ["string", "number", "boolean"]},
+                "reason": {"type": "string", "enum": ["SPLIT", "UNKNOWN"]},
+                "variant": SYSTEM_SCHEMA,
+                "metadata": {"type": "object"},
+            }
+        )
+        context = object_schema({"targetingKey": TEXT_SCHEMA}, closed=False)
+        body = object_schema({"context": context}, closed=False)
+        flags = object_schema({"flags": list_schema(flag)})
+        one, every = "Evaluate the flag (OFREP).", "Evaluate all flags (OFREP)."
+        return [
+            Endpoint(
+                "POST", f"{OFREP_PATH}/{{key}}", "decide", self.evaluate, one, body, flag,
+                statuses=[404],
+            ),
+            Endpoint(
+                "POST", OFREP_PATH, "decide", self.evaluate_all, every, body, flags, statuses=[304]
+            ),
+        ]  # fmt: skip
 
     async def evaluate(self, request: Request) -> Response:
         """Evaluate one flag."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tether.service.toml_tables import Table
+from tether.service.settings.toml_tables import Table
 
 
 def test_durations_have_units():

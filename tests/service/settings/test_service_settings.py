@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tether.service import ServiceSettings, add_key, read_service_settings
-from tether.service.service_settings import ServiceLimits, is_loopback
+from tether.service.settings.service_settings import ServiceLimits, is_loopback
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "serve.toml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "serve.toml"
 FULL = """
 [release]
 store = "rollout.db"

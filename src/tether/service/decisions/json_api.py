@@ -15,6 +15,16 @@ from starlette.responses import JSONResponse, Response
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
 from tether.service.api_errors import ApiError
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import (
+    FLAG_SCHEMA,
+    INTEGER_SCHEMA,
+    KEY_SCHEMA,
+    NUMBER_SCHEMA,
+    SYSTEM_SCHEMA,
+    list_schema,
+    object_schema,
+)
 from tether.service.request_body import read_key, read_object, refuse_others
 from tether.service.service import Service
 
@@ -27,6 +37,43 @@ class JsonApi:
 
     def __init__(self, service: Service) -> None:
         self._service, self._limits = service, service.settings.limits
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        decision = object_schema(
+            {"key": KEY_SCHEMA, "system": SYSTEM_SCHEMA, "stored": FLAG_SCHEMA}
+        )
+        limits = self._service.release.settings.limits
+        losses = object_schema(
+            {name: NUMBER_SCHEMA | {"minimum": 0} for name in limits}, optional=list(limits)
+        )
+        outcome = {
+            "key": KEY_SCHEMA,
+            "system": SYSTEM_SCHEMA,
+            "losses": losses | {"minProperties": 1},
+        }
+        kept = {"keep_first": FLAG_SCHEMA}
+        several = {"outcomes": list_schema(object_schema(outcome)), **kept}
+        asked = [
+            object_schema({"key": KEY_SCHEMA}),
+            object_schema({"keys": list_schema(KEY_SCHEMA)}),
+        ]
+        decided = [decision, object_schema({"decisions": list_schema(decision)})]
+        reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
+        return [
+            Endpoint(
+                "POST", "/v1/decisions", "decide", self.decisions, "Which system answers.",
+                {"oneOf": asked}, {"oneOf": decided},
+            ),
+            Endpoint(
+                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses.",
+                {"oneOf": reported}, object_schema({"new": INTEGER_SCHEMA}), statuses=[409, 503],
+            ),
+            Endpoint(
+                "GET", "/v1/status", "read", self.status, "What holds now.",
+                result=object_schema({"share": NUMBER_SCHEMA}, closed=False), statuses=[503],
+            ),
+        ]  # fmt: skip
 
     async def decisions(self, request: Request) -> Response:
         """Say which system answers a key, or each of many."""

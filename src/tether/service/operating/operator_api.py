@@ -12,8 +12,18 @@ from starlette.responses import JSONResponse, Response
 
 from tether.rounds.releases.beginning import StepOverError
 from tether.service.api_errors import ApiError
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import (
+    FLAG_SCHEMA,
+    INTEGER_SCHEMA,
+    NUMBER_SCHEMA,
+    REASON_SCHEMA,
+    object_schema,
+)
 from tether.service.request_body import read_object, read_text, refuse_others
 from tether.service.service import Service
+
+_REASON = {"reason": REASON_SCHEMA}
 
 log = logging.getLogger("tether.service")
 
@@ -23,6 +33,26 @@ class OperatorApi:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        halted, why = object_schema({"halted": FLAG_SCHEMA}), object_schema(_REASON)
+        step = object_schema({"step": INTEGER_SCHEMA, **_REASON})
+        begun = object_schema({"step": INTEGER_SCHEMA, "share": NUMBER_SCHEMA})
+        texts = "Let the old system answer all keys.", "Clear the alarms.", "End the present step."
+        return [
+            Endpoint(
+                "POST", "/v1/halt", "operate", self.halt, texts[0], why, halted, statuses=[503]
+            ),
+            Endpoint(
+                "POST", "/v1/resume", "operate", self.resume, texts[1], why, halted,
+                statuses=[409, 503],
+            ),
+            Endpoint(
+                "POST", "/v1/advance", "operate", self.advance, texts[2], step, begun,
+                statuses=[409, 503],
+            ),
+        ]  # fmt: skip
 
     async def halt(self, request: Request) -> Response:
         """Let the old system answer all keys, in every process."""

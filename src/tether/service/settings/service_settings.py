@@ -6,8 +6,6 @@ Paths are relative to the folder of the file.
 from __future__ import annotations
 
 import ipaddress
-import math
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,19 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tether.service.api_keys import ApiKeys
-from tether.service.toml_tables import Table
+from tether.service.access.api_keys import ApiKeys
+from tether.service.settings.release_table import read_flag, read_release_options, read_store
+from tether.service.settings.toml_tables import Table
 
 TABLES = ("release", "flag", "listen", "access", "limits", "logs")
 """The tables of the file."""
-RELEASE_OPTIONS = (
-    "store", "store_variable", "guardrails", "promise", "confidence", "keys_per_step",
-    "step_duration", "wait", "alarm_risk", "false_alarm_probability", "max_silence", "salt",
-    "signing_key",
-)  # fmt: skip
-"""The settings of the table `release`."""
-FLAG_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What the key of a flag may be: it is part of a URL."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
 
@@ -165,11 +156,11 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     log_requests = logs.flag("requests")
     listen.finish(("host", "port"))
     logs.finish(("requests",))
-    flag, values = _flag(parts["flag"])
+    flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
     return ServiceSettings(
-        store=_store(parts["release"], folder),
-        release=_release(parts["release"], folder),
+        store=read_store(parts["release"], folder),
+        release=read_release_options(parts["release"], folder),
         flag=flag,
         values=values,
         host=host,
@@ -179,76 +170,6 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         limits=limits,
         log_requests=log_requests,
     )
-
-
-def _store(table: Table, folder: Path) -> str:
-    """The store, which may be named by an environment variable, since its URL has a password."""
-    variable = table.optional_text("store_variable")
-    if variable is not None:
-        if table.has("store"):
-            raise ValueError("name either release.store or release.store_variable, got both")
-        if not os.environ.get(variable):
-            raise ValueError(f"release.store_variable names {variable!r}, which is not set")
-        return os.environ[variable]
-    store = table.text("store")
-    return store if "://" in store else str(folder / store)
-
-
-def _release(table: Table, folder: Path) -> dict[str, Any]:
-    """The arguments of a release that are given; `Release` checks what they mean."""
-    options: dict[str, Any] = {}
-    if table.has("guardrails"):
-        given = Table("release.guardrails", table.take("guardrails"))._values
-        options["guardrails"] = {
-            name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
-        }
-    if table.has("promise"):
-        options["promise"] = table.flag("promise")
-    if table.has("step_duration"):
-        options["step_duration"] = table.duration("step_duration")
-    if table.has("max_silence"):
-        silence = table.take("max_silence")
-        if isinstance(silence, str):
-            silence = None if silence == "none" else Table("release", {"max_silence": silence})
-        options["max_silence"] = (
-            silence.duration("max_silence") if isinstance(silence, Table) else silence
-        )
-    if (salt := table.optional_text("salt")) is not None:
-        try:
-            options["salt"] = bytes.fromhex(salt)
-        except ValueError:
-            raise ValueError(f"release.salt must be in hexadecimal, got {salt!r:.80}") from None
-    if (key := table.optional_text("signing_key")) is not None:
-        options["signing_key"] = folder / key
-    for name in RELEASE_OPTIONS:
-        if table.has(name):
-            options[name] = table.take(name)
-    table.finish(RELEASE_OPTIONS)
-    return options
-
-
-def _flag(table: Table) -> tuple[str, dict[str, Any]]:
-    """The key of the flag, and its two values."""
-    key = table.text("key", "release")
-    if not FLAG_KEY.fullmatch(key):
-        raise ValueError(
-            f"flag.key must have 1 to 100 letters, digits, dots, dashes or underscores, got "
-            f"{key!r:.80}"
-        )
-    values = {name: table.take(name) for name in ("old", "new")}
-    table.finish(("key", "old", "new"))
-    if values == {"old": None, "new": None}:
-        return key, {"old": "old", "new": "new"}
-    for name, value in values.items():
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        if not isinstance(value, str | bool | int | float) or not is_finite:
-            raise ValueError(f"flag.{name} must be text, a number or a boolean, got {value!r:.80}")
-    if type(values["old"]) is not type(values["new"]) or values["old"] == values["new"]:
-        raise ValueError(
-            f"flag.old and flag.new must be two different values of one type, got "
-            f"{values['old']!r:.80} and {values['new']!r:.80}"
-        )
-    return key, values
 
 
 def _limits(table: Table) -> ServiceLimits:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tether.service.api_errors import ApiError
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import TEXT_SCHEMA
 from tether.service.openapi import openapi
 from tether.service.service import Service
 
 
-class Operations:
+class Health:
     """The endpoints for those who run a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._schema = openapi(service.settings.flag, list(service.release.settings.limits))
+        self._schema: dict[str, Any] = {}
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        return [
+            Endpoint("GET", "/healthz", None, self.healthz, "Whether the process answers."),
+            Endpoint("GET", "/readyz", None, self.readyz, "Whether requests may be sent."),
+            Endpoint(
+                "GET",
+                "/metrics",
+                "read",
+                self.metrics,
+                "Metrics for Prometheus.",
+                result=TEXT_SCHEMA,
+                media="text/plain",
+            ),
+            Endpoint("GET", "/openapi.json", None, self.schema, "This schema."),
+        ]
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> None:
+        """Take the endpoints that the schema describes: those of the whole service."""
+        self._schema = openapi(self._service.settings.flag, endpoints)
 
     async def healthz(self, request: Request) -> Response:
         """Say that the process answers."""

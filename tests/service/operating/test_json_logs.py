@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tether.service.json_logs import LOGGERS, log_as_json
+from tether.service.operating.json_logs import LOGGERS, log_as_json
 
 
 @pytest.fixture

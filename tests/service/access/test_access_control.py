@@ -7,11 +7,12 @@ from starlette.responses import PlainTextResponse
 
 from tests.service.running import PATIENT, bearer, running, settings
 from tether.service import ApiKeys, add_key
-from tether.service.api_keys import ROLES
-from tether.service.gate import NEEDED_ROLES, SECURITY_HEADERS, Gate, route_of
-from tether.service.ofrep import OFREP_PATH
-from tether.service.service_metrics import ServiceMetrics
-from tether.service.service_settings import ServiceLimits
+from tether.service.access.access_control import SECURITY_HEADERS, AccessControl
+from tether.service.access.api_keys import ROLES
+from tether.service.decisions.ofrep import OFREP_PATH
+from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.settings.service_settings import ServiceLimits
 
 REQUESTS = {
     ("POST", "/ofrep/v1/evaluate/flags/release"): {"context": {"targetingKey": "ann"}},
@@ -40,10 +41,15 @@ def guarded(tmp_path_factory):
         yield client, secrets
 
 
+def role_of(client, path):
+    """The role that a path needs."""
+    return client.endpoints.role_of(client.endpoints.route_of(path))
+
+
 @pytest.mark.parametrize(("method", "path"), REQUESTS)
 def test_each_path_needs_its_role(guarded, method, path):
     client, secrets = guarded
-    body, needed = REQUESTS[method, path], NEEDED_ROLES[route_of(path)]
+    body, needed = REQUESTS[method, path], role_of(client, path)
     for role, secret in secrets.items():
         found = client.request(method, path, json=body, headers=bearer(secret))
         also = client.request(method, path, json=body, headers={"X-API-Key": secret})
@@ -87,9 +93,10 @@ def test_other_methods_are_told_which_ones_there_are(client):
     assert (found.status_code, found.headers["allow"]) == (405, "POST")
 
 
-def test_every_path_is_in_the_table():
-    assert {route_of(path) for _, path in REQUESTS} == set(NEEDED_ROLES)
-    assert route_of("/ofrep/v1/evaluate/flagsx") == "other"
+def test_every_endpoint_is_asked_here(guarded):
+    endpoints = guarded[0].endpoints
+    asked = {(method, endpoints.route_of(path)) for method, path in REQUESTS}
+    assert asked == {(each.method, each.path) for each in endpoints.all}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +143,9 @@ def test_without_keys_other_names_of_this_machine_are_refused(client):
 )
 def test_without_keys_other_machines_are_refused(address, status):
     """Also those that call themselves localhost, where another web server listens everywhere."""
-    gate = Gate(PlainTextResponse("passed"), settings("unused.db"), ServiceMetrics())
+    app = PlainTextResponse("passed")
+    halt = Endpoint("POST", "/v1/halt", "operate", app, "Halt.")
+    control = AccessControl(app, settings("unused.db"), ServiceMetrics(), Endpoints([halt]))
     headers = [(b"host", b"localhost")]
     scope = {"type": "http", "method": "POST", "path": "/v1/halt", "headers": headers}
     sent = []
@@ -144,7 +153,7 @@ def test_without_keys_other_machines_are_refused(address, status):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(gate({**scope, "client": (address, 50_000)}, None, send))
+    asyncio.run(control({**scope, "client": (address, 50_000)}, None, send))
     assert sent[0]["status"] == status
 
 
@@ -183,7 +192,7 @@ def test_long_bodies_and_other_types_are_refused(tmp_path):
 
 def test_an_unexpected_error_is_logged_and_not_shown(tmp_path, monkeypatch, caplog):
     with running(settings(tmp_path / "release.db", limits=PATIENT)) as client:
-        monkeypatch.setattr("tether.service.json_api.asdict", lambda _: 1 / 0)
+        monkeypatch.setattr("tether.service.decisions.json_api.asdict", lambda _: 1 / 0)
         found = client.get("/v1/status")
         assert found.status_code == 500
         assert found.json() == {

@@ -6,7 +6,7 @@ from tests.service.running import tries
 from tether.release import ArmCounts
 from tether.rounds.errors import StoreError
 from tether.rounds.releases.served_release import ServedRelease
-from tether.service.follower import Follower
+from tether.service.operating.follower import Follower
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
 

@@ -15,27 +15,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tether.service.access.api_keys import ROLES
+from tether.service.access.rate_limit import RateLimit
 from tether.service.api_errors import ApiError, error_response
-from tether.service.api_keys import ROLES
-from tether.service.ofrep import OFREP_PATH
-from tether.service.rate_limit import RateLimit
-from tether.service.service_metrics import ServiceMetrics
-from tether.service.service_settings import ServiceSettings, is_loopback
+from tether.service.endpoint import OTHER_ROUTE, Endpoints
+from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.settings.service_settings import ServiceSettings, is_loopback
 
-NEEDED_ROLES: dict[str, str | None] = {
-    OFREP_PATH: "decide",
-    "/v1/decisions": "decide",
-    "/v1/outcomes": "report",
-    "/v1/status": "read",
-    "/v1/halt": "operate",
-    "/v1/resume": "operate",
-    "/v1/advance": "operate",
-    "/metrics": "read",
-    "/healthz": None,
-    "/readyz": None,
-    "/openapi.json": None,
-}
-"""The role that each path needs; None for those that anyone may read."""
 ANYONE = "anyone on this machine"
 """Who acts where there are no API keys."""
 SECURITY_HEADERS = {
@@ -45,19 +31,25 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""What every answer has: nothing of it is to be run, embedded or kept."""
+"""What every answer has that says nothing else: it is not to be run, embedded or kept."""
 _RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
 _ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key"
-_OTHER_PATH = "other"
 
 log = logging.getLogger("tether.service")
 
 
-class Gate:
+class AccessControl:
     """An ASGI application in front of another one."""
 
-    def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServiceSettings,
+        metrics: ServiceMetrics,
+        endpoints: Endpoints,
+    ) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
+        self._endpoints = endpoints
         limits = settings.limits
         self._rate = RateLimit(limits.requests_per_second, limits.burst)
 
@@ -66,14 +58,17 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, route = time.perf_counter(), 0, route_of(scope["path"])
+        begun, status, route = time.perf_counter(), 0, self._endpoints.route_of(scope["path"])
         origin = Headers(scope=scope).get("origin")
 
         async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+                given = message.get("headers", ())
+                names = {name.lower() for name, _ in given}
+                usual = [header for header in _RAW_HEADERS if header[0] not in names]
+                message["headers"] = [*given, *usual]
                 if origin in self._settings.origins:
                     _allow_origin(message, origin or "")
             await send(message)
@@ -99,11 +94,11 @@ class Gate:
     def _refused(self, scope: Scope, route: str) -> Response | None:
         """The answer to a request that may not pass; None if it may."""
         headers = Headers(scope=scope)
-        if route == _OTHER_PATH:  # nothing passes whose role is not known
+        if route == OTHER_ROUTE:  # nothing passes whose role is not known
             return error_response(404, "there is no such path")
         if scope["method"] == "OPTIONS":
             return self._preflight(headers)
-        keys, role = self._settings.keys, NEEDED_ROLES.get(route)
+        keys, role = self._settings.keys, self._endpoints.role_of(route)
         if keys is None:
             if _is_elsewhere(scope.get("client")):  # another web server may listen everywhere
                 return error_response(403, "only this machine may connect: there are no API keys")
@@ -146,13 +141,6 @@ class Gate:
             "name": scope.get("tether.name"),
         }
         log.info("request", extra={"fields": fields})
-
-
-def route_of(path: str) -> str:
-    """The path as it is known, without what clients may choose."""
-    if path in NEEDED_ROLES:
-        return path
-    return OFREP_PATH if path.startswith(f"{OFREP_PATH}/") else _OTHER_PATH
 
 
 def _allow_origin(message: Message, origin: str) -> None:

@@ -1,6 +1,6 @@
 """Token buckets."""
 
-from tether.service.rate_limit import RateLimit
+from tether.service.access.rate_limit import RateLimit
 
 
 def test_a_bucket_fills_up_to_its_burst():

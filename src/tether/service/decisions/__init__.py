@@ -1,0 +1,1 @@
+"""Decisions of a release and their outcomes, over OpenFeature and JSON."""

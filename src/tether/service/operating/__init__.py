@@ -1,0 +1,1 @@
+"""Operating a service: its state, metrics, health and logs, and the acts of people."""

@@ -1,0 +1,1 @@
+"""The settings of a service: one TOML file."""
