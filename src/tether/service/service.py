@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
-from tether.rounds.releases.served_release import ServedRelease
+from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service.api_errors import ApiError
-from tether.service.decisions.decision_batches import DecisionBatches, Decisions
+from tether.service.decisions.decision_batches import DecisionBatches
+from tether.service.decisions.spooled_answers import Decisions
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
 from tether.service.settings.service_settings import ServiceSettings
@@ -33,11 +35,17 @@ class Service:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
         self.release = ServedRelease(
-            settings.store, **settings.release, deadline=limits.store_deadline
+            settings.store,
+            **settings.release,
+            deadline=limits.store_deadline,
+            spool=settings.spool,
         )
-        self.follower = Follower(self.release, self.metrics.state)
+        self.follower = Follower(self.release, self._notice)
+        unstored = self.release.unstored
         self._batches = DecisionBatches(
-            self.release.assign_stored, answer_within=limits.answer_within
+            self.release.assign_stored,
+            answer_within=limits.answer_within,
+            keep=None if unstored is None else unstored.append,
         )
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
@@ -54,6 +62,8 @@ class Service:
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
         await self._batches.close()
+        with suppress(StoreError):  # it is in the spool until the next start
+            await asyncio.to_thread(self.release.list_unstored)
         for threads in (self._threads, self._acting):
             await asyncio.to_thread(threads.shutdown)
         self.release.close()
@@ -61,7 +71,23 @@ class Service:
     @property
     def is_store_available(self) -> bool:
         """Whether the store could be read a moment ago, and took the last decisions."""
-        return self.follower.is_available and not self._batches.is_failing
+        return self.follower.is_available and not self._batches.is_lost
+
+    def note_availability(self) -> None:
+        """Let the metrics show how the store does."""
+        self.metrics.available(self.is_store_available)
+        if (unstored := self.release.unstored) is not None:
+            self.metrics.unstored(unstored.waiting, unstored.delivered)
+
+    def _notice(self, state: ReleaseState | None) -> None:
+        self.metrics.state(state)
+        self.note_availability()
+
+    @property
+    def unstored_waiting(self) -> int:
+        """How many answers without the store wait to be listed in it."""
+        unstored = self.release.unstored
+        return 0 if unstored is None else unstored.waiting
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key; None where the old one answers without the store."""

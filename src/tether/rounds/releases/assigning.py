@@ -2,11 +2,15 @@
 
 With a fallback the old system answers the keys for which the store does not answer in time. They
 get no row: the unit counts nowhere, and the row of the key begins with a later unit.
+
+A step that is over is followed by the next one before a key is assigned. A service lets another
+thread begin it, since that reads all rows: until then keys belong to the present step, or to the
+old system if the step was ended by an alarm that is cleared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -50,7 +54,8 @@ class _Moment(NamedTuple):
 
     @property
     def share(self) -> float:
-        return 0.0 if self.serving.alarm is not None else self.step.share
+        is_stopped = self.serving.alarm is not None or self.serving.cleared != self.step.cleared
+        return 0.0 if is_stopped else self.step.share
 
     def keys_left(self, settings: ReleaseSettings, rows: int) -> int | None:
         """How many keys still belong to the step; None if it is not ended by their number."""
@@ -58,7 +63,11 @@ class _Moment(NamedTuple):
 
 
 class Assigner:
-    """Assigns keys to systems, and writes each key and system once."""
+    """Assigns keys to systems, and writes each key and system once.
+
+    `when_due`, if given, is told that the present step is over, and lets another thread begin the
+    next one.
+    """
 
     def __init__(
         self,
@@ -67,7 +76,9 @@ class Assigner:
         recorder: Recorder,
         steps: StepKeeper,
         outage: Unavailability | None = None,
+        when_due: Callable[[], None] | None = None,
     ) -> None:
+        self._when_due = when_due
         self._store, self._settings = store, settings
         self._recorder, self._steps, self._outage = recorder, steps, outage
         self._new_batches = 0  # in a row, as far as this process knows
@@ -101,7 +112,7 @@ class Assigner:
             arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
             systems = dict(zip(waiting, arms, strict=True))
             fresh = [key for key in waiting if systems[key] not in moment.known.get(key, {})]
-            left = moment.keys_left(self._settings, moment.rows)
+            left = self._keys_left(moment, moment.rows)
             now = waiting
             if left is not None and left <= len(fresh):
                 fresh = fresh[:left]  # and with the last of them the step is over
@@ -118,13 +129,20 @@ class Assigner:
         """Without a limit of time; but the next calls know of a failure."""
         return nullcontext() if self._outage is None else self._outage.remembered()
 
+    def _keys_left(self, moment: _Moment, rows: int) -> int | None:
+        """How many keys still belong to the step; None if as many as come until it is ended."""
+        return moment.keys_left(self._settings, rows) if self._when_due is None else None
+
     def _look(self, keys: Sequence[bytes], budget: Budget) -> _Moment | None:
         """What holds now; None if the next step had to begin, or an alarm to be raised."""
         with self._attempt(budget), self._store.reading() as connection:
             serving, lanes = read_serving(connection), read_lanes(connection)
             step = self._steps.of(connection, serving)
             due = self._steps.is_over(step, serving, lanes)
-            serves = serving.alarm is None and step.share > 0
+            if due and self._when_due is not None:
+                self._when_due()
+                due = False
+            serves = _Moment(step, serving, 0, {}).share > 0
             silent = serves and not due and self._recorder.is_silent(connection, lanes)
             known = {} if due or silent else self._known(connection, keys)
         if due:
@@ -181,7 +199,7 @@ class Assigner:
         def write(writer: Writer) -> bool:
             if writer.serving != moment.serving:
                 return False
-            left = moment.keys_left(self._settings, taken(writer.lanes))
+            left = self._keys_left(moment, taken(writer.lanes))
             if left is not None and left < len(keys):
                 return False  # others have stored keys meanwhile
             for served, columns in parts:

@@ -11,6 +11,7 @@ from tether.rounds.losses_seen import OLD_SUMS, LossesSeen
 from tether.rounds.releases.release_history import ReleaseHistory, StepRecord, SystemRecord
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Step
+from tether.rounds.releases.unstored_answers import count_unstored
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
@@ -74,6 +75,7 @@ def _read_release(store: Store) -> ReleaseHistory:
             for step in steps
         )
         serving, old = read_serving(connection), mean_losses(losses.sums(None))
+        unstored = count_unstored(connection)
     is_stopped = serving.alarm is not None or serving.cleared > steps[-1].cleared
     return ReleaseHistory(
         store=store.name,
@@ -88,6 +90,7 @@ def _read_release(store: Store) -> ReleaseHistory:
         old_losses=old,
         alarms=alarms,
         audit=audit,
+        unstored=unstored,
     )
 
 

@@ -154,6 +154,7 @@ class JsonApi:
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
                 "store_available": self._service.is_store_available,
+                "unstored_waiting": self._service.unstored_waiting,
                 "version": __version__,
             }
         )

@@ -43,9 +43,18 @@ class ServiceMetrics:
         self._step = Gauge("tether_step", "The number of the present step.", registry=kept)
         self._alarm = Gauge("tether_alarm_standing", "1 while an alarm stands.", registry=kept)
         self._available = Gauge("tether_store_available", "1 if the store answers.", registry=kept)
+        self._waiting = Gauge(
+            "tether_unstored_waiting",
+            "Answers without the store that wait to be listed in it.",
+            registry=kept,
+        )
+        self._listed = Counter(
+            "tether_unstored_listed", "Answers without the store listed in it.", registry=kept
+        )
         self._promise = Gauge(
             "tether_promise", "What is promised of each guardrail.", ["guardrail"], registry=kept
         )
+        self._listed_before = 0
         self._routes: dict[str, Histogram] = {}
         self._statuses: dict[tuple[str, int], Counter] = {}
 
@@ -84,6 +93,12 @@ class ServiceMetrics:
     def available(self, is_available: bool) -> None:
         """Note whether the store answers and takes decisions."""
         self._available.set(is_available)
+
+    def unstored(self, waiting: int, listed: int) -> None:
+        """Note how many answers without the store wait to be listed in it, and how many were."""
+        self._waiting.set(waiting)
+        self._listed.inc(listed - self._listed_before)
+        self._listed_before = listed
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

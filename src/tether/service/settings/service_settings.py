@@ -17,7 +17,7 @@ from tether.service.access.api_keys import ApiKeys
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
 from tether.service.settings.toml_tables import Table
 
-TABLES = ("release", "flag", "listen", "access", "limits", "logs")
+TABLES = ("release", "flag", "listen", "access", "limits", "logs", "spool")
 """The tables of the file."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
@@ -76,6 +76,10 @@ class ServiceSettings:
         What one request may take.
     log_requests : bool
         Whether every request is logged.
+    spool : pathlib.Path or None
+        The folder for answers that are given while the store is unavailable; None to keep none.
+    workers : int
+        How many processes answer requests.
     """
 
     store: str
@@ -88,6 +92,8 @@ class ServiceSettings:
     origins: tuple[str, ...] = ()
     limits: ServiceLimits = ServiceLimits()
     log_requests: bool = False
+    spool: Path | None = None
+    workers: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
@@ -154,7 +160,10 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     host = listen.text("host", "127.0.0.1")
     port = listen.integer("port", 8080, least=0, most=65_535)
     log_requests = logs.flag("requests")
-    listen.finish(("host", "port"))
+    workers = listen.integer("workers", 1, least=1, most=64)
+    listen.finish(("host", "port", "workers"))
+    spool = parts["spool"].optional_text("folder")
+    parts["spool"].finish(("folder",))
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
@@ -169,6 +178,8 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         origins=origins,
         limits=limits,
         log_requests=log_requests,
+        spool=folder if spool is None else folder / spool,
+        workers=workers,
     )
 
 
