@@ -28,18 +28,23 @@ Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
+def open_release(settings: ServiceSettings) -> ServedRelease:
+    """Open the release of a service, which is created if there is none."""
+    return ServedRelease(
+        settings.store,
+        **settings.release,
+        deadline=settings.limits.store_deadline,
+        spool=settings.spool,
+    )
+
+
 class Service:
     """Opens the release of a service; `close` ends everything that was begun."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
-        self.release = ServedRelease(
-            settings.store,
-            **settings.release,
-            deadline=limits.store_deadline,
-            spool=settings.spool,
-        )
+        self.release = open_release(settings)
         self.follower = Follower(self.release, self._notice)
         unstored = self.release.unstored
         self._batches = DecisionBatches(
