@@ -47,10 +47,10 @@ def exported(tmp_path_factory):
             run.observe(taken.ids, np.clip(taken.actions - 0.5, 0, 1), taken.ids)
         taken = round_.act(20, rng)
         run.withdraw(taken.ids[5:8], "the power failed", actor="Ada")
-        run.halt("lunch", actor="Ada")
-        round_.act(5, rng)
         with run._store.writing(exclusive=True) as writer:
             writer.record(schema.unstored, UNSTORED)
+        run.halt("lunch", actor="Ada")
+        round_.act(5, rng)
     export_run(folder / "run.db", folder / "run.parquet", sign=sign)
     return folder / "run.parquet"
 
