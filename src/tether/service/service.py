@@ -54,7 +54,7 @@ class Service:
         )
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
-        self._calls = 0
+        self._calls = self._listed = 0
         self.is_ready = False
 
     def start(self) -> None:
@@ -85,6 +85,10 @@ class Service:
             self.metrics.unstored(unstored.waiting, unstored.delivered)
 
     def _notice(self, state: ReleaseState | None) -> None:
+        unstored = self.release.unstored
+        if unstored is not None and unstored.delivered > self._listed:
+            self._listed = unstored.delivered
+            self._batches.note_recovery()
         self.metrics.state(state)
         self.note_availability()
 

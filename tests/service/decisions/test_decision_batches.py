@@ -139,6 +139,19 @@ def test_a_lost_store_is_tried_again_by_one_request_at_a_time():
     assert store.calls == [named("a"), named("b"), named("d")]
 
 
+def test_a_store_that_was_written_otherwise_is_believed_to_be_back():
+    store = Store()
+
+    async def test(batches):
+        store.error = StoreError("no route")
+        assert await batches.decide(named("a")) == [None]
+        assert batches.is_lost
+        batches.note_recovery()
+        assert not batches.is_lost
+
+    run(test, store)
+
+
 def test_what_is_answered_without_the_store_is_kept_first():
     store, kept, may_keep = Store(), [], threading.Event()
     store.error = StoreError("no route")

@@ -95,6 +95,11 @@ class DecisionBatches:
         await asyncio.to_thread(self._thread.shutdown)
         await self._spooled.close()
 
+    def note_recovery(self) -> None:
+        """Believe that the store takes decisions again: something else was written to it."""
+        if self._called is None:
+            self._note(is_lost=False)
+
     def _is_closed(self, more: int) -> bool:
         """Whether the last batch that waits cannot take so many keys more."""
         return not self._waiting or self._waiting[-1].count + more > KEYS_PER_CALL
