@@ -31,7 +31,7 @@ def node(tmp_path_factory):
         made = tmp_path_factory.mktemp("javascript")
         for each in lists:
             shutil.copy(each, made)
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
         try:
             done = subprocess.run(
                 command, cwd=made, capture_output=True, text=True, timeout=NPM_SECONDS

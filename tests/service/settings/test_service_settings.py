@@ -100,6 +100,11 @@ def test_the_example_is_valid():
         ('[flag]\nold = 1\nnew = "b"', "two different values of one type, got 1 and 'b'"),
         ("[flag]\nold = 1.0\nnew = inf", "flag.new must be text, a number or a boolean, got inf"),
         ("[limits]\nitems_per_request = 10001", "limits.items_per_request must be .* to 10000"),
+        (
+            "[limits]\nitems_per_request = 4001",
+            "must be at most 4000, as many keys as a store takes",
+        ),
+        ("[limits]\nanswer_within = 0.005", "at most 500, .*answer_within = 0.005 s, got 1000"),
         ("[limits]\nbody_seconds = 0", "limits.body_seconds must be a number from 0.1 to 600"),
         ("[limits]\nconnections = 0", "limits.connections must be an integer from 1 to 100000"),
         ("[limits]\nburst = 0", "limits.burst must be an integer from 1 to 1000000000, got 0"),

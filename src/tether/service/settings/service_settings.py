@@ -23,6 +23,8 @@ TABLES = ("release", "flag", "listen", "access", "limits", "logs")
 """The tables of the file."""
 MOST_ITEMS = 10_000
 """The most that `items_per_request` may be: one transaction, which others wait for."""
+STORED_PER_SECOND = 100_000
+"""How many keys a store takes in a second, about: a request must fit into `answer_within`."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
 
@@ -220,4 +222,11 @@ def _limits(table: Table) -> ServiceLimits:
         idle_seconds=table.number("idle_seconds", usual.idle_seconds, least=0.1, most=3_600),
     )
     table.finish(tuple(vars(usual)))
+    most = int(STORED_PER_SECOND * limits.answer_within)
+    if limits.items_per_request > most:
+        raise ValueError(
+            f"limits.items_per_request must be at most {most}, as many keys as a store takes "
+            f"within limits.answer_within = {limits.answer_within:g} s, got "
+            f"{limits.items_per_request}"
+        )
     return limits
