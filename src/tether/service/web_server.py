@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 
 import uvicorn
@@ -76,5 +77,6 @@ def make_config(settings: ServiceSettings) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
