@@ -21,7 +21,8 @@ ACCEPTED_AT_ONCE = 100
 
 
 def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn with limits on connections."""
+    """The protocol of uvicorn with limits on connections, for one web server."""
+    by_age: dict[LimitedProtocol, None] = {}  # the one that was used last stands last
 
     class LimitedProtocol(HttpProtocol):
         idle_since = 0.0
@@ -29,18 +30,20 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self.idle_since = self.loop.time()
+            self._used()
             self._watch(limits.idle_seconds)
-            if len(self.connections) > limits.connections:
-                _make_room(self, limits.connections)
+            if len(by_age) > limits.connections:  # the new one is closed if all others are busy
+                next(each for each in by_age if each.is_idle).close_now()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            by_age.pop(self, None)
             if self._timer is not None:
                 self._timer.cancel()
             super().connection_lost(exc)
 
         def on_response_complete(self) -> None:
-            self.idle_since = self.loop.time()
+            if self in by_age:
+                self._used()
             super().on_response_complete()
 
         @property
@@ -48,22 +51,24 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
             """Whether no request is being answered."""
             return self.cycle is None or self.cycle.response_complete
 
+        def close_now(self) -> None:
+            """Close it, also if the client does not read what was sent."""
+            by_age.pop(self, None)
+            self.transport.abort()
+
+        def _used(self) -> None:
+            self.idle_since = self.loop.time()
+            by_age.pop(self, None)
+            by_age[self] = None
+
         def _watch(self, seconds: float) -> None:
             self._timer = self.loop.call_later(seconds, self._close_if_idle)
 
         def _close_if_idle(self) -> None:
             left = self.idle_since + limits.idle_seconds - self.loop.time()
             if self.is_idle and left <= 0:
-                self.transport.abort()  # also if the client does not read what was sent
+                self.close_now()
             else:
                 self._watch(left if self.is_idle else limits.idle_seconds)
 
     return LimitedProtocol
-
-
-def _make_room(new: Any, most: int) -> None:
-    """Close the connection that is idle for longest: the new one if all others are busy."""
-    kept = [each for each in new.connections if not each.transport.is_closing()]
-    if len(kept) > most:
-        idle = [each for each in kept if each.is_idle]
-        min(idle, key=lambda each: each.idle_since, default=new).transport.abort()
