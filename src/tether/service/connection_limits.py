@@ -54,7 +54,10 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
         def close_now(self) -> None:
             """Close it, also if the client does not read what was sent."""
             by_age.pop(self, None)
-            self.transport.abort()
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()
+            else:
+                self.transport.close()
 
         def _used(self) -> None:
             self.idle_since = self.loop.time()

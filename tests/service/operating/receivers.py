@@ -1,5 +1,6 @@
 """Receivers of webhooks on loopback that fail in the ways that real ones do."""
 
+import ssl
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -29,8 +30,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving(receiver, port=0):
-    """A receiver that runs, and its URL."""
+def receiving(receiver, port=0, certificate=None):
+    """A receiver that runs, and its URL; over TLS with a file of a certificate and its key."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -42,11 +43,20 @@ def receiving(receiver, port=0):
         def log_message(self, *arguments):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request, client_address):
+            pass
+
+    server = Server(("127.0.0.1", port), Handler)
+    scheme = "http"
+    if certificate is not None:
+        scheme, context = "https", ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook/secret-part?a=b"
+        yield f"{scheme}://127.0.0.1:{server.server_address[1]}/hook/secret-part?a=b"
     finally:
         receiver.ended.set()
         server.shutdown()

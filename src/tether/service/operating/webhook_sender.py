@@ -58,11 +58,15 @@ class WebhookSender:
             self._waiting.append(event)
             self._changed.notify()
 
-    def stop(self) -> None:
-        """Try what waits once more, and end; a receiver that does not answer is left."""
+    def end(self) -> None:
+        """Let the thread try what waits once more, and end; it returns at once."""
         with self._changed:
             self._is_ending = True
             self._changed.notify()
+
+    def stop(self) -> None:
+        """End, and wait for it; a receiver that does not answer in time is left."""
+        self.end()
         if self._thread.is_alive():
             self._thread.join(2 * self._webhook.deadline)
 

@@ -39,6 +39,8 @@ class Webhooks:
                 sender.put(event)
 
     def stop(self) -> None:
-        """End all threads."""
+        """End all threads, at the same time."""
+        for sender in self._senders:
+            sender.end()
         for sender in self._senders:
             sender.stop()
