@@ -3,8 +3,8 @@
 Argo Rollouts' web metric (docs/analysis/web.md there): GET with headers, a JSON answer with status
 2xx, of which `jsonPath` picks the `result` of the conditions; another status is an error of the
 measurement. Flagger's webhooks (docs/gitbook/usage/webhooks.md): POST of JSON with the name, the
-namespace, the phase and metadata of the canary, without headers of one's own; 200 to 202 advances
-it, anything else halts it and counts as a failed check.
+namespace, the phase, a checksum and metadata of the canary, without headers of one's own; 200 to
+202 advances it, anything else halts it and counts as a failed check.
 """
 
 import pytest
@@ -24,7 +24,8 @@ FLAGGER = {
     "name": "podinfo",
     "namespace": "test",
     "phase": "Progressing",
-    "metadata": {"test": "all", "token": "16688eb5e9f289f1991c"},
+    "checksum": "85d557f47b",
+    "metadata": {"test": "all", "token": "any"},
 }
 HALF = {"guardrails": {"complaint": 0.4}, "old": {"complaint": ArmCounts(10_000, 0.0)}}
 """A release whose first share is about 40 %."""
