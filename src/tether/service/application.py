@@ -17,6 +17,7 @@ from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
 from tether.service.service import Service
@@ -90,6 +91,7 @@ def _endpoints(service: Service) -> list[Endpoint]:
         *Ofrep(service).endpoints(),
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
+        *Gate(service).endpoints(),
         *health.endpoints(),
     ]
     health.describe(endpoints)

@@ -16,6 +16,7 @@ from tether.service.decisions.decision_batches import DecisionBatches
 from tether.service.decisions.spooled_answers import Decisions
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.operating.webhooks import Webhooks
 from tether.service.settings.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
@@ -45,6 +46,7 @@ class Service:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
         self.release = open_release(settings)
+        self._webhooks = Webhooks(settings.webhooks, settings.flag, self.metrics.webhook)
         self.follower = Follower(self.release, self._notice)
         unstored = self.release.unstored
         self._batches = DecisionBatches(
@@ -59,6 +61,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to follow the release."""
+        self._webhooks.start()
         self.follower.start()
         self.is_ready = True
 
@@ -66,6 +69,7 @@ class Service:
         """Let calls end that are under way, and close the store."""
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
+        await asyncio.to_thread(self._webhooks.stop)
         await self._batches.close()
         with suppress(StoreError):  # it is in the spool until the next start
             await asyncio.to_thread(self.release.list_unstored)
@@ -85,12 +89,14 @@ class Service:
             self.metrics.unstored(unstored.waiting, unstored.delivered)
 
     def _notice(self, state: ReleaseState | None) -> None:
+        """Take what holds now; None if the store is silent."""
         unstored = self.release.unstored
         if unstored is not None and unstored.delivered > self._listed:
             self._listed = unstored.delivered
             self._batches.note_recovery()
         self.metrics.state(state)
         self.note_availability()
+        self._webhooks.noticed(state)
 
     @property
     def unstored_waiting(self) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
+from typing import Any
 
 import uvicorn
 
 from tether._core.redact import redact_url
 from tether.service.application import make_application
+from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
 from tether.service.operating.json_logs import log_as_json
 from tether.service.service import open_release
 from tether.service.settings.service_settings import ServiceSettings
@@ -35,30 +38,15 @@ def run_service(settings: ServiceSettings) -> None:
     StoreError
         If the store cannot be opened.
     """
-    if settings.workers == 1:
-        server = uvicorn.Server(make_config(settings))
-    else:  # errors in the settings are errors here
-        open_release(settings).close()
     log_as_json()
-    fields: dict[str, object] = {
-        "address": f"http://{settings.host}:{settings.port}",
-        "store": redact_url(settings.store),
-        "flag": settings.flag,
-    }
-    if settings.workers > 1:
-        fields["workers"] = settings.workers
-    log.info("serving", extra={"fields": fields})
-    if settings.keys is None:
-        log.warning(
-            "there are no API keys: only this machine may connect, and everyone on it may do "
-            "everything"
-        )
     if settings.workers == 1:
-        server.run()
+        AnnouncingServer(make_config(settings), settings).run()
         return
+    open_release(settings).close()  # errors in the settings are errors here
     with socket.create_server(
-        (settings.host, settings.port), family=_family(settings.host), backlog=2048
+        (settings.host, settings.port), family=_family(settings.host), backlog=ACCEPTED_AT_ONCE
     ) as listening:
+        announce(settings, listening)
         run_workers(settings, _serve, listening)
 
 
@@ -70,15 +58,50 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
 
 
+class AnnouncingServer(uvicorn.Server):
+    """Says where it serves once its port is bound."""
+
+    def __init__(self, config: uvicorn.Config, settings: ServiceSettings) -> None:
+        super().__init__(config)
+        self._settings = settings
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and log the address."""
+        await super().startup(sockets)
+        if self.started:
+            announce(self._settings, self.servers[0].sockets[0])
+
+
+def announce(settings: ServiceSettings, listening: Any) -> None:
+    """Log the address that is served; a port of 0 has become a real one."""
+    host, port = listening.getsockname()[:2]
+    fields: dict[str, Any] = {
+        "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+        "store": redact_url(settings.store),
+        "flag": settings.flag,
+    }
+    if settings.workers > 1:
+        fields["workers"] = settings.workers
+    log.info("serving", extra={"fields": fields})
+    if settings.keys is None:
+        log.warning(
+            "there are no API keys: only this machine may connect, and everyone on it may do "
+            "everything"
+        )
+
+
 def make_config(settings: ServiceSettings) -> uvicorn.Config:
     """How the web server runs: no logs of its own about requests, and no trust in proxies."""
     return uvicorn.Config(
         make_application(settings),
         host=settings.host,
         port=settings.port,
+        http=limited_protocol(settings.limits),
+        backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

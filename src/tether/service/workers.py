@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class Workers:
     ) -> None:
         self._given, self._folder = (settings, serve, listening), folder
         self._ended = threading.Event()
-        self._started: dict[SpawnProcess, float] = {}
+        self._started: dict[SpawnProcess, tuple[float, ServiceSettings]] = {}
 
     def end(self, number: int, frame: FrameType | None) -> None:
         """Note a signal."""
@@ -71,16 +72,17 @@ class Workers:
 
     def run(self) -> None:
         """Start the workers, and again each that ends, until they are to end."""
-        for _ in range(self._given[0].workers):
-            self._start()
+        settings = self._given[0]
+        for number in range(settings.workers):  # one of them sends webhooks
+            self._start(settings if number == 0 else replace(settings, webhooks=()))
         while not self._ended.wait(WORKER_POLL_SECONDS):
-            for process, begun in list(self._started.items()):
+            for process, (begun, own) in list(self._started.items()):
                 if not process.is_alive() and time.monotonic() - begun >= RESTART_SECONDS:
                     fields = {"process": process.pid, "status": process.exitcode}
                     log.error("a worker has ended: starting another", extra={"fields": fields})
                     del self._started[process]
                     mark_process_dead(process.pid, self._folder)  # type: ignore[no-untyped-call]
-                    self._start()
+                    self._start(own)
         for process in self._started:
             process.terminate()
         until = time.monotonic() + ENDING_SECONDS
@@ -88,10 +90,11 @@ class Workers:
             process.join(max(0.0, until - time.monotonic()))
             process.kill()
 
-    def _start(self) -> None:
-        process = multiprocessing.get_context("spawn").Process(target=_work, args=self._given)
+    def _start(self, settings: ServiceSettings) -> None:
+        given = (settings, *self._given[1:])
+        process = multiprocessing.get_context("spawn").Process(target=_work, args=given)
         process.start()
-        self._started[process] = time.monotonic()
+        self._started[process] = time.monotonic(), settings
 
 
 def _work(settings: ServiceSettings, serve: Serve, listening: socket.socket) -> None:

@@ -6,6 +6,8 @@ request's headers or body is logged.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import logging
 import time
@@ -18,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tether.service.access.api_keys import ROLES
+from tether.service.access.body_deadline import with_deadline
 from tether.service.access.rate_limit import RateLimit
 from tether.service.api_errors import ApiError, error_response
 from tether.service.endpoint import OTHER_ROUTE, Endpoints
@@ -79,6 +82,8 @@ class AccessControl:
         try:
             refused = self._refused(scope, headers, route)
             quick = self._endpoints.quick_answer(scope["method"], route)
+            if refused is None:
+                receive = with_deadline(receive, self._settings.limits.body_seconds)
             if refused is None and quick is not None:
                 adds = answer if origin is not None else send
                 usual = [] if origin is not None else _RAW_HEADERS
@@ -171,9 +176,19 @@ def _read_headers(scope: Scope) -> dict[str, str]:
 
 
 def _secret(headers: Mapping[str, str]) -> str:
-    """The API key that a request has; empty if it has none."""
+    """The API key that a request has; empty if it has none.
+
+    Some programs can only send the user and password of a URL: the key is then the password.
+    """
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(token.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return headers.get("x-api-key", "")
 
 
 @lru_cache(maxsize=256)
