@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+import sys
 from typing import Any
 
 import uvicorn
@@ -19,6 +20,9 @@ from tether.service.workers import run_workers
 
 GRACE_SECONDS = 10
 """How long a service waits for requests under way when it is told to end."""
+
+SWITCH_SECONDS = 0.001
+"""How long the threads that use the store may keep requests from being answered."""
 
 log = logging.getLogger("tether.service")
 
@@ -92,6 +96,7 @@ def announce(settings: ServiceSettings, listening: Any) -> None:
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:
     """How the web server runs: no logs of its own about requests, and no trust in proxies."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     return uvicorn.Config(
         make_application(settings),
         host=settings.host,

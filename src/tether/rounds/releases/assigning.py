@@ -37,6 +37,9 @@ RELEASE_FALLBACKS = (OLD,)
 """What may answer when the store does not."""
 KEYS_OF_A_BATCH, NEW_BATCHES_IN_A_ROW, KEYS_ASKED_FOR = 50, 3, 10
 """After so many batches of new keys alone, only so many keys of a batch are asked for."""
+NEW_CALLS_IN_A_ROW, MOST_NEW_CALLS = 20, 100_000
+"""After so many calls with new keys alone a service expects the next ones to be new too; twice as
+many each time that they were not, up to a limit."""
 
 Known = dict[bytes, dict[str, KeyRow]]
 
@@ -82,6 +85,8 @@ class Assigner:
         self._store, self._settings = store, settings
         self._recorder, self._steps, self._outage = recorder, steps, outage
         self._new_batches = 0  # in a row, as far as this process knows
+        self._new_calls, self._new_calls_needed = 0, NEW_CALLS_IN_A_ROW
+        self._last: _Moment | None = None
 
     def assign(self, keys: Sequence[Key]) -> list[str]:
         """The system of each key; with a fallback the old one where nothing could be stored."""
@@ -106,7 +111,8 @@ class Assigner:
         budget = Budget(self._store.deadline)
         places = positions(waiting, self._settings.salt_bytes)
         while waiting:
-            moment = self._look(waiting, budget)
+            expected = self._expected()
+            moment = expected or self._look(waiting, budget)
             if moment is None:
                 continue  # something has changed just now
             arms = np.where(is_new(places, moment.share), NEW, OLD).tolist()
@@ -117,7 +123,8 @@ class Assigner:
             if left is not None and left <= len(fresh):
                 fresh = fresh[:left]  # and with the last of them the step is over
                 now = waiting[: waiting.index(fresh[-1]) + 1]
-            if not fresh or self._write(moment, fresh, systems, budget):
+            is_expected = expected is not None
+            if not fresh or self._write(moment, fresh, systems, budget, is_expected=is_expected):
                 answers |= {key: systems[key] for key in now}
                 waiting, places = waiting[len(now) :], places[len(now) :]
 
@@ -128,6 +135,14 @@ class Assigner:
     def _remembered(self) -> AbstractContextManager[None]:
         """Without a limit of time; but the next calls know of a failure."""
         return nullcontext() if self._outage is None else self._outage.remembered()
+
+    def _expected(self) -> _Moment | None:
+        """What held in the last call, where nothing speaks against new keys; else None.
+
+        Storing them checks it: who serves, and that no key has a row.
+        """
+        is_usual = self._new_calls >= self._new_calls_needed
+        return self._last if is_usual and self._when_due is not None else None
 
     def _keys_left(self, moment: _Moment, rows: int) -> int | None:
         """How many keys still belong to the step; None if as many as come until it is ended."""
@@ -153,6 +168,8 @@ class Assigner:
             with self._remembered():
                 self._recorder.standing_alarm(step.number, serves=True)
             return None
+        self._new_calls = 0 if known else self._new_calls + 1
+        self._last = _Moment(step, serving, 0, {})
         return _Moment(step, serving, taken(lanes), known)
 
     def _known(self, connection: sql.Connection, keys: Sequence[bytes]) -> Known:
@@ -175,8 +192,12 @@ class Assigner:
         keys: Sequence[bytes],
         systems: dict[bytes, str],
         budget: Budget,
+        *,
+        is_expected: bool,
     ) -> bool:
         """Store the rows of keys; False, and nothing is stored, if something has changed.
+
+        If what holds `is_expected`, and was not looked up, what else `_look` finds is found here.
 
         All who write at the same time do so by the same share, so each key has the same system for
         all of them, and they store keys in the same order: no two wait for each other. A key that
@@ -199,6 +220,8 @@ class Assigner:
         def write(writer: Writer) -> bool:
             if writer.serving != moment.serving:
                 return False
+            if is_expected and self._is_other(moment, writer):
+                return False
             left = self._keys_left(moment, taken(writer.lanes))
             if left is not None and left < len(keys):
                 return False  # others have stored keys meanwhile
@@ -206,9 +229,23 @@ class Assigner:
                 writer.actions(columns, number=step.number, served=served, through_driver=True)
             return True
 
+        self._last = None  # unless this succeeds
         try:
             with self._attempt(budget):
-                return self._recorder.submit(write)
+                is_stored = self._recorder.submit(write)
         except IntegrityError:  # one of the keys has a row
-            self._new_batches = 0
+            self._new_batches = self._new_calls = 0
+            if is_expected:
+                self._new_calls_needed = min(2 * self._new_calls_needed, MOST_NEW_CALLS)
             return False
+        if is_stored:
+            self._last = _Moment(moment.step, moment.serving, 0, {})
+        return is_stored
+
+    def _is_other(self, moment: _Moment, writer: Writer) -> bool:
+        """Whether a step that is over, or silence, has to be looked at; a step may be told of."""
+        if self._when_due is not None and self._steps.is_over(
+            moment.step, moment.serving, writer.lanes
+        ):
+            self._when_due()
+        return moment.share > 0 and self._recorder.is_silent(writer.connection, writer.lanes)
