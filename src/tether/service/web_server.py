@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import socket
@@ -44,7 +45,9 @@ def run_service(settings: ServiceSettings) -> None:
     """
     log_as_json()
     if settings.workers == 1:
-        AnnouncingServer(make_config(settings), settings).run()
+        server = AnnouncingServer(make_config(settings), settings)
+        avoid_pauses()
+        server.run()
         return
     open_release(settings).close()  # errors in the settings are errors here
     with socket.create_server(
@@ -55,11 +58,23 @@ def run_service(settings: ServiceSettings) -> None:
 
 
 def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:
-    uvicorn.Server(make_config(settings)).run(sockets)
+    server = uvicorn.Server(make_config(settings))
+    avoid_pauses()
+    server.run(sockets)
 
 
 def _family(host: str) -> socket.AddressFamily:
     return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+
+
+def avoid_pauses() -> None:
+    """Let requests wait less for other threads, and for the collection of garbage.
+
+    A full collection looks at everything that was imported, which takes as long as 50 decisions.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
 
 
 class AnnouncingServer(uvicorn.Server):
@@ -96,7 +111,6 @@ def announce(settings: ServiceSettings, listening: Any) -> None:
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:
     """How the web server runs: no logs of its own about requests, and no trust in proxies."""
-    sys.setswitchinterval(SWITCH_SECONDS)
     return uvicorn.Config(
         make_application(settings),
         host=settings.host,
