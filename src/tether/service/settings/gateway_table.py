@@ -112,6 +112,21 @@ class GatewaySettings:
                 f"for both"
             )
 
+    @property
+    def guardrails(self) -> dict[str, str]:
+        """The guardrails that are reported to, by the setting that names them.
+
+        Returns
+        -------
+        dict of str to str
+            Only those that are set.
+        """
+        named = {
+            "failure_guardrail": self.failure_guardrail,
+            "latency_guardrail": self.latency_guardrail,
+        }
+        return {option: name for option, name in named.items() if name is not None}
+
 
 def read_gateway(table: Table) -> GatewaySettings:
     """The settings of a gateway."""

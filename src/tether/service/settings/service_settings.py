@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tether.service.access.api_keys import ApiKeys
+from tether.service.settings.gateway_table import GatewaySettings, read_gateway
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
 from tether.service.settings.toml_tables import Table
 
-TABLES = ("release", "flag", "listen", "access", "limits", "logs")
+TABLES = ("release", "flag", "gateway", "listen", "access", "limits", "logs")
 """The tables of the file."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
@@ -76,6 +77,8 @@ class ServiceSettings:
         What one request may take.
     log_requests : bool
         Whether every request is logged.
+    gateway : GatewaySettings or None
+        The upstreams of the gateway for language models; None if there is none.
     """
 
     store: str
@@ -88,6 +91,7 @@ class ServiceSettings:
     origins: tuple[str, ...] = ()
     limits: ServiceLimits = ServiceLimits()
     log_requests: bool = False
+    gateway: GatewaySettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
@@ -138,6 +142,7 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
+    has_gateway = file.has("gateway")
     parts = {name: file.table(name) for name in TABLES}
     file.finish([f"[{name}]" for name in TABLES])
     access = parts["access"]
@@ -169,6 +174,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         origins=origins,
         limits=limits,
         log_requests=log_requests,
+        gateway=read_gateway(parts["gateway"]) if has_gateway else None,
     )
 
 
