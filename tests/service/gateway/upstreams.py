@@ -125,7 +125,7 @@ def upstream(name: str) -> Iterator[FakeUpstream]:
     made = FakeUpstream(name)
     config = uvicorn.Config(made.application(), port=0, log_config=None, lifespan="off")
     config.timeout_graceful_shutdown = 1
-    server = uvicorn.Server(config)
+    server = made.server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     try:

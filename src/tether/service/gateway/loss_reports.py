@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 from tether.rounds.errors import StoreError
@@ -18,10 +19,12 @@ from tether.service.gateway.gateway_metrics import GatewayMetrics
 
 REPORTS_PER_CALL, MAX_REPORTS_WAITING = 500, 200_000
 """How many units are stored at once, and how many may wait."""
+REPORTS_COLLECTED_FOR = 0.25
+"""Seconds that reports are collected for: each call takes the store's lock from decisions."""
 FIRST_REPORT_PAUSE, LONGEST_REPORT_PAUSE = 0.25, 5.0
 """Seconds between two tries while the store is away; each pause is twice the one before."""
-LAST_REPORTS_WITHIN = 5.0
-"""Seconds that are taken at the end to store what still waits."""
+LAST_REPORTS_WITHIN = 10.0
+"""Seconds at most that are taken at the end to store what still waits, if the store answers."""
 
 
 class LossReport(NamedTuple):
@@ -47,7 +50,7 @@ class LossReports:
         self._thread = ThreadPoolExecutor(1, "tether-reports")
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self._closing = asyncio.Event()
 
     def start(self) -> None:
         """Begin to store what arrives."""
@@ -64,12 +67,13 @@ class LossReports:
 
     async def close(self) -> None:
         """Store what waits, within a time, and give up the rest."""
-        self._is_closing = True
+        self._closing.set()
         self._arrived.set()
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=LAST_REPORTS_WITHIN)
             self._task.cancel()
-            await asyncio.wait((self._task,))
+            with suppress(StoreError, asyncio.CancelledError):
+                await self._task
         await asyncio.to_thread(self._thread.shutdown)
         if self._waiting:
             self._metrics.dropped(
@@ -79,6 +83,7 @@ class LossReports:
     async def _store_all(self) -> None:
         while True:
             await self._arrived.wait()
+            await self._pause(REPORTS_COLLECTED_FOR)
             self._arrived.clear()
             while self._waiting:
                 some = self._next()
@@ -86,7 +91,7 @@ class LossReports:
                 for _ in some:
                     self._waiting.popleft()
                 self._metrics.reports_waiting.set(len(self._waiting))
-            if self._is_closing:
+            if self._closing.is_set():
                 return
 
     def _next(self) -> list[LossReport]:
@@ -107,7 +112,9 @@ class LossReports:
                 await loop.run_in_executor(self._thread, self._observe, some)
                 return
             except StoreError:
-                await asyncio.sleep(pause)
+                if self._closing.is_set():
+                    raise
+                await self._pause(pause)
                 pause = min(2 * pause, LONGEST_REPORT_PAUSE)
             except Exception as error:  # it is all or none: find the one that is refused
                 if len(some) == 1:
@@ -116,3 +123,8 @@ class LossReports:
                 for each in some:
                     await self._store([each])
                 return
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless it is closed meanwhile."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), seconds)

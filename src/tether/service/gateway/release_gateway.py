@@ -14,8 +14,10 @@ Both are functions of the unit alone, so they are losses like any other.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -35,6 +37,9 @@ from tether.service.request_body import parse_object, read_content
 from tether.service.service import Service
 from tether.service.settings.gateway_table import GatewaySettings
 
+CUT_OFF_WITHIN = 2.0
+"""Seconds that answers take at most to end when the service cannot wait for them."""
+
 log = logging.getLogger("tether.service")
 
 
@@ -47,6 +52,8 @@ class ReleaseGateway:
         self._metrics, self._first_units = GatewayMetrics(service.metrics.registry), FirstUnits()
         self._relay = Relay(settings, self._metrics)
         self._reports = LossReports(self._observe, self._metrics)
+        self._under_way, self._all_ended = 0, asyncio.Event()
+        self._all_ended.set()
         if settings.guardrails:
             service.made_rows = self._first_units.made
 
@@ -60,7 +67,9 @@ class ReleaseGateway:
             )
 
     async def close(self) -> None:
-        """Store the losses that are known, and close all connections."""
+        """Store the losses that are known, also those of answers cut off; close connections."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
         await self._reports.close()
         await self._relay.close()
 
@@ -111,16 +120,23 @@ class ReleaseGateway:
         async def decide() -> Unit:
             system = (await self._service.decide([key]))[0]
             is_first = system is not None and self._first_units.claim(key, system)
+            self._under_way += 1
+            self._all_ended.clear()
             return Unit(key, system or "old", system is not None, is_first, begun)
 
         question = Question(path, content, request.headers.raw)
-        return UnitResponse(question, decide, self._relay, self._metrics, self._report)
+        return UnitResponse(question, decide, self._relay, self._metrics, self._end)
+
+    def _end(self, unit: Unit) -> None:
+        """Report the losses of a unit that has ended."""
+        self._under_way -= 1
+        if not self._under_way:
+            self._all_ended.set()
+        if unit.is_first:
+            self._report(unit)
 
     def _report(self, unit: Unit) -> None:
-        """Report the losses of a unit that has ended."""
         settings, losses = self._settings, {}
-        if not unit.is_first:
-            return
         if settings.failure_guardrail is not None:
             losses[settings.failure_guardrail] = float(unit.failed)
         if settings.latency_guardrail is not None:
