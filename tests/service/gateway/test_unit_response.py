@@ -4,7 +4,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import httpx2
 import pytest
 
 from tests.service.gateway.gateways import chat, gateway, key_of, metric
@@ -87,10 +86,24 @@ def test_a_stream_that_takes_too_long_then_is_cut_off_and_is_a_failure(tmp_path,
         http.server.config.timeout_graceful_shutdown = 0.05
         with streaming(http, new) as parts:
             _end(http)
-            with pytest.raises(httpx2.TransportError):
-                list(parts)
+            assert b"the service is shutting down" in b"".join(parts)
         assert new.closed.wait(LONG)
     assert losses(store)["new"] == (1, 1)
+
+
+def test_an_answer_that_has_not_begun_then_is_refused(tmp_path, upstreams):
+    old, new = upstreams
+    new.respond = new.gated
+    with gateway(tmp_path / "release.db", old.url, new.url, REPORTED) as http:
+        http.server.config.timeout_graceful_shutdown = 0.05
+        with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(chat, http, "new", stream=True)
+            for _ in tries():
+                if new.bodies:
+                    break
+            _end(http)
+            assert asked.result(LONG).status_code == 503
+    assert losses(tmp_path / "release.db")["new"] == (1, 1)
 
 
 def _end(http):

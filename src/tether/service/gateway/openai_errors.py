@@ -10,6 +10,8 @@ BROKEN_STREAM = "the upstream's stream has broken"
 """What a client is told whose answer has begun and cannot be ended."""
 NO_UPSTREAM = "no upstream has answered"
 """What a client is told that has no answer."""
+SERVICE_ENDS = "the service is shutting down"
+"""What a client is told whose answer took longer than the service could wait."""
 
 
 def openai_error(status: int, message: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -9,13 +10,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from tether.service.gateway.answer_parts import UpstreamError
 from tether.service.gateway.client_connection import serve_while_connected
 from tether.service.gateway.event_stream import error_event, has_error
 from tether.service.gateway.gateway_metrics import GatewayMetrics
-from tether.service.gateway.openai_errors import BROKEN_STREAM, NO_UPSTREAM, openai_error
+from tether.service.gateway.openai_errors import (
+    BROKEN_STREAM,
+    NO_UPSTREAM,
+    SERVICE_ENDS,
+    openai_error,
+)
 from tether.service.gateway.relay import Question, Relay, Relayed
 from tether.service.gateway.unit_key import KEY_HEADER, shown_key
 from tether.service.gateway.upstream_answer import UpstreamAnswer
@@ -67,6 +73,7 @@ class UnitResponse(Response):
     ) -> None:
         self._question, self._decide, self._ended = question, decide, ended
         self._relay, self._metrics = relay, metrics
+        self._has_begun = self._is_streaming = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
@@ -74,8 +81,11 @@ class UnitResponse(Response):
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(unit, send))
-        except BaseException:
-            unit.failed = True  # the service ends and cannot wait, or it has an error
+        except asyncio.CancelledError:  # the service ends, and cannot wait
+            unit.failed = True
+            await self._cut_off(send)
+        except Exception:
+            unit.failed = True
             raise
         finally:
             if unit.waited is None:
@@ -95,8 +105,8 @@ class UnitResponse(Response):
             headers = [*answer.headers, *_own_headers(unit, relayed.served)]
             if answer.rest is None:
                 headers.append((b"content-length", str(len(answer.content)).encode()))
-            start = {"type": "http.response.start", "status": answer.status, "headers": headers}
-            await send(start)
+            self._has_begun = True
+            await send(_start(answer.status, headers))
             if answer.rest is None:
                 await send({"type": "http.response.body", "body": answer.content})
             else:
@@ -115,6 +125,7 @@ class UnitResponse(Response):
                 self._relay.broke(relayed.served)
             await send({"type": "http.response.body", "body": events, "more_body": True})
 
+        self._is_streaming = True
         await pass_on(answer.content)
         try:
             assert answer.rest is not None
@@ -122,7 +133,21 @@ class UnitResponse(Response):
                 await pass_on(events)
         except UpstreamError:
             await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
+        self._is_streaming = False
         await send({"type": "http.response.body", "body": b""})
+
+    async def _cut_off(self, send: Send) -> None:
+        """End an answer at once, with an error."""
+        error = openai_error(503, SERVICE_ENDS)
+        if self._is_streaming:
+            await send({"type": "http.response.body", "body": error_event(error)})
+        elif not self._has_begun:
+            await send(_start(503, [*_JSON]))
+            await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+
+
+def _start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
+    return {"type": "http.response.start", "status": status, "headers": headers}
 
 
 def _own_headers(unit: Unit, served: str) -> list[tuple[bytes, bytes]]:

@@ -163,6 +163,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
+    gateway = read_gateway(parts["gateway"]) if has_gateway else None
     return ServiceSettings(
         store=read_store(parts["release"], folder),
         release=read_release_options(parts["release"], folder),
@@ -174,7 +175,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         origins=origins,
         limits=limits,
         log_requests=log_requests,
-        gateway=read_gateway(parts["gateway"]) if has_gateway else None,
+        gateway=gateway,
     )
 
 
