@@ -1,15 +1,14 @@
 """One upstream: a server that speaks OpenAI's protocol, asked within limits of time.
 
 An answer that is not streamed is read to its end and checked before anyone sees it. Of a stream the
-first event is, and the others are passed on as they come. Nothing else that the environment or the
-upstream says is followed: no proxies, no `.netrc`, no redirects, no cookies.
+first event is, and the others are passed on as they come. The bare transport is used, not a client:
+it follows no proxies of the environment, no `.netrc`, no redirects and no cookies.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 
@@ -25,10 +24,13 @@ from tether.service.gateway.upstream_answer import (
 )
 from tether.service.settings.gateway_table import UpstreamSettings
 
-UPSTREAM_CONNECTIONS, UPSTREAM_IDLE_CONNECTIONS = 1_000, 100
-"""How many requests may be under way at one upstream, and how many connections are kept."""
+UPSTREAM_CONNECTIONS, UPSTREAM_IDLE_CONNECTIONS = 1_000, 20
+"""How many requests may be under way at one upstream, and how many connections are kept.
+
+Each request looks whether all those that are kept are still open, so they are few."""
 IDLE_CONNECTION_SECONDS = 4.0
 """How long a connection is kept: less than the five seconds after which many servers close it."""
+_USER_AGENT = f"tether/{__version__}".encode()
 
 
 class Upstream:
@@ -44,49 +46,56 @@ class Upstream:
         if settings.api_key is not None:
             self._own.append((b"authorization", b"Bearer " + settings.api_key.encode()))
         connect = settings.connect_within
-        self._client = httpx2.AsyncClient(
-            headers={"User-Agent": f"tether/{__version__}"},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        timeout = httpx2.Timeout(None, connect=connect, pool=connect)
+        self._extensions = {"timeout": timeout.as_dict()}
+        self._transport = httpx2.AsyncHTTPTransport(
             verify=ssl.create_default_context(),  # what the system trusts, or SSL_CERT_FILE
-            timeout=httpx2.Timeout(None, connect=connect, pool=connect),
+            trust_env=False,
             limits=httpx2.Limits(
                 max_connections=UPSTREAM_CONNECTIONS,
                 max_keepalive_connections=UPSTREAM_IDLE_CONNECTIONS,
                 keepalive_expiry=IDLE_CONNECTION_SECONDS,
             ),
-            follow_redirects=False,
-            trust_env=False,
         )
+        self._urls: dict[str, httpx2.URL] = {}
 
     async def post(self, path: str, content: bytes, headers: RawHeaders = ()) -> UpstreamAnswer:
         """The answer to a completion or chat completion, at a path below the base URL.
 
         `headers` are those of the client; what must not leave this service is removed from them.
         """
-        sent = [*request_headers(headers), *self._own, (b"content-type", b"application/json")]
-        request = self._client.build_request(
-            "POST",
-            f"{self.settings.url}/{path}",
-            content=content,
-            headers=list(dict(sent).items()),  # its own, where a client has sent another
-        )
-        return await self._answer(request, is_completion)
+        own = [*self._own, (b"content-type", b"application/json")]
+        return await self._answer(self._request("POST", path, headers, own, content), is_completion)
 
     async def get(self, path: str, headers: RawHeaders = ()) -> UpstreamAnswer:
         """What an upstream says at a path, such as "models"."""
-        sent = [*request_headers(headers), *self._own]
-        request = self._client.build_request("GET", f"{self.settings.url}/{path}", headers=sent)
-        return await self._answer(request, is_object)
+        return await self._answer(self._request("GET", path, headers, self._own), is_object)
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        headers: RawHeaders,
+        own: list[tuple[bytes, bytes]],
+        content: bytes | None = None,
+    ) -> httpx2.Request:
+        if (url := self._urls.get(path)) is None:
+            url = self._urls[path] = httpx2.URL(f"{self.settings.url}/{path}")
+        sent = dict([(b"user-agent", _USER_AGENT), *request_headers(headers), *own])
+        return httpx2.Request(
+            method, url, headers=list(sent.items()), content=content, extensions=self._extensions
+        )
 
     async def _answer(self, request: httpx2.Request, check: Check) -> UpstreamAnswer:
         begun = asyncio.get_running_loop().time()
         with named_failures():
             async with asyncio.timeout_at(begun + self.settings.first_byte_within):
-                response = await self._client.send(request, stream=True)
+                response = await self._transport.handle_async_request(request)
+        response.request = request
         parts = AnswerParts(response, self.settings, begun)
         try:
             return await read_answer(response, parts, check)
