@@ -6,7 +6,8 @@ The upstream answers at once, so that what is left is the gateway: the key, the 
 stored, the request to the upstream and the way back. Each request is a new unit of a release, half
 of them of the new system, and its losses are reported. Both are asked by the same bare client, the
 upstream directly and through the gateway in turns, so that other work on the machine slows down
-both; the figures are differences between medians.
+both; the figures are differences between medians. Clients rest between two requests, as an upstream
+that answers at once would otherwise be a test of throughput; a last line is that.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tether.rounds import verify_store
 
 MAX_ADDED_MS = 10.0
 """The most milliseconds at the median that a gateway may add to an answer, or a first token."""
-GATEWAY_TURN_SECONDS, TOKENS = 0.5, 20
+GATEWAY_TURN_SECONDS, REST_SECONDS, TOKENS = 0.5, 0.05, 20
 GUARDRAILS = ("complaint", "failure", "slow")
 GATEWAY = """
 [release]
@@ -75,7 +76,9 @@ def serve_upstream(port: int) -> None:
     uvicorn.run(app, port=port, log_level="error", access_log=False)
 
 
-async def ask(port: int, connections: int, seconds: float, is_stream: bool) -> list[float]:
+async def ask(
+    port: int, connections: int, seconds: float, is_stream: bool, rest: float = REST_SECONDS
+) -> list[float]:
     """The seconds to each whole answer, or to each first token of a stream."""
     spent: list[float] = []
     end = time.perf_counter() + seconds
@@ -98,6 +101,7 @@ async def ask(port: int, connections: int, seconds: float, is_stream: bool) -> l
                 length = int(headers.partition(b"content-length:")[2].partition(b"\r\n")[0])
                 await reader.readexactly(length)
                 spent.append(time.perf_counter() - begun)
+            await asyncio.sleep(rest)
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(connections)))
@@ -141,6 +145,9 @@ def main(seconds: float = 6.0, connections: tuple[int, ...] = (1, 8)) -> None:
                 asyncio.run(ask(each, max(connections), GATEWAY_TURN_SECONDS, is_stream))
             for count in connections:
                 compare(upstream, port, count, seconds, is_stream)
+        for each, name in ((upstream, "the upstream"), (port, "the gateway")):
+            count = len(asyncio.run(ask(each, 8, seconds, False, rest=0.0)))
+            print(f"{name}, 8 clients that do not rest: {count / seconds:,.0f} answers per second")
     assert verify_store(store).ok
 
 

@@ -154,9 +154,10 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: "
     ],
 )
 def test_every_failure_has_a_name(reply, reason):
-    with raw_server(reply) as url, pytest.raises(UpstreamError) as found:
-        ask(url, STREAM)
+    with raw_server(reply) as made, pytest.raises(UpstreamError) as found:
+        ask(made.url, STREAM)
     assert found.value.reason == reason
+    assert made.connections == 1
 
 
 def test_a_dead_upstream_is_unreachable():
@@ -219,12 +220,12 @@ def test_a_stream_that_breaks_gives_whole_events_and_an_error(server):
     ("end", "is_whole"), [(b"data: [DONE]", True), (b"data: {}\n", True), (b'data: {"ch', False)]
 )
 def test_the_last_event_may_lack_its_empty_line(end, is_whole):
-    with raw_server(OK + b"text/event-stream\r\n\r\n" + token("a") + end) as url:
+    with raw_server(OK + b"text/event-stream\r\n\r\n" + token("a") + end) as made:
         if is_whole:
-            assert ask(url, STREAM)[2] == token("a") + end
+            assert ask(made.url, STREAM)[2] == token("a") + end
         else:
             with pytest.raises(UpstreamError, match="broken"):
-                ask(url, STREAM)
+                ask(made.url, STREAM)
 
 
 def test_nothing_waits_for_a_whole_stream_and_closing_it_ends_it(server):
@@ -259,3 +260,19 @@ def test_the_environment_is_not_followed(server, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, dead_url())
     assert ask(server.url)[0] == 200
+
+
+def test_a_request_over_a_kept_connection_that_the_server_closes_is_sent_again():
+    """Servers close what was idle for too long, at a moment of their own."""
+    content = json.dumps(completion("up")).encode()
+    kept = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+    async def several(url):
+        asked = Upstream("up", UpstreamSettings(url, first_byte_within=LONG))
+        answers = [await asked.post("completions", BODY) for _ in range(3)]
+        await asked.close()
+        return [answer.content for answer in answers]
+
+    with raw_server(kept % len(content) + content, b"") as made:  # the second is never answered
+        assert asyncio.run(asyncio.wait_for(several(made.url), LONG)) == [content] * 3
+        assert made.connections == 3

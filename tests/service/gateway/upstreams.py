@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Event, Thread
 
 import uvicorn
@@ -143,9 +144,10 @@ def upstream(name: str) -> Iterator[FakeUpstream]:
 
 
 @contextmanager
-def raw_server(reply: bytes) -> Iterator[str]:
-    """A server that answers every connection with these bytes, and closes it."""
+def raw_server(*replies: bytes) -> Iterator[RawServer]:
+    """A server that answers the requests of each connection with these bytes, and closes it."""
     listening = socket.create_server(("127.0.0.1", 0))
+    made = RawServer(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
 
     def serve() -> None:
         while True:
@@ -153,24 +155,34 @@ def raw_server(reply: bytes) -> Iterator[str]:
                 connection, _ = listening.accept()
             except OSError:
                 return
-            with connection:
+            made.connections += 1
+            with connection, connection.makefile("rb") as asked:
                 connection.settimeout(LONG)
-                with connection.makefile("rb") as asked:  # all of it, or closing is a reset
-                    lines = list(iter(asked.readline, b"\r\n"))
-                    lengths = [
-                        line[16:] for line in lines if line[:15].lower() == b"content-length:"
-                    ]
-                    asked.read(int(lengths[0]))
-                connection.sendall(reply)
+                for reply in replies:
+                    length = 0
+                    while (line := asked.readline()) not in (b"\r\n", b""):
+                        name, _, value = line.partition(b":")
+                        length = int(value) if name.lower() == b"content-length" else length
+                    asked.read(length)  # all of it, or closing is a reset
+                    if line:
+                        connection.sendall(reply)
 
     thread = Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        yield made
     finally:
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join(LONG)
+
+
+@dataclass
+class RawServer:
+    """Where a server is, and how many connections it has had."""
+
+    url: str
+    connections: int = 0
 
 
 def dead_url() -> str:

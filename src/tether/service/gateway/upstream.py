@@ -46,8 +46,7 @@ class Upstream:
         if settings.api_key is not None:
             self._own.append((b"authorization", b"Bearer " + settings.api_key.encode()))
         connect = settings.connect_within
-        timeout = httpx2.Timeout(None, connect=connect, pool=connect)
-        self._extensions = {"timeout": timeout.as_dict()}
+        self._timeout = httpx2.Timeout(None, connect=connect, pool=connect).as_dict()
         self._transport = httpx2.AsyncHTTPTransport(
             verify=ssl.create_default_context(),  # what the system trusts, or SSL_CERT_FILE
             trust_env=False,
@@ -86,19 +85,39 @@ class Upstream:
         if (url := self._urls.get(path)) is None:
             url = self._urls[path] = httpx2.URL(f"{self.settings.url}/{path}")
         sent = dict([(b"user-agent", _USER_AGENT), *request_headers(headers), *own])
-        return httpx2.Request(
-            method, url, headers=list(sent.items()), content=content, extensions=self._extensions
-        )
+        return httpx2.Request(method, url, headers=list(sent.items()), content=content)
 
     async def _answer(self, request: httpx2.Request, check: Check) -> UpstreamAnswer:
         begun = asyncio.get_running_loop().time()
         with named_failures():
             async with asyncio.timeout_at(begun + self.settings.first_byte_within):
-                response = await self._transport.handle_async_request(request)
-        response.request = request
+                response = await self._send(request)
         parts = AnswerParts(response, self.settings, begun)
         try:
             return await read_answer(response, parts, check)
         except BaseException:
             await parts.close()
             raise
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """The response to a request, as far as its headers.
+
+        A server may close a connection that it kept at the moment when a request is sent over it.
+        Such a request is sent again, as often as this happens, at last over a new connection.
+        """
+        is_new = False
+
+        async def trace(event: str, info: object) -> None:
+            nonlocal is_new
+            is_new |= event.startswith("connection.connect")
+
+        request.extensions = {"timeout": self._timeout, "trace": trace}
+        while True:
+            try:
+                response = await self._transport.handle_async_request(request)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                if is_new:
+                    raise
+            else:
+                response.request = request
+                return response
