@@ -17,6 +17,7 @@ from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
 from tether.service.gateway.release_gateway import ReleaseGateway
+from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
 from tether.service.service import Service
@@ -95,6 +96,7 @@ def _endpoints(service: Service, gateway: ReleaseGateway | None) -> list[Endpoin
         *Ofrep(service).endpoints(),
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
+        *Gate(service).endpoints(),
         *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]

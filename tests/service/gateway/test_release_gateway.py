@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 import openai
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.service.gateway.gateways import chat, gateway, gateway_settings, key_of, openai_client
 from tests.service.gateway.upstreams import LONG, completion, token, upstream
@@ -319,3 +321,23 @@ def test_a_release_that_is_halted_is_answered_by_the_old_upstream(old, new, tmp_
         http.post("/v1/halt", json={"reason": "a test"})
         found = chat(http, "new")
         assert found.headers["x-tether-system"] == found.headers["x-tether-served"] == "old"
+
+
+NAMES = st.sampled_from(["model", "user", "safety_identifier", "stream", "\ud800"]) | st.text()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(NAMES, each, max_size=4),
+    max_leaves=6,
+)
+
+
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(VALUES.map(json.dumps).map(str.encode) | st.binary(max_size=30), st.booleans())
+def test_no_body_is_too_strange(http, content, is_chat):
+    path = "/v1/chat/completions" if is_chat else "/v1/completions"
+    found = http.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert found.status_code in (200, 400)
+    if found.status_code == 400:
+        assert found.json()["error"]["type"] == "invalid_request_error"

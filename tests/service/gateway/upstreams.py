@@ -49,10 +49,13 @@ class FakeUpstream:
 
     def answer(self, request: Request, body: dict) -> Response:
         """A whole answer, or a stream of three tokens that wait for no one."""
+        model = body.get("model")
+        if not isinstance(model, str) or not model.isascii():
+            model = "m"
         if body.get("stream"):
-            tokens = [token(f"{self.name} {number}", body["model"]) for number in range(3)]
+            tokens = [token(f"{self.name} {number}", model) for number in range(3)]
             return self.events([*tokens, b"data: [DONE]\n\n"])
-        return JSONResponse(completion(self.name, body.get("model", "m")))
+        return JSONResponse(completion(self.name, model))
 
     def events(self, parts: list[bytes]) -> Response:
         """A stream."""

@@ -19,7 +19,7 @@ GATEWAY_OPTIONS = (
     "pause",
 )  # fmt: skip
 """The settings of the table `gateway`."""
-LONGEST_WAIT = 86_400.0
+LONGEST_UPSTREAM_WAIT = 86_400.0
 """The most seconds that a wait may be set to."""
 
 
@@ -138,11 +138,13 @@ def read_gateway(table: Table) -> GatewaySettings:
         new,
         failure_guardrail=failure,
         latency_guardrail=latency,
-        slow_after=table.number("slow_after", usual.slow_after, least=0.001, most=LONGEST_WAIT),
+        slow_after=table.number(
+            "slow_after", usual.slow_after, least=0.001, most=LONGEST_UPSTREAM_WAIT
+        ),
         failures_until_pause=table.integer(
             "failures_until_pause", usual.failures_until_pause, least=1, most=1_000_000
         ),
-        pause=table.number("pause", usual.pause, least=0.001, most=LONGEST_WAIT),
+        pause=table.number("pause", usual.pause, least=0.001, most=LONGEST_UPSTREAM_WAIT),
     )
     table.finish(GATEWAY_OPTIONS)
     return made
@@ -153,7 +155,9 @@ def read_upstream(table: Table) -> UpstreamSettings:
     url = table.text("url").rstrip("/")
     model, variable = table.optional_text("model"), table.optional_text("api_key_variable")
     waits = {
-        name: table.number(name, getattr(UpstreamSettings, name), least=0.001, most=LONGEST_WAIT)
+        name: table.number(
+            name, getattr(UpstreamSettings, name), least=0.001, most=LONGEST_UPSTREAM_WAIT
+        )
         for name in ("connect_within", "first_byte_within", "chunk_within", "finish_within")
     }
     table.finish(UPSTREAM_OPTIONS)
