@@ -83,7 +83,7 @@ class LossesSeen:
         self.kept.load(f"{part} {number}" for number in numbers for part in parts)
 
     def unchanged(self, number: int | None, part: str = "round") -> str | None:
-        """The text of sums as they are kept; None if new losses belong to them, or none are kept."""
+        """The text of sums as they are kept; None if losses are new, or nothing is kept."""
         name = self._name(number, part)
         return None if name in self._changed else self.kept[name]
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
+from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
@@ -26,7 +27,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """Open a release and make the web application that serves it.
 
     The release is opened at once, so that errors in its settings are errors of this call. It is
-    closed when the application shuts down.
+    closed when the application shuts down. A web server that waits for open answers before it shuts
+    an application down calls `application.state.end_streams()` first, as `run_service` does.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    endpoints = Endpoints(_endpoints(service))
+    dashboard = Dashboard(service)
+    endpoints = Endpoints(_endpoints(service, dashboard))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -54,6 +57,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         try:
             yield
         finally:
+            await dashboard.live.close()
             await service.close()
 
     application = Starlette(
@@ -67,17 +71,19 @@ def make_application(settings: ServiceSettings) -> Starlette:
         lifespan=lifespan,
     )
     application.state.endpoints = endpoints
+    application.state.end_streams = dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
 
-def _endpoints(service: Service) -> list[Endpoint]:
+def _endpoints(service: Service, dashboard: Dashboard) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *Ofrep(service).endpoints(),
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
+        *dashboard.endpoints(),
         *health.endpoints(),
     ]
     health.describe(endpoints)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 
 import uvicorn
 
@@ -32,7 +33,7 @@ def run_service(settings: ServiceSettings) -> None:
     StoreError
         If the store cannot be opened.
     """
-    server = uvicorn.Server(make_config(settings))
+    server = ServiceServer(make_config(settings))
     log_as_json()
     fields = {
         "address": f"http://{settings.host}:{settings.port}",
@@ -46,6 +47,15 @@ def run_service(settings: ServiceSettings) -> None:
             "everything"
         )
     server.run()
+
+
+class ServiceServer(uvicorn.Server):
+    """A web server that ends answers without an end before it waits for the others."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end that were accepted."""
+        self.config.app.state.end_streams()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
 
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:

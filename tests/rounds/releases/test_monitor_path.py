@@ -29,10 +29,11 @@ def test_every_point_is_the_state_after_its_losses(count, pieces):
         assert (status.lower, status.upper) == pytest.approx((expected.lower, expected.upper))
 
 
-def test_a_path_ends_with_its_alarm():
+def test_a_path_goes_on_after_its_alarm():
     recorded = RecordedMonitor(RiskMonitor(0.1))
     recorded.update(np.ones(1_000))
-    assert recorded.path[-1].alarm_at == recorded.path[-1].seen < 50
+    last = recorded.path[-1]
+    assert (last.seen, last.alarm_at) == (1_000, RiskMonitor(0.1).update(np.ones(50)).alarm_at)
 
 
 def test_the_paths_end_where_the_stored_monitors_are(monkeypatch):

@@ -23,4 +23,3 @@ def test_the_last_rows_are_followed():
         assert found[2:] == first[:-2]
         ann = next(row for row in found if row.key == "ann")
         assert (ann.system, ann.step, ann.losses) == (release.assign("ann"), 1, {"complaint": 0.25})
-

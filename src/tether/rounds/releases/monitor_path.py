@@ -2,7 +2,8 @@
 
 The store keeps the present state of a monitor and not its path. Here another `RiskMonitor` with the
 same settings sees the stored losses of the new system in the step, in the order of each lane, and a
-bounded number of its states is recorded.
+bounded number of its states is recorded. It goes on after an alarm, when the stored one does not:
+the confidence sequence holds at all times.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LOSSES_PER_QUERY, LOSSES_PER_LOOK = 20_000, 100_000
 
 
 class RecordedMonitor:
-    """A monitor with a record of its states after every `stride` losses, up to its alarm."""
+    """A monitor with a record of its states after every `stride` losses."""
 
     def __init__(self, monitor: RiskMonitor) -> None:
         self._monitor, self._stride = monitor, 1
@@ -35,9 +36,9 @@ class RecordedMonitor:
         self._last = monitor.status
 
     def update(self, losses: NDArray[np.float64]) -> None:
-        """See more losses; those after an alarm are left out."""
+        """See more losses."""
         begin = 0
-        while begin < len(losses) and not self._last.alarm:
+        while begin < len(losses):
             end = begin + self._stride - self._last.seen % self._stride
             self._last = self._monitor.update(losses[begin:end])
             begin = end

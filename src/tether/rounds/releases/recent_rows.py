@@ -76,9 +76,7 @@ class RecentRows:
             for row_id, key, system, step, seen in self._rows
         )
 
-    def _losses(
-        self, connection: sql.Connection, names: list[str]
-    ) -> dict[int, dict[str, float]]:
+    def _losses(self, connection: sql.Connection, names: list[str]) -> dict[int, dict[str, float]]:
         table, found = schema.observations, dict[int, dict[str, float]]()
         query = sql.select(table.c.action, table.c.which, table.c.loss).where(
             table.c.action.in_([row[0] for row in self._rows]), table.c.loss.is_not(None)

@@ -1,0 +1,22 @@
+"""Something to watch that changes when it is told to."""
+
+from threading import Lock
+
+from tether.rounds.errors import StoreError
+
+
+class Counting:
+    """Counts looks; shows `shown`, or fails while it is None."""
+
+    def __init__(self):
+        self.looks, self.shown, self._lock = 0, {"value": 0}, Lock()
+
+    def look(self):
+        with self._lock:
+            self.looks += 1
+        if self.shown is None:
+            raise StoreError("no route")
+        return self
+
+    def parts(self):
+        return dict(self.shown)
