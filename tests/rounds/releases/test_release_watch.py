@@ -45,6 +45,19 @@ def test_a_look_has_what_is_read_anew(events):
         assert len(view.recent) == min(20, view.rows)
 
 
+def test_late_losses_of_any_step_are_seen():
+    with ServedRelease("sqlite://", GUARDRAILS, old=LOG, salt=b"s") as release:
+        watch, keys = release.watch(), [f"key {each}" for each in range(60)]
+        systems = release.assign(keys)
+        for number, key in enumerate(keys):
+            if number == 30:
+                release.advance()
+            losses = {"complaint": number / 60, "delay": 0}
+            release.observe(key, losses, system=systems[number])
+            if number % 10 == 9:
+                assert watch.look().history == release.history()
+
+
 def test_a_look_after_an_error_reads_everything_again(monkeypatch):
     with ServedRelease("sqlite://", {"complaint": 0.5}, old={"complaint": LOG["complaint"]}) as it:
         watch = it.watch()

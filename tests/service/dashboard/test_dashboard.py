@@ -2,6 +2,7 @@
 
 import json
 import re
+from threading import Thread
 
 import httpx2
 import pytest
@@ -62,7 +63,10 @@ def test_events_tell_of_a_halt_and_end_with_the_service(tmp_path):
         assert (seen["value"], seen["state"]["kind"]) == (0, "alarm")
         client.close()
         client.server.should_exit = True
-        list(stream)
+        rest = Thread(target=lambda: list(stream), daemon=True)
+        rest.start()
+        rest.join(30)
+        assert not rest.is_alive()
 
 
 def test_only_keys_that_may_read_see_it(tmp_path):
