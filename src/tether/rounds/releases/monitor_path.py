@@ -23,7 +23,7 @@ from tether.rounds.store.lanes import first_id
 
 MAX_PATH_POINTS = 200
 """How many states of a monitor are recorded; beyond them every other one is left out."""
-LOSSES_PER_QUERY, LOSSES_PER_LOOK = 20_000, 100_000
+LOSSES_PER_QUERY, LOSSES_PER_LOOK = 10_000, 50_000
 """How many losses are read at once, and in one look; the rest is left to the next looks."""
 
 
