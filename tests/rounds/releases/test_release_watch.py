@@ -1,5 +1,7 @@
 """Watching a release: each look has what the history read anew has, on any course of events."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(EVENTS, max_size=20))
 def test_a_look_has_what_is_read_anew(events):
     with ServedRelease("sqlite://", GUARDRAILS, old=LOG, salt=b"s") as release:
@@ -73,3 +75,32 @@ def test_a_look_after_an_error_reads_everything_again(monkeypatch):
         it.assign(["cid"])
         assert watch.look().history == it.history()
         assert watch.look().rows == 3
+
+
+def test_rows_that_several_threads_write_are_all_seen(store_url):
+    """On PostgreSQL they write in several lanes."""
+    keys = [[f"{thread} {each}" for each in range(40)] for thread in range(4)]
+    with ServedRelease(store_url, GUARDRAILS, old=LOG, salt=b"s", deadline=30) as release:
+        watch = release.watch()
+        first = [f"first {each}" for each in range(100)]
+        zeros = {name: [0.0] * len(first) for name in GUARDRAILS}
+        release.observe(first, zeros, system=release.assign(first))
+        release.advance()
+
+        def write(mine):
+            for begin in range(0, len(mine), 5):
+                some = mine[begin : begin + 5]
+                losses = {"complaint": [0.1] * 5, "delay": [0.0] * 5}
+                release.observe(some, losses, system=release.assign(some))
+
+        with ThreadPoolExecutor(len(keys)) as threads:
+            written = [threads.submit(write, mine) for mine in keys]
+            while not all(each.done() for each in written):
+                watch.look()
+            assert [each.result() for each in written] == [None] * len(keys)
+        view = watch.look()
+        assert view.history == release.history()
+        assert view.rows == len(first) + sum(map(len, keys))
+        assert {row.key for row in view.recent} <= {key for mine in keys for key in mine}
+        assert {row.losses["complaint"] for row in view.recent} == {0.1}
+        assert view.monitors["complaint"][-1].seen == view.history.steps[-1].new.rows > 0
