@@ -96,6 +96,22 @@ def test_what_was_read_stays_while_the_store_is_silent(bug, caplog):
     assert ("ValueError" if bug else "could not be read: no route") in caplog.text
 
 
+def test_viewers_are_told_that_a_look_takes_long(monkeypatch):
+    monkeypatch.setattr(live_document, "LATE_SECONDS", 0.01)
+
+    async def scenario(live, watched):
+        with live.viewing():
+            first = await live.after(0)
+            watched.goes_on.clear()
+            second = await live.after(first.version)
+            assert parts(second, first.version) == {"service": {"fact": 1, "is_read": False}}
+            watched.goes_on.set()
+            third = await live.after(second.version)
+            assert parts(third)["service"]["is_read"]
+
+    run(scenario)
+
+
 def test_there_are_not_too_many_viewers(monkeypatch):
     monkeypatch.setattr(live_document, "MAX_VIEWERS", 1)
 

@@ -14,7 +14,10 @@ from tether.rounds.releases.release_history_reader import ReleaseReader
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Step
 from tether.rounds.silence import taken
-from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
+from tether.rounds.store.database import Store
+
+PATIENCE_FOR_LOOKS = 10
+"""How many deadlines a look may take: the first one counts all rows."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class ReleaseWatch:
             raise
 
     def _look(self) -> ReleaseView:
-        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+        with self._store.reading(patience=PATIENCE_FOR_LOOKS) as connection:
             losses = LossesSeen(connection, self._settings)
             losses.update(watch=False)
             history = self._reader.read(connection, losses)

@@ -22,6 +22,8 @@ from tether.service.dashboard.document import Watched
 
 LOOK_SECONDS = 1.0
 """How often what is served is looked at."""
+LATE_SECONDS = 2.0
+"""When a look takes so long, who watches is told that what they see is not up to date."""
 MAX_VIEWERS = 100
 """How many may watch one process."""
 
@@ -110,7 +112,10 @@ class LiveDocument:
         try:
             while self.viewers and not self._is_ended:
                 next_look = loop.time() + self._every
-                self._publish(await loop.run_in_executor(self._thread, self._look))
+                look = loop.run_in_executor(self._thread, self._look)
+                while not (await asyncio.wait({look}, timeout=LATE_SECONDS))[0]:
+                    self._publish({}, is_read=False)  # the store is slow or frozen
+                self._publish(look.result(), is_read=not self._is_failing)
                 await self._pause(next_look - loop.time())
         finally:
             self._task = None
@@ -136,11 +141,11 @@ class LiveDocument:
                     exc_info=None if is_known else error,
                 )
             self._is_failing = True
-        parts["service"] = _json({**self._facts(), "is_read": not self._is_failing})
         return parts
 
-    def _publish(self, parts: Mapping[str, str]) -> None:
+    def _publish(self, read: Mapping[str, str], *, is_read: bool) -> None:
         """Make a new version if anything has changed; parts that could not be read stay."""
+        parts = {**read, "service": _json({**self._facts(), "is_read": is_read})}
         before = {} if self._snapshot is None else dict(self._snapshot.parts)
         changed = [name for name, text in parts.items() if before.get(name, (0, ""))[1] != text]
         if changed:
