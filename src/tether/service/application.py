@@ -17,6 +17,7 @@ from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
 from tether.service.service import Service
@@ -84,6 +85,7 @@ def _endpoints(service: Service, dashboard: Dashboard) -> list[Endpoint]:
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
         *dashboard.endpoints(),
+        *Gate(service).endpoints(),
         *health.endpoints(),
     ]
     health.describe(endpoints)

@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
-from tether.rounds.releases.served_release import ServedRelease
+from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service.api_errors import ApiError
 from tether.service.decisions.decision_batches import DecisionBatches, Decisions
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.operating.webhooks import Webhooks
 from tether.service.settings.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
@@ -35,7 +36,8 @@ class Service:
         self.release = ServedRelease(
             settings.store, **settings.release, deadline=limits.store_deadline
         )
-        self.follower = Follower(self.release, self.metrics.state)
+        self._webhooks = Webhooks(settings.webhooks, settings.flag, self.metrics.webhook)
+        self.follower = Follower(self.release, self._notice)
         self._batches = DecisionBatches(
             self.release.assign_stored, answer_within=limits.answer_within
         )
@@ -46,6 +48,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to follow the release."""
+        self._webhooks.start()
         self.follower.start()
         self.is_ready = True
 
@@ -53,10 +56,16 @@ class Service:
         """Let calls end that are under way, and close the store."""
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
+        await asyncio.to_thread(self._webhooks.stop)
         await self._batches.close()
         for threads in (self._threads, self._acting):
             await asyncio.to_thread(threads.shutdown)
         self.release.close()
+
+    def _notice(self, state: ReleaseState | None) -> None:
+        """Take what holds now; None if the store is silent."""
+        self.metrics.state(state)
+        self._webhooks.noticed(state)
 
     @property
     def is_store_available(self) -> bool:
