@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
+from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
@@ -28,7 +29,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """Open a release and make the web application that serves it.
 
     The release is opened at once, so that errors in its settings are errors of this call. It is
-    closed when the application shuts down.
+    closed when the application shuts down. A web server that waits for open answers before it shuts
+    an application down calls `application.state.end_streams()` first, as `run_service` does.
 
     Parameters
     ----------
@@ -48,8 +50,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    gateway = _gateway(service)
-    endpoints = Endpoints(_endpoints(service, gateway))
+    gateway, dashboard = _gateway(service), Dashboard(service)
+    endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -59,6 +61,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         try:
             yield
         finally:
+            await dashboard.live.close()
             if gateway is not None:
                 await gateway.close()
             await service.close()
@@ -74,6 +77,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         lifespan=lifespan,
     )
     application.state.endpoints = endpoints
+    application.state.end_streams = dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
@@ -89,13 +93,16 @@ def _gateway(service: Service) -> ReleaseGateway | None:
         raise
 
 
-def _endpoints(service: Service, gateway: ReleaseGateway | None) -> list[Endpoint]:
+def _endpoints(
+    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
+) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *Ofrep(service).endpoints(),
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
+        *dashboard.endpoints(),
         *Gate(service).endpoints(),
         *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
