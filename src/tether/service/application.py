@@ -17,6 +17,7 @@ from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.gateway.release_gateway import ReleaseGateway
 from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
@@ -49,16 +50,20 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    dashboard = Dashboard(service)
-    endpoints = Endpoints(_endpoints(service, dashboard))
+    gateway, dashboard = _gateway(service), Dashboard(service)
+    endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.start()
+        if gateway is not None:
+            gateway.start()
         try:
             yield
         finally:
             await dashboard.live.close()
+            if gateway is not None:
+                await gateway.close()
             await service.close()
 
     application = Starlette(
@@ -77,7 +82,20 @@ def make_application(settings: ServiceSettings) -> Starlette:
     return application
 
 
-def _endpoints(service: Service, dashboard: Dashboard) -> list[Endpoint]:
+def _gateway(service: Service) -> ReleaseGateway | None:
+    """The gateway, if the settings have one; if they are wrong the release is closed again."""
+    if service.settings.gateway is None:
+        return None
+    try:
+        return ReleaseGateway(service, service.settings.gateway)
+    except ValueError:
+        service.release.close()
+        raise
+
+
+def _endpoints(
+    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
+) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
@@ -86,6 +104,7 @@ def _endpoints(service: Service, dashboard: Dashboard) -> list[Endpoint]:
         *OperatorApi(service).endpoints(),
         *dashboard.endpoints(),
         *Gate(service).endpoints(),
+        *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]
     health.describe(endpoints)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
+from tether.rounds.releases.assigning import MadeRows
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service.api_errors import ApiError
 from tether.service.decisions.decision_batches import DecisionBatches, Decisions
@@ -38,9 +39,8 @@ class Service:
         )
         self._webhooks = Webhooks(settings.webhooks, settings.flag, self.metrics.webhook)
         self.follower = Follower(self.release, self._notice)
-        self._batches = DecisionBatches(
-            self.release.assign_stored, answer_within=limits.answer_within
-        )
+        self.made_rows: MadeRows | None = None
+        self._batches = DecisionBatches(self._assign, answer_within=limits.answer_within)
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
         self._calls = 0
@@ -77,6 +77,10 @@ class Service:
         systems = await self._batches.decide(keys)
         self.metrics.decisions(systems)
         return systems
+
+    def _assign(self, keys: Sequence[bytes]) -> Decisions:
+        """The systems of keys; `made_rows`, if anyone has set it, is told of new rows."""
+        return self.release.assign_stored(keys, self.made_rows)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""
