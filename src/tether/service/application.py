@@ -14,9 +14,11 @@ from starlette.types import ASGIApp
 
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
+from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.gateway.release_gateway import ReleaseGateway
 from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
@@ -28,7 +30,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """Open a release and make the web application that serves it.
 
     The release is opened at once, so that errors in its settings are errors of this call. It is
-    closed when the application shuts down.
+    closed when the application shuts down. A web server that waits for open answers before it shuts
+    an application down calls `application.state.end_streams()` first, as `run_service` does.
 
     Parameters
     ----------
@@ -48,14 +51,20 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    endpoints = Endpoints(_endpoints(service))
+    gateway, dashboard = _gateway(service), Dashboard(service)
+    endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.start()
+        if gateway is not None:
+            gateway.start()
         try:
             yield
         finally:
+            await dashboard.live.close()
+            if gateway is not None:
+                await gateway.close()
             await service.close()
 
     application = _Application(
@@ -65,6 +74,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
     )
     application.state.endpoints = endpoints
     application.state.service = service
+    application.state.end_streams = dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
@@ -84,14 +94,29 @@ class _Application(Starlette):
         )
 
 
-def _endpoints(service: Service) -> list[Endpoint]:
+def _gateway(service: Service) -> ReleaseGateway | None:
+    """The gateway, if the settings have one; if they are wrong the release is closed again."""
+    if service.settings.gateway is None:
+        return None
+    try:
+        return ReleaseGateway(service, service.settings.gateway)
+    except ValueError:
+        service.release.close()
+        raise
+
+
+def _endpoints(
+    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
+) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *Ofrep(service).endpoints(),
         *JsonApi(service).endpoints(),
         *OperatorApi(service).endpoints(),
+        *dashboard.endpoints(),
         *Gate(service).endpoints(),
+        *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]
     health.describe(endpoints)

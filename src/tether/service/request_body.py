@@ -45,9 +45,9 @@ async def read_content(headers: Mapping[str, str], receive: Receive, max_bytes: 
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object."""
+    """A JSON object, in UTF-8."""
     try:
-        body = _DECODER.decode(content.decode(json.detect_encoding(content), "surrogatepass"))
+        body = _DECODER.decode(content.decode())
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "the body must be JSON") from None
     if not isinstance(body, dict):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
+from tether.rounds.releases.assigning import MadeRows
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service.api_errors import ApiError
 from tether.service.decisions.decision_batches import DecisionBatches
@@ -48,9 +49,10 @@ class Service:
         self.release = open_release(settings)
         self._webhooks = Webhooks(settings.webhooks, settings.flag, self.metrics.webhook)
         self.follower = Follower(self.release, self._notice)
+        self.made_rows: MadeRows | None = None
         unstored = self.release.unstored
         self._batches = DecisionBatches(
-            self.release.assign_stored,
+            self._assign,
             answer_within=limits.answer_within,
             keep=None if unstored is None else unstored.append,
         )
@@ -109,6 +111,10 @@ class Service:
         systems = await self._batches.decide(keys)
         self.metrics.decisions(systems)
         return systems
+
+    def _assign(self, keys: Sequence[bytes]) -> Decisions:
+        """The systems of keys; `made_rows`, if anyone has set it, is told of new rows."""
+        return self.release.assign_stored(keys, self.made_rows)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""

@@ -58,7 +58,7 @@ def run_service(settings: ServiceSettings) -> None:
 
 
 def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:
-    server = uvicorn.Server(make_config(settings))
+    server = ServiceServer(make_config(settings))
     avoid_pauses()
     server.run(sockets)
 
@@ -77,7 +77,16 @@ def avoid_pauses() -> None:
     gc.freeze()
 
 
-class AnnouncingServer(uvicorn.Server):
+class ServiceServer(uvicorn.Server):
+    """A web server that ends answers without an end before it waits for the others."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end that were accepted."""
+        self.config.app.state.end_streams()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+class AnnouncingServer(ServiceServer):
     """Says where it serves once its port is bound."""
 
     def __init__(self, config: uvicorn.Config, settings: ServiceSettings) -> None:

@@ -42,6 +42,7 @@ NEW_CALLS_IN_A_ROW, MOST_NEW_CALLS = 20, 100_000
 many each time that they were not, up to a limit."""
 
 Known = dict[bytes, dict[str, KeyRow]]
+MadeRows = Callable[[Sequence[tuple[bytes, str]]], None]
 
 
 class _Moment(NamedTuple):
@@ -92,13 +93,18 @@ class Assigner:
         """The system of each key; with a fallback the old one where nothing could be stored."""
         return [OLD if system is None else system for system in self.assign_stored(keys)]
 
-    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
-        """The system of each key; with a fallback None where nothing could be stored."""
+    def assign_stored(
+        self, keys: Sequence[Key], made_rows: MadeRows | None = None
+    ) -> list[str | None]:
+        """The system of each key; with a fallback None where nothing could be stored.
+
+        `made_rows` is called with the keys and systems of which this call has made the row.
+        """
         self._store.check_open()
         contents = [key_content(key) for key in keys]
         answers: dict[bytes, str] = {}
         try:
-            self._assign(list(dict.fromkeys(contents)), answers)
+            self._assign(list(dict.fromkeys(contents)), answers, made_rows)
         except (ClosedError, TamperedError):
             raise
         except StoreError:
@@ -106,7 +112,9 @@ class Assigner:
                 raise
         return [answers.get(key) for key in contents]
 
-    def _assign(self, waiting: list[bytes], answers: dict[bytes, str]) -> None:
+    def _assign(
+        self, waiting: list[bytes], answers: dict[bytes, str], made_rows: MadeRows | None
+    ) -> None:
         """Add the systems of keys to the answers, once they are stored."""
         budget = Budget(self._store.deadline)
         places = positions(waiting, self._settings.salt_bytes)
@@ -126,6 +134,8 @@ class Assigner:
             is_expected = expected is not None
             if not fresh or self._write(moment, fresh, systems, budget, is_expected=is_expected):
                 answers |= {key: systems[key] for key in now}
+                if made_rows is not None:
+                    made_rows([(key, systems[key]) for key in fresh])
                 waiting, places = waiting[len(now) :], places[len(now) :]
 
     def _attempt(self, budget: Budget) -> AbstractContextManager[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -15,6 +15,7 @@ from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.releases.beginning import ByHand
 from tether.rounds.releases.key_rows import OLD, Key
 from tether.rounds.releases.release import Release
+from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
 from tether.rounds.releases.unstored_answers import UnstoredAnswers
 from tether.rounds.store import schema
@@ -83,13 +84,20 @@ class ServedRelease(Release):
             self.unstored.close()
         super().close()
 
-    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
+    def assign_stored(
+        self,
+        keys: Sequence[Key],
+        made_rows: Callable[[Sequence[tuple[bytes, str]]], None] | None = None,
+    ) -> list[str | None]:
         """Say which system answers each key, as `assign`, and whether it was stored.
 
         Parameters
         ----------
         keys : sequence of str, bytes or int
             The keys.
+        made_rows : callable, optional
+            Is called, before this returns, with the keys and systems whose row this call has made:
+            the first units of those keys under those systems.
 
         Returns
         -------
@@ -97,7 +105,7 @@ class ServedRelease(Release):
             "old" or "new" for each key; None where the old system answers because the store is
             unavailable, without a row.
         """
-        return self._assigner.assign_stored(keys)
+        return self._assigner.assign_stored(keys, made_rows)
 
     def state(self) -> ReleaseState:
         """Read what holds now.
@@ -116,6 +124,16 @@ class ServedRelease(Release):
                 alarm = Alarm(**found.mappings().one())
         is_ramped = alarm is None and serving.cleared == step.cleared
         return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
+
+    def watch(self) -> ReleaseWatch:
+        """Begin to watch the release for a live page.
+
+        Returns
+        -------
+        ReleaseWatch
+            What looks at it; each look after the first reads what is new.
+        """
+        return ReleaseWatch(self._store, self.settings)
 
     def begin_due_step(self) -> bool:
         """Begin the next step if the present one is over, without waiting for a key.

@@ -38,7 +38,8 @@ SECURITY_HEADERS = {
 }
 """What every answer has that says nothing else: it is not to be run, embedded or kept."""
 _RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
-_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key"
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
+_EXPOSED_HEADERS = "ETag, X-Tether-Key, X-Tether-Served, X-Tether-Stored, X-Tether-System"
 
 log = logging.getLogger("tether.service")
 
@@ -133,7 +134,7 @@ class AccessControl:
             return error_response(403, f"the API key {name!r} has not the role {role!r}")
         if not self._rate.allows(name):
             return error_response(429, "too many requests")
-        scope["tether.name"] = name
+        scope["tether.name"], scope["tether.roles"] = name, roles
         return None
 
     def _preflight(self, headers: Mapping[str, str]) -> Response:
@@ -161,7 +162,7 @@ class AccessControl:
 def _allow_origin(message: Message, origin: str) -> None:
     headers = MutableHeaders(raw=message["headers"])
     headers["Access-Control-Allow-Origin"] = origin
-    headers["Access-Control-Expose-Headers"] = "ETag"
+    headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
     headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     headers.add_vary_header("Origin")
     message["headers"] = headers.raw

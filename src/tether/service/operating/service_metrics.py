@@ -48,6 +48,7 @@ class ServiceMetrics:
             "new": decisions.labels("new", "true"),
             None: decisions.labels("old", "false"),
         }
+        self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._share = Gauge(
@@ -111,6 +112,7 @@ class ServiceMetrics:
 
     def decisions(self, systems: list[str | None]) -> None:
         """Count answers to keys."""
+        self.decision_count += len(systems)
         for system in systems:
             self._decisions[system].inc()
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from tether.service.access.api_keys import ApiKeys
 from tether.service.access.key_file import KeyFile
+from tether.service.settings.gateway_table import GatewaySettings, read_gateway
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
 from tether.service.settings.toml_tables import Table
 from tether.service.settings.webhook_tables import Webhook, read_webhooks
 
-TABLES = ("release", "flag", "listen", "access", "limits", "logs", "spool")
+TABLES = ("release", "flag", "gateway", "listen", "access", "limits", "logs", "spool")
 """The tables of the file."""
 MOST_ITEMS = 10_000
 """The most that `items_per_request` may be: one transaction, which others wait for."""
@@ -95,6 +96,8 @@ class ServiceSettings:
         The folder for answers that are given while the store is unavailable; None to keep none.
     workers : int
         How many processes answer requests.
+    gateway : GatewaySettings or None
+        The upstreams of the gateway for language models; None if there is none.
     webhooks : tuple of Webhook
         Who is told of alarms, halts and steps.
     """
@@ -111,6 +114,7 @@ class ServiceSettings:
     log_requests: bool = False
     spool: Path | None = None
     workers: int = 1
+    gateway: GatewaySettings | None = None
     webhooks: tuple[Webhook, ...] = ()
 
     def __post_init__(self) -> None:
@@ -162,6 +166,7 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
+    has_gateway = file.has("gateway")
     parts = {name: file.table(name) for name in TABLES}
     webhooks = read_webhooks(file.take("webhooks"))
     file.finish([*(f"[{name}]" for name in TABLES), "[[webhooks]]"])
@@ -186,6 +191,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
+    gateway = read_gateway(parts["gateway"]) if has_gateway else None
     return ServiceSettings(
         store=read_store(parts["release"], folder),
         release=read_release_options(parts["release"], folder),
@@ -199,6 +205,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         log_requests=log_requests,
         spool=folder if spool is None else folder / spool,
         workers=workers,
+        gateway=gateway,
         webhooks=webhooks,
     )
 
