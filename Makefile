@@ -8,7 +8,8 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types unit coverage endurance bad-inputs bench validity power experiments clean
+.PHONY: demo test lint types unit coverage endurance bad-inputs bench soak validity power experiments \
+  clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
@@ -35,6 +36,9 @@ endurance: $(VENV)/test
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/test
+	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30
 
 bad-inputs: $(VENV)/test
 	TETHER_BAD_INPUTS=3000 $(ALONE) $(BIN)/pytest tests/cli/test_bad_inputs.py

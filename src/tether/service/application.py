@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
@@ -66,20 +67,31 @@ def make_application(settings: ServiceSettings) -> Starlette:
                 await gateway.close()
             await service.close()
 
-    application = Starlette(
+    application = _Application(
         routes=endpoints.routes(),
-        middleware=[
-            Middleware(
-                AccessControl, settings=settings, metrics=service.metrics, endpoints=endpoints
-            )
-        ],
         exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
     application.state.endpoints = endpoints
+    application.state.service = service
     application.state.end_streams = dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
+
+
+class _Application(Starlette):
+    """A web application behind its access control, which answers unexpected errors itself."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """What every request passes."""
+        handlers = dict(self.exception_handlers)
+        service = self.state.service
+        return AccessControl(
+            ExceptionMiddleware(self.router, handlers=handlers),
+            settings=service.settings,
+            metrics=service.metrics,
+            endpoints=self.state.endpoints,
+        )
 
 
 def _gateway(service: Service) -> ReleaseGateway | None:

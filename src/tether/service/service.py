@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
 from tether.rounds.releases.assigning import MadeRows
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service.api_errors import ApiError
-from tether.service.decisions.decision_batches import DecisionBatches, Decisions
+from tether.service.decisions.decision_batches import DecisionBatches
+from tether.service.decisions.spooled_answers import Decisions
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
 from tether.service.operating.webhooks import Webhooks
@@ -28,22 +30,35 @@ Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
+def open_release(settings: ServiceSettings) -> ServedRelease:
+    """Open the release of a service, which is created if there is none."""
+    return ServedRelease(
+        settings.store,
+        **settings.release,
+        deadline=settings.limits.store_deadline,
+        spool=settings.spool,
+    )
+
+
 class Service:
     """Opens the release of a service; `close` ends everything that was begun."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
-        self.release = ServedRelease(
-            settings.store, **settings.release, deadline=limits.store_deadline
-        )
+        self.release = open_release(settings)
         self._webhooks = Webhooks(settings.webhooks, settings.flag, self.metrics.webhook)
         self.follower = Follower(self.release, self._notice)
         self.made_rows: MadeRows | None = None
-        self._batches = DecisionBatches(self._assign, answer_within=limits.answer_within)
+        unstored = self.release.unstored
+        self._batches = DecisionBatches(
+            self._assign,
+            answer_within=limits.answer_within,
+            keep=None if unstored is None else unstored.append,
+        )
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
-        self._calls = 0
+        self._calls = self._listed = 0
         self.is_ready = False
 
     def start(self) -> None:
@@ -58,19 +73,38 @@ class Service:
         await asyncio.to_thread(self.follower.stop)
         await asyncio.to_thread(self._webhooks.stop)
         await self._batches.close()
+        with suppress(StoreError):  # it is in the spool until the next start
+            await asyncio.to_thread(self.release.list_unstored)
         for threads in (self._threads, self._acting):
             await asyncio.to_thread(threads.shutdown)
         self.release.close()
 
-    def _notice(self, state: ReleaseState | None) -> None:
-        """Take what holds now; None if the store is silent."""
-        self.metrics.state(state)
-        self._webhooks.noticed(state)
-
     @property
     def is_store_available(self) -> bool:
         """Whether the store could be read a moment ago, and took the last decisions."""
-        return self.follower.is_available and not self._batches.is_failing
+        return self.follower.is_available and not self._batches.is_lost
+
+    def note_availability(self) -> None:
+        """Let the metrics show how the store does."""
+        self.metrics.available(self.is_store_available)
+        if (unstored := self.release.unstored) is not None:
+            self.metrics.unstored(unstored.waiting, unstored.delivered)
+
+    def _notice(self, state: ReleaseState | None) -> None:
+        """Take what holds now; None if the store is silent."""
+        unstored = self.release.unstored
+        if unstored is not None and unstored.delivered > self._listed:
+            self._listed = unstored.delivered
+            self._batches.note_recovery()
+        self.metrics.state(state)
+        self.note_availability()
+        self._webhooks.noticed(state)
+
+    @property
+    def unstored_waiting(self) -> int:
+        """How many answers without the store wait to be listed in it."""
+        unstored = self.release.unstored
+        return 0 if unstored is None else unstored.waiting
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key; None where the old one answers without the store."""

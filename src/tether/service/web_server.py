@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import socket
+import sys
+from typing import Any
 
 import uvicorn
 
@@ -12,10 +15,15 @@ from tether._core.redact import redact_url
 from tether.service.application import make_application
 from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
 from tether.service.operating.json_logs import log_as_json
+from tether.service.service import open_release
 from tether.service.settings.service_settings import ServiceSettings
+from tether.service.workers import run_workers
 
 GRACE_SECONDS = 10
 """How long a service waits for requests under way when it is told to end."""
+
+SWITCH_SECONDS = 0.001
+"""How long the threads that use the store may keep requests from being answered."""
 
 log = logging.getLogger("tether.service")
 
@@ -36,7 +44,37 @@ def run_service(settings: ServiceSettings) -> None:
         If the store cannot be opened.
     """
     log_as_json()
-    AnnouncingServer(make_config(settings), settings).run()
+    if settings.workers == 1:
+        server = AnnouncingServer(make_config(settings), settings)
+        avoid_pauses()
+        server.run()
+        return
+    open_release(settings).close()  # errors in the settings are errors here
+    with socket.create_server(
+        (settings.host, settings.port), family=_family(settings.host), backlog=ACCEPTED_AT_ONCE
+    ) as listening:
+        announce(settings, listening)
+        run_workers(settings, _serve, listening)
+
+
+def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:
+    server = ServiceServer(make_config(settings))
+    avoid_pauses()
+    server.run(sockets)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+
+
+def avoid_pauses() -> None:
+    """Let requests wait less for other threads, and for the collection of garbage.
+
+    A full collection looks at everything that was imported, which takes as long as 50 decisions.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
 
 
 class ServiceServer(uvicorn.Server):
@@ -56,22 +94,28 @@ class AnnouncingServer(ServiceServer):
         self._settings = settings
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and log the address; a port of 0 has become a real one."""
+        """Start, and log the address."""
         await super().startup(sockets)
-        if not self.started:
-            return
-        host, port = self.servers[0].sockets[0].getsockname()[:2]
-        fields = {
-            "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
-            "store": redact_url(self._settings.store),
-            "flag": self._settings.flag,
-        }
-        log.info("serving", extra={"fields": fields})
-        if self._settings.keys is None:
-            log.warning(
-                "there are no API keys: only this machine may connect, and everyone on it may do "
-                "everything"
-            )
+        if self.started:
+            announce(self._settings, self.servers[0].sockets[0])
+
+
+def announce(settings: ServiceSettings, listening: Any) -> None:
+    """Log the address that is served; a port of 0 has become a real one."""
+    host, port = listening.getsockname()[:2]
+    fields: dict[str, Any] = {
+        "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+        "store": redact_url(settings.store),
+        "flag": settings.flag,
+    }
+    if settings.workers > 1:
+        fields["workers"] = settings.workers
+    log.info("serving", extra={"fields": fields})
+    if settings.keys is None:
+        log.warning(
+            "there are no API keys: only this machine may connect, and everyone on it may do "
+            "everything"
+        )
 
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:

@@ -62,7 +62,7 @@ def test_everything_may_be_set(tmp_path):
 
 def test_the_store_alone_is_enough(tmp_path, monkeypatch):
     given = '[release]\nstore = "postgresql://ann@db/x"'
-    assert read(tmp_path, given) == ServiceSettings("postgresql://ann@db/x")
+    assert read(tmp_path, given) == ServiceSettings("postgresql://ann@db/x", spool=tmp_path)
     monkeypatch.setenv("TETHER_TEST_STORE", "postgresql://ann:secret@db/x")
     named = read(tmp_path, '[release]\nstore_variable = "TETHER_TEST_STORE"')
     assert named.store == "postgresql://ann:secret@db/x"

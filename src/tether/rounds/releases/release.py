@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -115,6 +115,9 @@ class Release(StoredRun[ReleaseSettings]):
     2
     """
 
+    _when_due: Callable[[], None] | None = None
+    """What is told that a step is over, where something else begins the next one."""
+
     def __init__(
         self,
         store: str | Path,
@@ -158,9 +161,18 @@ class Release(StoredRun[ReleaseSettings]):
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
             self._steps = StepKeeper(self._store, self.settings, monitors)
-            self._outage = None if fallback is None else Unavailability(self._store)
+            self._outage = (
+                None
+                if fallback is None
+                else Unavailability(self._store, memory=self._when_due is None)
+            )
             self._assigner = Assigner(
-                self._store, self.settings, self._recorder, self._steps, self._outage
+                self._store,
+                self.settings,
+                self._recorder,
+                self._steps,
+                self._outage,
+                self._when_due,
             )
             self._recorder.catch_up()
         except BaseException:

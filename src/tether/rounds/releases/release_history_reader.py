@@ -18,6 +18,7 @@ from tether.rounds.releases.arm_rows import Arm
 from tether.rounds.releases.release_history import ReleaseHistory, StepRecord, SystemRecord
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Step
+from tether.rounds.releases.unstored_answers import count_unstored
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
@@ -107,6 +108,7 @@ class ReleaseReader:
             old_losses=self._mean_losses(losses, None),
             alarms=tuple(alarm_record(row, audit) for row in self._alarms),
             audit=audit,
+            unstored=count_unstored(connection),
         )
 
     def _record(self, step: Step, losses: LossesSeen) -> StepRecord:

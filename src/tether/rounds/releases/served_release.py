@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import sqlalchemy as sql
@@ -15,6 +17,7 @@ from tether.rounds.releases.key_rows import OLD, Key
 from tether.rounds.releases.release import Release
 from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
+from tether.rounds.releases.unstored_answers import UnstoredAnswers
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import read_serving
@@ -42,16 +45,44 @@ class ReleaseState:
 class ServedRelease(Release):
     """A `Release` with fallback="old" that a service stands in front of.
 
+    It does not begin a step that is over while a key waits: `begin_due_step` does, in a thread of
+    the service. Until then keys still belong to the present step.
+
     Parameters
     ----------
     *arguments : object
         As of `Release`.
     **options : object
         As of `Release`, without the fallback.
+    spool : pathlib.Path, optional
+        A folder for answers that were given while the store was unavailable; by default nothing
+        is kept of them.
+
+    Attributes
+    ----------
+    due : threading.Event
+        Set when a key has found that the present step is over.
+    unstored : UnstoredAnswers or None
+        The answers that were given while the store was unavailable, and wait to be listed.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, spool: Path | None = None, **options: Any) -> None:
+        self.due = Event()
+        self._when_due = self.due.set
         super().__init__(*arguments, **options, fallback=OLD)
+        self.unstored: UnstoredAnswers | None = None
+        if spool is not None:
+            try:
+                self.unstored = UnstoredAnswers(self._store, spool)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the store, and release the spool."""
+        if self.unstored is not None:
+            self.unstored.close()
+        super().close()
 
     def assign_stored(
         self,
@@ -112,6 +143,7 @@ class ServedRelease(Release):
         bool
             Whether it was.
         """
+        self.due.clear()
         with self._store.reading() as connection:
             serving = read_serving(connection)
             step = self._steps.of(connection, serving)
@@ -119,6 +151,16 @@ class ServedRelease(Release):
         if due:
             self._steps.advance_if_due()
         return due
+
+    def list_unstored(self) -> int:
+        """List the answers in the store that were given while it was unavailable.
+
+        Returns
+        -------
+        int
+            How many they were.
+        """
+        return 0 if self.unstored is None else self.unstored.deliver()
 
     def end_step(self, step: int, reason: str, *, actor: str) -> Step:
         """End a step by hand, as `advance`, and store who did it.

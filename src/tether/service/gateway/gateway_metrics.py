@@ -60,7 +60,10 @@ class GatewayMetrics:
             registry=registry,
         )
         self.reports_waiting = Gauge(
-            "tether_gateway_reports_waiting", "Losses that are to be stored.", registry=registry
+            "tether_gateway_reports_waiting",
+            "Losses that are to be stored.",
+            multiprocess_mode="livesum",
+            registry=registry,
         )
         self._dropped = Counter(
             "tether_gateway_reports_dropped",

@@ -111,7 +111,8 @@ class ReleaseGateway:
 
     async def _response(self, request: Request, path: str) -> Response:
         try:
-            content = await read_content(request, self._service.settings.limits.body_bytes)
+            limit = self._service.settings.limits.body_bytes
+            content = await read_content(request.headers, request.receive, limit)
             key = unit_key(request.headers, parse_object(content))
         except ApiError as error:
             return JSONResponse(openai_error(error.status, error.message), error.status)

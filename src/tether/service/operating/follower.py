@@ -42,6 +42,7 @@ class Follower:
     def stop(self) -> None:
         """End the thread."""
         self._end.set()
+        self._release.due.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -54,6 +55,9 @@ class Follower:
         try:
             self._release.begin_due_step()
             state = self._release.state()
+            if listed := self._release.list_unstored():
+                fields = {"answers": listed}
+                log.info("answers without the store are listed in it", extra={"fields": fields})
         except StoreError as error:
             if self.is_available or self.state is None:
                 log.error("the store is unavailable: %s", error)
@@ -67,7 +71,12 @@ class Follower:
         self._noticed(state)
 
     def _follow(self) -> None:
-        while not self._end.wait(self._every):
+        while not self._end.is_set():
+            self._release.due.wait(self._every)
+            if not self.is_available:
+                self._end.wait(self._every)  # whoever waits for a step says so again and again
+            if self._end.is_set():
+                return
             try:
                 self.look()
             except Exception:  # it must go on

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from tether.rounds.releases.served_release import ReleaseState
 
@@ -10,8 +14,15 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 """The seconds that requests are counted by."""
 
 
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the folder in which several workers share their metrics."""
+_LATEST: Final = "livemostrecent"
+_LEAST: Final = "livemin"
+_SUM: Final = "livesum"
+
+
 class ServiceMetrics:
-    """The metrics of one process."""
+    """The metrics of a service: of this process, or of all its workers together."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -40,13 +51,47 @@ class ServiceMetrics:
         self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
-        self._share = Gauge("tether_share", "The new system's share of the keys.", registry=kept)
-        self._step = Gauge("tether_step", "The number of the present step.", registry=kept)
-        self._alarm = Gauge("tether_alarm_standing", "1 while an alarm stands.", registry=kept)
-        self._available = Gauge("tether_store_available", "1 if the store answers.", registry=kept)
-        self._promise = Gauge(
-            "tether_promise", "What is promised of each guardrail.", ["guardrail"], registry=kept
+        self._share = Gauge(
+            "tether_share",
+            "The new system's share of the keys.",
+            multiprocess_mode=_LATEST,
+            registry=kept,
         )
+        self._step = Gauge(
+            "tether_step",
+            "The number of the present step.",
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
+        self._alarm = Gauge(
+            "tether_alarm_standing",
+            "1 while an alarm stands.",
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
+        self._available = Gauge(
+            "tether_store_available",
+            "1 if the store answers.",
+            multiprocess_mode=_LEAST,
+            registry=kept,
+        )
+        self._waiting = Gauge(
+            "tether_unstored_waiting",
+            "Answers without the store that wait to be listed in it.",
+            multiprocess_mode=_SUM,
+            registry=kept,
+        )
+        self._listed = Counter(
+            "tether_unstored_listed", "Answers without the store listed in it.", registry=kept
+        )
+        self._promise = Gauge(
+            "tether_promise",
+            "What is promised of each guardrail.",
+            ["guardrail"],
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
+        self._listed_before = 0
         self._webhooks = Counter(
             "tether_webhook_attempts",
             "Events sent: delivered, failed (and tried again), or given_up.",
@@ -97,6 +142,16 @@ class ServiceMetrics:
         """Note whether the store answers and takes decisions."""
         self._available.set(is_available)
 
+    def unstored(self, waiting: int, listed: int) -> None:
+        """Note how many answers without the store wait to be listed in it, and how many were."""
+        self._waiting.set(waiting)
+        self._listed.inc(listed - self._listed_before)
+        self._listed_before = listed
+
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        if METRICS_FOLDER not in os.environ:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)

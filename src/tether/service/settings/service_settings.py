@@ -20,7 +20,7 @@ from tether.service.settings.release_table import read_flag, read_release_option
 from tether.service.settings.toml_tables import Table
 from tether.service.settings.webhook_tables import Webhook, read_webhooks
 
-TABLES = ("release", "flag", "gateway", "listen", "access", "limits", "logs")
+TABLES = ("release", "flag", "gateway", "listen", "access", "limits", "logs", "spool")
 """The tables of the file."""
 MOST_ITEMS = 10_000
 """The most that `items_per_request` may be: one transaction, which others wait for."""
@@ -92,6 +92,10 @@ class ServiceSettings:
         What one request may take.
     log_requests : bool
         Whether every request is logged.
+    spool : pathlib.Path or None
+        The folder for answers that are given while the store is unavailable; None to keep none.
+    workers : int
+        How many processes answer requests.
     gateway : GatewaySettings or None
         The upstreams of the gateway for language models; None if there is none.
     webhooks : tuple of Webhook
@@ -108,6 +112,8 @@ class ServiceSettings:
     origins: tuple[str, ...] = ()
     limits: ServiceLimits = ServiceLimits()
     log_requests: bool = False
+    spool: Path | None = None
+    workers: int = 1
     gateway: GatewaySettings | None = None
     webhooks: tuple[Webhook, ...] = ()
 
@@ -178,7 +184,10 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     host = listen.text("host", "127.0.0.1")
     port = listen.integer("port", 8080, least=0, most=65_535)
     log_requests = logs.flag("requests")
-    listen.finish(("host", "port"))
+    workers = listen.integer("workers", 1, least=1, most=64)
+    listen.finish(("host", "port", "workers"))
+    spool = parts["spool"].optional_text("folder")
+    parts["spool"].finish(("folder",))
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
@@ -194,6 +203,8 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         origins=origins,
         limits=limits,
         log_requests=log_requests,
+        spool=folder if spool is None else folder / spool,
+        workers=workers,
         gateway=gateway,
         webhooks=webhooks,
     )
