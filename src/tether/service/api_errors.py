@@ -17,6 +17,7 @@ CODES_BY_STATUS = {
     415: "unsupported_media_type",
     429: "too_many_requests",
     500: "internal",
+    502: "bad_gateway",
     503: "unavailable",
 }
 """The code that stands for each status."""

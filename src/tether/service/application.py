@@ -18,15 +18,16 @@ from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
+from tether.service.runs.actions_api import ActionsApi
 from tether.service.service import Service
 from tether.service.settings.service_settings import ServiceSettings
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
-    """Open a release and make the web application that serves it.
+    """Open a release or a run and make the web application that serves it.
 
-    The release is opened at once, so that errors in its settings are errors of this call. It is
-    closed when the application shuts down.
+    It is opened at once, so that errors in its settings are errors of this call, and closed when
+    the application shuts down.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
     Raises
     ------
     ValueError
-        If a setting of the release is invalid or another one than that of the store.
+        If a setting is invalid or another one than that of the store.
     StoreError
         If the store cannot be opened.
     """
@@ -66,7 +67,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
-    application.state.endpoints = endpoints
+    application.state.endpoints, application.state.service = endpoints, service
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
@@ -75,13 +76,19 @@ def _endpoints(service: Service) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
-        *Ofrep(service).endpoints(),
-        *JsonApi(service).endpoints(),
+        *_served_endpoints(service),
         *OperatorApi(service).endpoints(),
         *health.endpoints(),
     ]
     health.describe(endpoints)
     return endpoints
+
+
+def _served_endpoints(service: Service) -> list[Endpoint]:
+    """What only a release, or only a run, has."""
+    if service.settings.run is not None:
+        return ActionsApi(service).endpoints()
+    return [*Ofrep(service).endpoints(), *JsonApi(service).endpoints()]
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

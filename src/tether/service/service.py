@@ -1,19 +1,22 @@
-"""A service that runs: the release, what waits for it, what is measured and who may ask."""
+"""A service that runs: what is served, what waits for it, what is measured and who may ask."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
 from tether.rounds.releases.served_release import ServedRelease
+from tether.rounds.served_run import ServedRun
 from tether.service.api_errors import ApiError
 from tether.service.decisions.decision_batches import DecisionBatches, Decisions
+from tether.service.open_served import open_served
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
+from tether.service.served import Served
 from tether.service.settings.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
@@ -27,25 +30,26 @@ log = logging.getLogger("tether.service")
 
 
 class Service:
-    """Opens the release of a service; `close` ends everything that was begun."""
+    """Opens what a service serves; `close` ends everything that was begun."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
-        self.release = ServedRelease(
-            settings.store, **settings.release, deadline=limits.store_deadline
-        )
-        self.follower = Follower(self.release, self.metrics.state)
-        self._batches = DecisionBatches(
-            self.release.assign_stored, answer_within=limits.answer_within
-        )
+        self.served: Served = open_served(settings)
+        self.follower = Follower(self.served, self.metrics.state)
+        self._batches: DecisionBatches | None = None
+        if isinstance(self.served, ServedRelease):
+            self._batches = DecisionBatches(
+                self.served.assign_stored, answer_within=limits.answer_within
+            )
+        self.closing: list[Callable[[], Awaitable[None]]] = []
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
         self._calls = 0
         self.is_ready = False
 
     def start(self) -> None:
-        """Begin to follow the release."""
+        """Begin to follow the store."""
         self.follower.start()
         self.is_ready = True
 
@@ -53,18 +57,35 @@ class Service:
         """Let calls end that are under way, and close the store."""
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
-        await self._batches.close()
+        if self._batches is not None:
+            await self._batches.close()
+        for close in self.closing:
+            await close()
         for threads in (self._threads, self._acting):
             await asyncio.to_thread(threads.shutdown)
-        self.release.close()
+        self.served.close()
+
+    @property
+    def release(self) -> ServedRelease:
+        """The release, where one is served."""
+        assert isinstance(self.served, ServedRelease)
+        return self.served
+
+    @property
+    def run(self) -> ServedRun:
+        """The run, where one is served."""
+        assert isinstance(self.served, ServedRun)
+        return self.served
 
     @property
     def is_store_available(self) -> bool:
         """Whether the store could be read a moment ago, and took the last decisions."""
-        return self.follower.is_available and not self._batches.is_failing
+        is_failing = self._batches is not None and self._batches.is_failing
+        return self.follower.is_available and not is_failing
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key; None where the old one answers without the store."""
+        assert self._batches is not None  # decisions are those of a release
         systems = await self._batches.decide(keys)
         self.metrics.decisions(systems)
         return systems

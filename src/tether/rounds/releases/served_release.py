@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,23 @@ class ReleaseState:
     step: Step
     share: float
     alarm: Alarm | None
+
+    unit = "step"
+
+    @property
+    def number(self) -> int:
+        """The number of the present step."""
+        return self.step.number
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What is measured and logged."""
+        return {"step": self.step.number, "share": self.share}
+
+    @property
+    def promises(self) -> Mapping[str, float]:
+        """What is promised of each guardrail."""
+        return self.step.ramp_share.promises or {}
 
 
 class ServedRelease(Release):
@@ -85,6 +102,17 @@ class ServedRelease(Release):
                 alarm = Alarm(**found.mappings().one())
         is_ramped = alarm is None and serving.cleared == step.cleared
         return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
+
+    def follow(self) -> ReleaseState:
+        """Begin a step that is due, and read what holds now.
+
+        Returns
+        -------
+        ReleaseState
+            The present step, the share in force and the alarm that stands.
+        """
+        self.begin_due_step()
+        return self.state()
 
     def begin_due_step(self) -> bool:
         """Begin the next step if the present one is over, without waiting for a key.

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import (
@@ -132,7 +133,7 @@ class JsonApi:
         """Say what holds now, as of a moment ago."""
         follower, settings = self._service.follower, self._service.release.settings
         state = follower.state
-        if state is None:
+        if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
         ramp = state.step.ramp_share
         guardrails = {

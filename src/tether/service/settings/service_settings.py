@@ -15,9 +15,10 @@ from typing import Any
 
 from tether.service.access.api_keys import ApiKeys
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
+from tether.service.settings.run_table import RunTable, read_run
 from tether.service.settings.toml_tables import Table
 
-TABLES = ("release", "flag", "listen", "access", "limits", "logs")
+TABLES = ("release", "run", "flag", "listen", "access", "limits", "logs")
 """The tables of the file."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
@@ -57,7 +58,7 @@ class ServiceSettings:
     Parameters
     ----------
     store : str
-        The path or URL of the store.
+        The path or URL of the store; "" if a function of the user names it.
     release : mapping
         The other arguments of `tether.Release`; without guardrails the release must exist.
     flag : str
@@ -76,6 +77,8 @@ class ServiceSettings:
         What one request may take.
     log_requests : bool
         Whether every request is logged.
+    run : RunTable or None
+        The run that is served instead of a release.
     """
 
     store: str
@@ -88,6 +91,7 @@ class ServiceSettings:
     origins: tuple[str, ...] = ()
     limits: ServiceLimits = ServiceLimits()
     log_requests: bool = False
+    run: RunTable | None = None
 
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
@@ -138,6 +142,9 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
+    if file.has("release") and file.has("run"):
+        raise ValueError("there must be a table [release] or a table [run], got both")
+    is_run = file.has("run")
     parts = {name: file.table(name) for name in TABLES}
     file.finish([f"[{name}]" for name in TABLES])
     access = parts["access"]
@@ -158,9 +165,11 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
+    run = read_run(parts["run"], folder) if is_run else None
     return ServiceSettings(
-        store=read_store(parts["release"], folder),
-        release=read_release_options(parts["release"], folder),
+        store=read_store(parts["release"], folder) if run is None else run.store or "",
+        release={} if is_run else read_release_options(parts["release"], folder),
+        run=run,
         flag=flag,
         values=values,
         host=host,

@@ -1,0 +1,151 @@
+"""The JSON API of a run: actions, their outcomes, and the status.
+
+Ids are text, since those of actions that were spooled are larger than a JavaScript number can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tether._version import __version__
+from tether.rounds.errors import ClosedError, KeyUsedError, StoreError
+from tether.rounds.json_rows import actions_to_json
+from tether.rounds.recording import MAX_KEY_LENGTH
+from tether.rounds.returned_rows import TakenActions
+from tether.rounds.served_run import RunState
+from tether.service.api_errors import ApiError
+from tether.service.call_batches import CallBatches
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import (
+    FLAG_SCHEMA,
+    INTEGER_SCHEMA,
+    TEXT_SCHEMA,
+    list_schema,
+    object_schema,
+)
+from tether.service.request_body import read_object, refuse_others
+from tether.service.runs.action_batches import ActionRequest, act_together
+from tether.service.runs.outcomes import OutcomesApi
+from tether.service.service import Service
+
+ANY_SCHEMA: dict[str, Any] = {}
+
+
+class ActionsApi:
+    """The endpoints for programs."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._limits = service, service.settings.limits
+        table = service.settings.run
+        self._batches: CallBatches[ActionRequest, TakenActions] = CallBatches(
+            lambda requests: act_together(service.run, requests),
+            at_once=1 if table is None else table.calls_at_once,
+            name="tether-actions",
+        )
+        service.closing.append(self._batches.close)
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        key = {"idempotency_key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH}}
+        action = object_schema(
+            {"id": TEXT_SCHEMA, "action": ANY_SCHEMA, "served": TEXT_SCHEMA, "stored": FLAG_SCHEMA}
+        )
+        asked = [
+            object_schema({"context": ANY_SCHEMA, **key}, optional=list(key)),
+            object_schema({"contexts": list_schema(ANY_SCHEMA), **key}, optional=list(key)),
+        ]
+        taken = [action, object_schema({"actions": list_schema(action)})]
+        return [
+            Endpoint(
+                "POST", "/v1/actions", "decide", self.actions, "Take an action in each context.",
+                {"oneOf": asked}, {"oneOf": taken}, statuses=[409, 502, 503],
+            ),
+            *OutcomesApi(self._service).endpoints(),
+            Endpoint(
+                "GET", "/v1/status", "read", self.status, "What holds now.",
+                result=object_schema({"round": INTEGER_SCHEMA}, closed=False), statuses=[503],
+            ),
+        ]  # fmt: skip
+
+    async def actions(self, request: Request) -> Response:
+        """Take an action in a context, or in each of many."""
+        body = await read_object(request, self._limits.body_bytes)
+        refuse_others(body, ("context", "contexts", "idempotency_key"))
+        if ("context" in body) == ("contexts" in body):
+            raise ApiError(400, "the body must have either context or contexts")
+        key = body.get("idempotency_key")
+        if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_LENGTH):
+            raise ApiError(
+                400, f"idempotency_key must be text of 1 to {MAX_KEY_LENGTH}, got {key!r:.80}"
+            )
+        contexts, most = body.get("contexts", [body.get("context")]), self._limits.items_per_request
+        if not isinstance(contexts, list) or not 0 < len(contexts) <= most:
+            raise ApiError(400, f"contexts must be a list of 1 to {most:,}, got {contexts!r:.80}")
+        taken = await self._act(ActionRequest(contexts, key))
+        made = _rows(taken)
+        return JSONResponse(made[0] if "context" in body else {"actions": made})
+
+    async def status(self, request: Request) -> Response:
+        """Say what holds now, as of a moment ago."""
+        state, settings = self._service.follower.state, self._service.run.settings
+        if not isinstance(state, RunState):
+            raise ApiError(503, "the store has not answered yet")
+        losses = {
+            name: asdict(limit) | {"promise": state.promises.get(name)}
+            for name, limit in settings.limits.items()
+        }
+        return JSONResponse(
+            {
+                "round": state.number,
+                "begun": state.begun,
+                "policy": state.policy,
+                **state.level,
+                "note": state.note,
+                "alarm": None if state.alarm is None else asdict(state.alarm),
+                "beginning": state.beginning,
+                "begin_failure": state.begin_failure,
+                "target": settings.target,
+                "confidence": settings.confidence,
+                "losses": losses,
+                "store_available": self._service.is_store_available,
+                "version": __version__,
+            }
+        )
+
+    async def _act(self, asked: ActionRequest) -> TakenActions:
+        try:
+            taken = await self._batches.ask(asked)
+        except ApiError:
+            raise
+        except ClosedError:
+            raise ApiError(503, "the service is shutting down") from None
+        except StoreError as error:
+            raise ApiError(503, "the store is unavailable: repeat the request") from error
+        except (ValueError, TypeError) as error:
+            raise ApiError(409 if isinstance(error, KeyUsedError) else 400, str(error)) from None
+        except RuntimeError as error:
+            raise ApiError(502, f"the safe policy is unavailable: {error}") from error
+        by_safe = int(np.sum(np.broadcast_to(taken.served, len(taken)) == 0))
+        self._service.metrics.actions(
+            by_safe, len(taken) - by_safe, stored=taken.stored, failed=bool(taken.failure)
+        )
+        return taken
+
+
+def served_by(number: int) -> str:
+    """Who took an action, in words."""
+    return f"round {number}" if number else "safe"
+
+
+def _rows(taken: TakenActions) -> list[dict[str, Any]]:
+    served = np.broadcast_to(taken.served, len(taken)).tolist()
+    rows = zip(taken.ids.tolist(), actions_to_json(taken.actions), served, strict=True)
+    return [
+        {"id": str(each), "action": action, "served": served_by(by), "stored": taken.stored}
+        for each, action, by in rows
+    ]
