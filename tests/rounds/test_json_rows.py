@@ -88,7 +88,7 @@ def test_other_values_are_refused(values, codec):
 
 
 def test_long_texts_are_not_padded(monkeypatch):
-    monkeypatch.setattr("tether.rounds.json_rows.MAX_PADDED_BYTES", 100)
+    monkeypatch.setattr("tether.rounds.store.codecs.MAX_PADDED_BYTES", 100)
     made = contexts_from_json(["a" * 100, "b"])
     assert made.dtype == object
     assert Codec.of("contexts", made) == Codec.of("contexts", np.array(["a"]))

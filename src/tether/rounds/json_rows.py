@@ -21,10 +21,9 @@ from tether.rounds.store.codecs import (
     NUMBER_ROWS,
     TEXT_ROWS,
     Codec,
+    text_array,
 )
 
-MAX_PADDED_BYTES = 1 << 26
-"""Larger arrays of text are arrays of objects, since all rows have the length of the longest."""
 MAX_EXACT_INTEGER = 1 << 53
 """Larger integers are not floats."""
 
@@ -120,8 +119,7 @@ def _flatten(value: Any, into: list[Any]) -> None:
 def _texts(values: Sequence[Any]) -> NDArray[Any]:
     """Text as an array of text, unless its padding takes too much memory."""
     _check_all(values, lambda each: isinstance(each, str) and "\0" not in each, "text without NUL")
-    padded = 4 * len(values) * max(map(len, values))
-    return np.array(values, dtype=np.str_) if padded <= MAX_PADDED_BYTES else _objects(values)
+    return text_array(list(values), ())
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

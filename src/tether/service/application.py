@@ -16,9 +16,12 @@ from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.gateway.tethered import TetheredGateway
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
 from tether.service.runs.actions_api import ActionsApi
+from tether.service.runs.outcomes import OutcomesApi
+from tether.service.runs.run_status import RunStatus
 from tether.service.service import Service
 from tether.service.settings.service_settings import ServiceSettings
 
@@ -86,8 +89,12 @@ def _endpoints(service: Service) -> list[Endpoint]:
 
 def _served_endpoints(service: Service) -> list[Endpoint]:
     """What only a release, or only a run, has."""
-    if service.settings.run is not None:
-        return ActionsApi(service).endpoints()
+    settings = service.settings
+    if settings.run is not None or settings.tethered is not None:
+        beside = [*OutcomesApi(service).endpoints(), *RunStatus(service).endpoints()]
+        if settings.tethered is not None:
+            return [*TetheredGateway(service, settings.tethered).endpoints(), *beside]
+        return [*ActionsApi(service).endpoints(), *beside]
     return [*Ofrep(service).endpoints(), *JsonApi(service).endpoints()]
 
 

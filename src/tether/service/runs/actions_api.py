@@ -1,43 +1,39 @@
-"""The JSON API of a run: actions, their outcomes, and the status.
+"""The JSON API of a run: actions, in one context or in many.
 
 Ids are text, since those of actions that were spooled are larger than a JavaScript number can be.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tether._version import __version__
 from tether.rounds.errors import ClosedError, KeyUsedError, StoreError
 from tether.rounds.json_rows import actions_to_json
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
-from tether.rounds.served_run import RunState
 from tether.service.api_errors import ApiError
 from tether.service.call_batches import CallBatches
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import (
     FLAG_SCHEMA,
-    INTEGER_SCHEMA,
     TEXT_SCHEMA,
     list_schema,
     object_schema,
 )
 from tether.service.request_body import read_object, refuse_others
 from tether.service.runs.action_batches import ActionRequest, act_together
-from tether.service.runs.outcomes import OutcomesApi
+from tether.service.runs.served_by import served_by
 from tether.service.service import Service
 
 ANY_SCHEMA: dict[str, Any] = {}
 
 
 class ActionsApi:
-    """The endpoints for programs."""
+    """The endpoint for actions."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._limits = service, service.settings.limits
@@ -65,11 +61,6 @@ class ActionsApi:
                 "POST", "/v1/actions", "decide", self.actions, "Take an action in each context.",
                 {"oneOf": asked}, {"oneOf": taken}, statuses=[409, 502, 503],
             ),
-            *OutcomesApi(self._service).endpoints(),
-            Endpoint(
-                "GET", "/v1/status", "read", self.status, "What holds now.",
-                result=object_schema({"round": INTEGER_SCHEMA}, closed=False), statuses=[503],
-            ),
         ]  # fmt: skip
 
     async def actions(self, request: Request) -> Response:
@@ -90,33 +81,6 @@ class ActionsApi:
         made = _rows(taken)
         return JSONResponse(made[0] if "context" in body else {"actions": made})
 
-    async def status(self, request: Request) -> Response:
-        """Say what holds now, as of a moment ago."""
-        state, settings = self._service.follower.state, self._service.run.settings
-        if not isinstance(state, RunState):
-            raise ApiError(503, "the store has not answered yet")
-        losses = {
-            name: asdict(limit) | {"promise": state.promises.get(name)}
-            for name, limit in settings.limits.items()
-        }
-        return JSONResponse(
-            {
-                "round": state.number,
-                "begun": state.begun,
-                "policy": state.policy,
-                **state.level,
-                "note": state.note,
-                "alarm": None if state.alarm is None else asdict(state.alarm),
-                "beginning": state.beginning,
-                "begin_failure": state.begin_failure,
-                "target": settings.target,
-                "confidence": settings.confidence,
-                "losses": losses,
-                "store_available": self._service.is_store_available,
-                "version": __version__,
-            }
-        )
-
     async def _act(self, asked: ActionRequest) -> TakenActions:
         try:
             taken = await self._batches.ask(asked)
@@ -135,11 +99,6 @@ class ActionsApi:
             by_safe, len(taken) - by_safe, stored=taken.stored, failed=bool(taken.failure)
         )
         return taken
-
-
-def served_by(number: int) -> str:
-    """Who took an action, in words."""
-    return f"round {number}" if number else "safe"
 
 
 def _rows(taken: TakenActions) -> list[dict[str, Any]]:

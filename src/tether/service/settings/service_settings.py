@@ -16,9 +16,10 @@ from typing import Any
 from tether.service.access.api_keys import ApiKeys
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
 from tether.service.settings.run_table import RunTable, read_run
+from tether.service.settings.tethered_table import TetheredSettings, read_tethered
 from tether.service.settings.toml_tables import Table
 
-TABLES = ("release", "run", "flag", "listen", "access", "limits", "logs")
+TABLES = ("release", "run", "gateway", "flag", "listen", "access", "limits", "logs")
 """The tables of the file."""
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 
@@ -79,6 +80,8 @@ class ServiceSettings:
         Whether every request is logged.
     run : RunTable or None
         The run that is served instead of a release.
+    tethered : TetheredSettings or None
+        The gateway in tethered mode that is served instead, with a run of its own.
     """
 
     store: str
@@ -92,6 +95,7 @@ class ServiceSettings:
     limits: ServiceLimits = ServiceLimits()
     log_requests: bool = False
     run: RunTable | None = None
+    tethered: TetheredSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
@@ -142,10 +146,10 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
-    if file.has("release") and file.has("run"):
-        raise ValueError("there must be a table [release] or a table [run], got both")
-    is_run = file.has("run")
+    given = [name for name in ("release", "run", "gateway") if file.has(name)]
     parts = {name: file.table(name) for name in TABLES}
+    if len(given) > 1:
+        raise ValueError(f"there must be one of [release], [run] and [gateway], got {given}")
     file.finish([f"[{name}]" for name in TABLES])
     access = parts["access"]
     keys = access.optional_text("keys")
@@ -165,11 +169,18 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
-    run = read_run(parts["run"], folder) if is_run else None
+    run = read_run(parts["run"], folder) if "run" in given else None
+    tethered = read_tethered(parts["gateway"], folder) if "gateway" in given else None
+    if run is not None:
+        store = run.store or ""
+    else:
+        store = read_store(parts["release"], folder) if tethered is None else tethered.store
+    is_release = run is None and tethered is None
     return ServiceSettings(
-        store=read_store(parts["release"], folder) if run is None else run.store or "",
-        release={} if is_run else read_release_options(parts["release"], folder),
+        store=store,
+        release=read_release_options(parts["release"], folder) if is_release else {},
         run=run,
+        tethered=tethered,
         flag=flag,
         values=values,
         host=host,

@@ -1,0 +1,67 @@
+"""The run of a tethered gateway: a controller on shortlists of the safe upstream's answers."""
+
+from __future__ import annotations
+
+from tether.llm.server.chat_policy import ChatPolicy
+from tether.llm.server.chat_scorer import ChatScorer, ScoreServer
+from tether.policies.shortlist import Shortlist
+from tether.rounds.controller import Controller
+from tether.rounds.served_run import ServedRun
+from tether.service.runs.open_run import named_function
+from tether.service.settings.tethered_table import ScorerSettings, TetheredSettings
+
+SCORES_KEPT_SECONDS = 60.0
+"""How long scores are remembered: so often it is seen whether a scorer has changed."""
+
+
+def open_tethered(settings: TetheredSettings, *, deadline: float) -> ServedRun:
+    """The run of a gateway, open. The first round is the safe upstream's.
+
+    `deadline` is how many seconds a call may wait for the store.
+    """
+    old = settings.old
+    safe = ChatPolicy(
+        old.url,
+        old.model,
+        settings=old.settings,
+        max_n=old.max_n,
+        api_key=old.api_key,
+        timeout=old.timeout,
+        retries=old.retries,
+        concurrency=settings.requests_at_once,
+    )
+    everyone = (settings.scorer, *settings.past_scorers)
+    scorers = {each.name: make_scorer(each, settings) for each in everyone}
+    shortlist = Shortlist(safe, size=settings.candidates, temperature=settings.pick_temperature)
+    run = Controller(
+        shortlist,
+        store=settings.store,
+        policies=scorers,
+        fallback="safe",
+        spool=settings.spool,
+        deadline=deadline,
+        **settings.controller,
+    )
+    try:
+        present = scorers[settings.scorer.name]
+        return ServedRun(run, lambda rows: present, settings.scorer.name)
+    except BaseException:
+        run.close()
+        raise
+
+
+def make_scorer(settings: ScorerSettings, gateway: TetheredSettings) -> ChatScorer:
+    """A scorer as the settings name it."""
+    if settings.url is not None:
+        server = ScoreServer(
+            settings.url,
+            api_key=settings.api_key,
+            timeout=settings.timeout,
+            concurrency=gateway.requests_at_once,
+        )
+        return ChatScorer(server, batched=True, name=settings.name, remember=SCORES_KEPT_SECONDS)
+    assert settings.function is not None  # the settings have one of both
+    score = named_function("gateway.scorer.function", settings.function, gateway.folder)
+    return ChatScorer(
+        score, batched=settings.batched, name=settings.name, remember=SCORES_KEPT_SECONDS
+    )

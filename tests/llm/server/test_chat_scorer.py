@@ -1,0 +1,108 @@
+"""Scores of chat answers, by functions and by a server."""
+
+import numpy as np
+import pytest
+
+from tests.llm.chat_server import ChatServer, asked
+from tether.llm import ChatScorer, ScoreServer, ServerError
+from tether.llm.server import chat_scorer
+from tether.llm.server.chat_messages import canonical_json
+from tether.policies import Picker
+from tether.rounds.policy_registry import fingerprint
+
+
+def answered(text):
+    message = {"role": "assistant", "content": text}
+    return canonical_json({"finish_reason": "stop", "message": message})
+
+
+CONTEXTS = np.array([asked("x"), asked("y"), asked("x")])
+CANDIDATES = np.array(
+    [
+        [answered("a"), answered("bb")],
+        [answered("ccc"), answered("")],
+        [answered("a"), answered("bb")],
+    ]
+)
+LENGTHS = np.array([[1.0, 2.0], [3.0, 0.0], [1.0, 2.0]])
+
+
+def lengths(messages, answers):
+    assert messages[0]["role"] == "user"
+    return [len(each["content"]) for each in answers]
+
+
+def test_a_function_scores_each_row():
+    np.testing.assert_array_equal(ChatScorer(lengths)(CONTEXTS, CANDIDATES), LENGTHS)
+
+
+def test_a_batched_function_gets_distinct_rows():
+    calls = []
+
+    def score(messages, answers):
+        calls.append(len(messages))
+        return [lengths(*each) for each in zip(messages, answers, strict=True)]
+
+    scorer = ChatScorer(score, batched=True)
+    np.testing.assert_array_equal(scorer(CONTEXTS, CANDIDATES), LENGTHS)
+    assert calls == [2]
+
+
+def test_scores_are_remembered_for_a_while(monkeypatch):
+    calls, now = [], [0.0]
+    monkeypatch.setattr(chat_scorer.time, "monotonic", lambda: now[0])
+
+    def score(messages, answers):
+        calls.append(messages)
+        return lengths(messages, answers)
+
+    scorer = ChatScorer(score, remember=60)
+    for moment, count in ((0.0, 2), (59.0, 2), (61.0, 4)):
+        now[0] = moment
+        np.testing.assert_array_equal(scorer(CONTEXTS, CANDIDATES), LENGTHS)
+        assert len(calls) == count
+    monkeypatch.setattr(chat_scorer, "MAX_REMEMBERED_SCORES", 1)
+    scorer(CONTEXTS, CANDIDATES)
+    scorer(CONTEXTS[:1], np.array([[answered("d"), answered("e")]]))
+    assert len(scorer._known) == 1
+
+
+@pytest.mark.parametrize("bad", [[1.0], [[1.0, 2.0]], 3.0, "ab"])
+def test_other_scores_are_refused(bad):
+    with pytest.raises(ValueError, match=r"scorer returned|could not convert"):
+        ChatScorer(lambda messages, answers: bad)(CONTEXTS, CANDIDATES)
+
+
+def test_a_scorer_is_told_by_its_name():
+    def mark(**options):
+        return fingerprint(Picker(ChatScorer(lengths, **options), size=2))
+
+    assert mark(name="v1") == mark(name="v1", remember=5.0) != mark(name="v2")
+    assert mark() is None
+    with pytest.raises(TypeError, match="function of"):
+        ChatScorer(5)
+
+
+def test_a_server_scores():
+    with ChatServer(lambda body, answer: len(answer["content"])) as server:
+        url = server.url.removesuffix("/v1") + "/score"
+        remote = ScoreServer(url, retries=1)
+        remote.client.first_retry_wait = 0.01
+        scorer = ChatScorer(remote, batched=True)
+        np.testing.assert_array_equal(scorer(CONTEXTS, CANDIDATES), LENGTHS)
+        assert server.requests[0]["answers"][0] == {"content": "a", "role": "assistant"}
+        for fault in (503, "garbled", "drop"):
+            server.faults = [fault]
+            assert scorer(CONTEXTS[:1], CANDIDATES[:1]).shape == (1, 2)  # tried again
+        for broken in (
+            [503, 503],
+            [lambda each: each["scores"].pop()],
+            [lambda each: each.clear()],
+        ):
+            server.faults = list(broken)
+            with pytest.raises(ServerError):
+                scorer(CONTEXTS[:1], CANDIDATES[:1])
+        server.faults = [422]
+        with pytest.raises(ValueError, match="refused"):
+            scorer(CONTEXTS[:1], CANDIDATES[:1])
+    assert "score" in repr(remote)
