@@ -126,6 +126,17 @@ class Picker:
             )
         return scores
 
+    def check_is_due(self) -> bool:
+        """Whether a run is to see now that old rows have their scores; by default always.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
+        is_due = getattr(self.optimized, "check_is_due", None)
+        return True if is_due is None else bool(is_due())
+
     def log_prob_all(self, rows: ShortlistRows) -> Floats:
         """Compute the log-probability of picking each candidate.
 

@@ -319,7 +319,8 @@ class Round:
 
     def _check_unchanged(self, deployed: DeployedPolicy) -> None:
         """Refuse a model that was trained further since it was calibrated."""
-        if deployed.probe is not None:
+        is_due = getattr(deployed.optimized, "check_is_due", None)
+        if deployed.probe is not None and (is_due is None or is_due()):
             contexts, actions, scores = deployed.probe
             name = f"policy of round {self.number}"
             check_scores(name, deployed.optimized, contexts, actions, scores, "optimized")

@@ -48,23 +48,18 @@ def test_a_batched_function_gets_distinct_rows():
     assert calls == [2]
 
 
-def test_scores_are_remembered_for_a_while(monkeypatch):
-    calls, now = [], [0.0]
+def test_a_check_is_due_now_and_then(monkeypatch):
+    now = [0.0]
     monkeypatch.setattr(chat_scorer.time, "monotonic", lambda: now[0])
-
-    def score(messages, answers):
-        calls.append(messages)
-        return lengths(messages, answers)
-
-    scorer = ChatScorer(score, remember=60)
-    for moment, count in ((0.0, 2), (59.0, 2), (61.0, 4)):
+    picker = Picker(ChatScorer(lengths, check_every=60), size=2)
+    due = []
+    for moment in (0.0, 59.0, 61.0, 62.0, 121.5):
         now[0] = moment
-        np.testing.assert_array_equal(scorer(CONTEXTS, CANDIDATES), LENGTHS)
-        assert len(calls) == count
-    monkeypatch.setattr(chat_scorer, "MAX_REMEMBERED_SCORES", 1)
-    scorer(CONTEXTS, CANDIDATES)
-    scorer(CONTEXTS[:1], np.array([[answered("d"), answered("e")]]))
-    assert len(scorer._known) == 1
+        due.append(picker.check_is_due())
+    assert due == [True, False, True, False, True]
+    always = Picker(lambda contexts, candidates: candidates, size=2)
+    assert always.check_is_due()
+    assert always.check_is_due()
 
 
 @pytest.mark.parametrize("bad", [[1.0], [[1.0, 2.0]], 3.0, "ab"])
@@ -77,7 +72,7 @@ def test_a_scorer_is_told_by_its_name():
     def mark(**options):
         return fingerprint(Picker(ChatScorer(lengths, **options), size=2))
 
-    assert mark(name="v1") == mark(name="v1", remember=5.0) != mark(name="v2")
+    assert mark(name="v1") == mark(name="v1", check_every=5.0) != mark(name="v2")
     assert mark() is None
     with pytest.raises(TypeError, match="function of"):
         ChatScorer(5)

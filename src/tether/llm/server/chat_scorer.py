@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
@@ -14,9 +13,6 @@ from tether._core import validate
 from tether._core.types import Floats
 from tether.llm.server.chat_messages import message_of, messages_of
 from tether.llm.server.http_client import HTTPClient, ServerError
-
-MAX_REMEMBERED_SCORES = 4_096
-"""How many rows' scores are remembered."""
 
 Messages = list[Any]
 Score = Callable[[Messages, list[dict[str, Any]]], Sequence[float]]
@@ -41,9 +37,9 @@ class ChatScorer:
         returns a list of scores for each.
     name : str, optional
         The name of this very scorer, by which a run recognizes it after a restart.
-    remember : float, default 0.0
-        For how many seconds scores are remembered. A run asks for the scores of a few old rows in
-        every call, to see that the scorer has not changed; with 60 it sees this once a minute.
+    check_every : float, default 0.0
+        A run asks for the scores of a few old rows in every call, to see that the scorer has not
+        changed; with 60 only once a minute.
 
     Examples
     --------
@@ -64,16 +60,15 @@ class ChatScorer:
         *,
         batched: bool = False,
         name: str | None = None,
-        remember: float = 0.0,
+        check_every: float = 0.0,
     ) -> None:
         if not callable(score):
             raise TypeError(f"score must be a function of (messages, answers), got {score!r:.80}")
         self._score, self._batched, self.name = score, batched, name
-        self._remember = validate.number(
-            "remember", remember, above=0.0, below=float("inf"), including=(0.0,)
+        self._check_every = validate.number(
+            "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
         )
-        self._known: OrderedDict[tuple[str, ...], tuple[float, list[float]]] = OrderedDict()
-        self._lock = Lock()
+        self._checked_at, self._lock = -float("inf"), Lock()
 
     @property
     def fingerprint(self) -> str | None:
@@ -86,13 +81,27 @@ class ChatScorer:
             (str(context), *map(str, answers))
             for context, answers in zip(contexts, candidates, strict=True)
         ]
-        known = self._recall(rows)
-        new = [row for row in dict.fromkeys(rows) if row not in known]
-        if new:
-            scored = dict(zip(new, self._ask(new), strict=True))
-            self._keep(scored)
-            known |= scored
-        return np.array([known[row] for row in rows], dtype=np.float64)
+        distinct = list(dict.fromkeys(rows))
+        scores = dict(zip(distinct, self._ask(distinct), strict=True))
+        return np.array([scores[row] for row in rows], dtype=np.float64)
+
+    def check_is_due(self) -> bool:
+        """Whether it is to be seen now that old rows have their scores; then not for a while.
+
+        It depends on the time alone. Scores that are remembered would do the same, but while the
+        scorer is unavailable they would decide by the answers which of them it picks.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= self._check_every
+            if is_due:
+                self._checked_at = now
+        return is_due
 
     def __repr__(self) -> str:
         return f"ChatScorer({self.name or self._score!r})"
@@ -114,23 +123,6 @@ class ChatScorer:
                     f"score per answer"
                 )
         return scores
-
-    def _recall(self, rows: list[tuple[str, ...]]) -> dict[tuple[str, ...], list[float]]:
-        oldest = time.monotonic() - self._remember
-        with self._lock:
-            found = {row: self._known[row] for row in rows if row in self._known}
-        return {row: scores for row, (since, scores) in found.items() if since >= oldest}
-
-    def _keep(self, scored: dict[tuple[str, ...], list[float]]) -> None:
-        if not self._remember:
-            return
-        now = time.monotonic()
-        with self._lock:
-            for row, scores in scored.items():
-                self._known[row] = now, scores
-                self._known.move_to_end(row)
-            while len(self._known) > MAX_REMEMBERED_SCORES:
-                self._known.popitem(last=False)
 
 
 class ScoreServer:

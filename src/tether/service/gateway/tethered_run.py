@@ -10,8 +10,8 @@ from tether.rounds.served_run import ServedRun
 from tether.service.runs.open_run import named_function
 from tether.service.settings.tethered_table import ScorerSettings, TetheredSettings
 
-SCORES_KEPT_SECONDS = 60.0
-"""How long scores are remembered: so often it is seen whether a scorer has changed."""
+SCORER_CHECK_SECONDS = 60.0
+"""How often it is seen whether a scorer has changed, from the scores of a few old rows."""
 
 
 def open_tethered(settings: TetheredSettings, *, deadline: float) -> ServedRun:
@@ -59,9 +59,11 @@ def make_scorer(settings: ScorerSettings, gateway: TetheredSettings) -> ChatScor
             timeout=settings.timeout,
             concurrency=gateway.requests_at_once,
         )
-        return ChatScorer(server, batched=True, name=settings.name, remember=SCORES_KEPT_SECONDS)
+        return ChatScorer(
+            server, batched=True, name=settings.name, check_every=SCORER_CHECK_SECONDS
+        )
     assert settings.function is not None  # the settings have one of both
     score = named_function("gateway.scorer.function", settings.function, gateway.folder)
     return ChatScorer(
-        score, batched=settings.batched, name=settings.name, remember=SCORES_KEPT_SECONDS
+        score, batched=settings.batched, name=settings.name, check_every=SCORER_CHECK_SECONDS
     )
