@@ -26,7 +26,7 @@ def test_a_run_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[run]\ncontroller = "a:b"\n[release]\nstore = "x"', "got both"),
+        ('[run]\ncontroller = "a:b"\n[release]\nstore = "x"', "must be one of"),
         ("[run]", "run.controller is missing"),
         ('[run]\ncontroller = "a"', "run.controller: an import path"),
         ('[run]\ncontroller = "a:b"\noptimized = "c"', "run.optimized: an import path"),

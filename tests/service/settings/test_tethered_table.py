@@ -39,8 +39,10 @@ def test_everything(tmp_path, monkeypatch):
     monkeypatch.setenv("KEY", "secret")
     made = read(
         tmp_path,
-        'candidates = 4\npick_temperature = 0\nspool = "s"\nmissing = "exclude"\nmax_silence = "none"',
-        'model = "m"\napi_key_variable = "KEY"\nmax_n = 1\ntimeout = 5\nsettings = { temperature = 0.5 }',
+        'candidates = 4\npick_temperature = 0\nspool = "s"\nmissing = "exclude"\n'
+        'max_silence = "none"',
+        'model = "m"\napi_key_variable = "KEY"\nmax_n = 1\ntimeout = 5\n'
+        "settings = { temperature = 0.5 }",
         'name = "v2"\nurl = "http://localhost:9/score"\napi_key_variable = "KEY"\ntimeout = 1',
         '[gateway.past_scorers.v1]\nfunction = "a:b"\nbatched = true',
     ).tethered
