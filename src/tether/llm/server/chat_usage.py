@@ -41,7 +41,7 @@ _counting: ContextVar[ChatUsage | None] = ContextVar("chat usage", default=None)
 
 @contextmanager
 def counting_usage() -> Iterator[ChatUsage]:
-    """Count what `ChatPolicy` draws in this block and thread.
+    """Count what `ChatPolicy` and `OpenAIPolicy` draw in this block and thread.
 
     Yields
     ------

@@ -1,7 +1,8 @@
 """The gateway in tethered mode: each answer is one of N draws of the safe upstream.
 
 Which of them is decided by the run: in the first round one at random, later as far by the scorer as
-the calibration allows. The request is answered when its row is stored, so answers are buffered.
+the calibration allows. With a new upstream, which tells log-probabilities, it is a draw of either.
+The request is answered when its row is stored, so answers are buffered.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
+from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.errors import ClosedError, KeyUsedError, StoreError
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
 from tether.service.gateway.tethered_answers import FinishedAnswer
-from tether.service.gateway.tethered_question import TetheredQuestion, read_question
+from tether.service.gateway.tethered_clip import ClippedCompletions
+from tether.service.gateway.tethered_question import ChatAnswers, TetheredQuestion
 from tether.service.json_schemas import TEXT_SCHEMA, list_schema, object_schema
 from tether.service.request_body import read_object
 from tether.service.runs.served_by import served_by
@@ -38,7 +41,10 @@ class TetheredGateway:
     """The endpoints of OpenAI's protocol."""
 
     def __init__(self, service: Service, settings: TetheredSettings) -> None:
-        self._service, self._model, self._url = service, settings.old.model, settings.old.url
+        self._service, self._url = service, settings.old.url
+        self._words: ChatAnswers | ClippedCompletions = ChatAnswers(settings.old.model)
+        if isinstance(service.run.run.safe, OpenAIPolicy):
+            self._words = ClippedCompletions(service.run.run.safe)
         self._threads = ThreadPoolExecutor(settings.requests_at_once, "tether-gateway")
         self._most, self._asked = (1 + WAITING_PER_THREAD) * settings.requests_at_once, 0
         service.closing.append(self._close)
@@ -70,7 +76,7 @@ class TetheredGateway:
 
     async def _answer(self, request: Request, kind: str) -> Response:
         body = await read_object(request, self._service.settings.limits.body_bytes)
-        question = read_question(body, kind, self._model)
+        question = self._words.question(body, kind)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
@@ -82,7 +88,8 @@ class TetheredGateway:
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.draws),
         }
-        answer = FinishedAnswer(str(taken.ids[0]), question.model, taken.actions[0], usage.tokens)
+        said = self._words.answer(taken.actions[0], is_chat=question.is_chat)
+        answer = FinishedAnswer(str(taken.ids[0]), question.model, said, usage.tokens)
         if question.is_streamed:
             events = answer.events(with_usage=question.with_usage)
             return StreamingResponse(events, 200, headers, "text/event-stream")

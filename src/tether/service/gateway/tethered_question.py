@@ -16,16 +16,46 @@ ABOUT_THE_CLIENT = (
 
 @dataclass(frozen=True)
 class TetheredQuestion:
-    """A context, the model that the answer names, and whether it is streamed."""
+    """A context, the model that the answer names, and how it is sent."""
 
     context: str
     model: str
     is_streamed: bool
     with_usage: bool
+    is_chat: bool
 
 
-def read_question(body: dict[str, Any], kind: str, model: str | None) -> TetheredQuestion:
-    """The question of a request; `kind` is "messages" or "prompt", `model` the upstream's."""
+class ChatAnswers:
+    """Questions and answers of a gateway whose policies are chats; `model` is the upstream's."""
+
+    def __init__(self, model: str | None) -> None:
+        self._model = model
+
+    def question(self, body: dict[str, Any], kind: str) -> TetheredQuestion:
+        """The question of a request; `kind` is "messages" or "prompt"."""
+        request, sent = without_what_is_sent_otherwise(body)
+        if kind not in request:
+            raise ApiError(400, f"the body must have {kind}")
+        if self._model is not None:
+            request.pop("model", None)
+        elif not isinstance(request.get("model"), str):
+            raise ApiError(400, "the body must name a model")
+        try:
+            context = chat_context(request)
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+        named = self._model if self._model is not None else request["model"]
+        return TetheredQuestion(context, named, *sent, is_chat=kind == "messages")
+
+    def answer(self, action: Any, *, is_chat: bool) -> str:
+        """An action in the form in which answers are sent: it has that form."""
+        return str(action)
+
+
+def without_what_is_sent_otherwise(
+    body: dict[str, Any],
+) -> tuple[dict[str, Any], tuple[bool, bool]]:
+    """A request without what decides how it is answered; whether it is streamed, and with usage."""
     request = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
     is_streamed, options = request.pop("stream", False), request.pop("stream_options", None)
     if not isinstance(is_streamed, bool | None):
@@ -40,16 +70,5 @@ def read_question(body: dict[str, Any], kind: str, model: str | None) -> Tethere
         asked = request.pop(name, None)
         if asked not in (None, False, 0):
             raise ApiError(400, f"{name} cannot be told behind a tether, got {asked!r:.80}")
-    if kind not in request:
-        raise ApiError(400, f"the body must have {kind}")
-    if model is not None:
-        request.pop("model", None)
-    elif not isinstance(request.get("model"), str):
-        raise ApiError(400, "the body must name a model")
-    try:
-        context = chat_context(request)
-    except ValueError as error:
-        raise ApiError(400, str(error)) from None
     with_usage = bool((options or {}).get("include_usage"))
-    named = model if model is not None else request["model"]
-    return TetheredQuestion(context, named, bool(is_streamed), with_usage)
+    return request, (bool(is_streamed), with_usage)
