@@ -35,6 +35,13 @@ def contexts_from_json(values: Sequence[Any], codec: Codec | None = None) -> Any
     """
     if not values:
         raise ValueError("contexts is empty: at least one is needed")
+    try:
+        return _converted(values, codec)
+    except RecursionError:
+        raise ValueError("contexts are nested too deeply") from None
+
+
+def _converted(values: Sequence[Any], codec: Codec | None) -> Any:
     known = _kind(values) if codec is None else codec.kind
     if known == NO_CONTENT:
         _check_all(values, lambda each: each is None, "null, as this run has no contexts")

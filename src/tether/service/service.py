@@ -42,6 +42,7 @@ class Service:
             self._batches = DecisionBatches(
                 self.served.assign_stored, answer_within=limits.answer_within
             )
+        self.takes_rows = True  # whether the last actions were stored
         self.closing: list[Callable[[], Awaitable[None]]] = []
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._acting = ThreadPoolExecutor(ACTS_AT_ONCE, "tether-acts")
@@ -81,7 +82,7 @@ class Service:
     def is_store_available(self) -> bool:
         """Whether the store could be read a moment ago, and took the last decisions."""
         is_failing = self._batches is not None and self._batches.is_failing
-        return self.follower.is_available and not is_failing
+        return self.follower.is_available and self.takes_rows and not is_failing
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key; None where the old one answers without the store."""

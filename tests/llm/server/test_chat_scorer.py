@@ -1,5 +1,7 @@
 """Scores of chat answers, by functions and by a server."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,16 @@ def test_a_scorer_is_told_by_its_name():
     assert mark() is None
     with pytest.raises(TypeError, match="function of"):
         ChatScorer(5)
+
+
+def test_a_server_that_is_too_slow_is_unavailable():
+    may_go_on = threading.Event()
+    with ChatServer(lambda body, answer: 0.0) as server:
+        server.faults = [may_go_on]
+        remote = ScoreServer(f"{server.url}/score", timeout=0.1, retries=0)
+        with pytest.raises(ServerError, match="Timeout"):
+            remote([[]], [[{}]])
+        may_go_on.set()
 
 
 def test_a_server_scores():

@@ -206,3 +206,62 @@ def test_the_store_is_held_by_another_program(tmp_path):
                 break
         assert answer.json() == {"new": 3}
     assert verify_store(store).ok
+
+
+def test_many_clients_at_once(client):
+    """Every action that was answered is stored once, whichever call it shared."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    before = len(client.server.config.app.state.service.run.run.pending())
+
+    def ask(number):
+        contexts = [[float(number), float(k)] for k in range(1 + number % 3)]
+        body = {"contexts": contexts, **({"idempotency_key": f"k{number}"} if number % 2 else {})}
+        answers = [client.post("/v1/actions", json=body).json()["actions"] for _ in range(2)]
+        return contexts, answers
+
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(ask, range(24)))
+    stored = client.server.config.app.state.service.run.run.pending()
+    by_id = dict(
+        zip(
+            stored.ids.tolist(),
+            zip(stored.contexts.tolist(), stored.actions, strict=True),
+            strict=True,
+        )
+    )
+    seen = set()
+    for number, (contexts, answers) in enumerate(made):
+        assert (answers[0] == answers[1]) == bool(number % 2)
+        for answer in answers:
+            for context, each in zip(contexts, answer, strict=True):
+                assert by_id[int(each["id"])] == (context, each["action"])
+                seen.add(each["id"])
+    assert len(stored) == before + len(seen)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"context": "\\ud800"}',
+        b'{"context": [1e999, 0]}',
+        b'{"context": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"contexts": [[0, 0], {}]}',
+        b'{"context": [0, 0], "idempotency_key": "\\u0000"}',
+        b'{"context": [0, 0], "idempotency_key": "\\ud800"}',
+        b'{"context": [NaN, 0]}',
+    ],
+)
+def test_strange_values_are_refused_without_a_traceback(client, content):
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/actions", content=content, headers=headers)
+    assert answer.status_code == 400, answer.text
+
+
+def test_strange_first_values_are_refused(tmp_path):
+    with running(run_settings(tmp_path / "run.db")) as client:
+        headers = {"Content-Type": "application/json"}
+        for content in (b'{"context": "\\ud800"}', b'{"context": {"a": "\\ud800"}}'):
+            answer = client.post("/v1/actions", content=content, headers=headers)
+            assert answer.status_code == 400, answer.text
+        assert client.get("/openapi.json").json()["info"]["title"] == "tether: run"

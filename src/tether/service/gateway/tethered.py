@@ -8,7 +8,6 @@ The request is answered when its row is stored, so answers are buffered.
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +16,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
 from tether.llm.server.openai_policy import OpenAIPolicy
-from tether.rounds.errors import ClosedError, KeyUsedError, StoreError
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
 from tether.service.api_errors import ApiError
@@ -27,14 +25,13 @@ from tether.service.gateway.tethered_clip import ClippedCompletions
 from tether.service.gateway.tethered_question import ChatAnswers, TetheredQuestion
 from tether.service.json_schemas import TEXT_SCHEMA, list_schema, object_schema
 from tether.service.request_body import read_object
+from tether.service.runs.acted import Acted
 from tether.service.runs.served_by import served_by
 from tether.service.service import Service
 from tether.service.settings.tethered_table import TetheredSettings
 
 WAITING_PER_THREAD = 4
 """How many requests may wait for each one that is answered; more are refused."""
-
-log = logging.getLogger("tether.service")
 
 
 class TetheredGateway:
@@ -47,6 +44,7 @@ class TetheredGateway:
             self._words = ClippedCompletions(service.run.run.safe)
         self._threads = ThreadPoolExecutor(settings.requests_at_once, "tether-gateway")
         self._most, self._asked = (1 + WAITING_PER_THREAD) * settings.requests_at_once, 0
+        self._acted = Acted(service)
         service.closing.append(self._close)
 
     def endpoints(self) -> list[Endpoint]:
@@ -103,27 +101,14 @@ class TetheredGateway:
             raise ApiError(503, "too many requests wait for the upstream: repeat this one")
         self._asked += 1
         try:
-            loop = asyncio.get_running_loop()
-            taken, usage = await loop.run_in_executor(
-                self._threads, self._draw, question.context, key
-            )
-        except ClosedError:
-            raise ApiError(503, "the service is shutting down") from None
-        except StoreError as error:
-            log.error("an answer could not be stored: %s", error)
-            raise ApiError(503, "the store is unavailable: repeat the request") from error
-        except KeyUsedError as error:
-            raise ApiError(409, str(error)) from None
-        except (ValueError, TypeError) as error:
-            raise ApiError(400, str(error).replace(self._url, "the upstream")) from None
-        except RuntimeError as error:
-            log.error("the safe upstream has not answered: %s", error)
-            raise ApiError(502, "the upstream has not answered") from error
+            with self._acted.refused(self._url):
+                loop = asyncio.get_running_loop()
+                taken, usage = await loop.run_in_executor(
+                    self._threads, self._draw, question.context, key
+                )
         finally:
             self._asked -= 1
-        by_safe = int(np.broadcast_to(taken.served, 1)[0] == 0)
-        failed = bool(taken.failure)
-        self._service.metrics.actions(by_safe, 1 - by_safe, stored=taken.stored, failed=failed)
+        self._acted.note(taken)
         return taken, usage
 
     def _draw(self, context: str, key: str | None) -> tuple[TakenActions, ChatUsage]:

@@ -11,7 +11,6 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tether.rounds.errors import ClosedError, KeyUsedError, StoreError
 from tether.rounds.json_rows import actions_to_json
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
@@ -25,6 +24,7 @@ from tether.service.json_schemas import (
     object_schema,
 )
 from tether.service.request_body import read_object, refuse_others
+from tether.service.runs.acted import Acted
 from tether.service.runs.action_batches import ActionRequest, act_together
 from tether.service.runs.served_by import served_by
 from tether.service.service import Service
@@ -43,6 +43,7 @@ class ActionsApi:
             at_once=1 if table is None else table.calls_at_once,
             name="tether-actions",
         )
+        self._acted = Acted(service)
         service.closing.append(self._batches.close)
 
     def endpoints(self) -> list[Endpoint]:
@@ -77,28 +78,11 @@ class ActionsApi:
         contexts, most = body.get("contexts", [body.get("context")]), self._limits.items_per_request
         if not isinstance(contexts, list) or not 0 < len(contexts) <= most:
             raise ApiError(400, f"contexts must be a list of 1 to {most:,}, got {contexts!r:.80}")
-        taken = await self._act(ActionRequest(contexts, key))
+        with self._acted.refused():
+            taken = await self._batches.ask(ActionRequest(contexts, key))
+        self._acted.note(taken)
         made = _rows(taken)
         return JSONResponse(made[0] if "context" in body else {"actions": made})
-
-    async def _act(self, asked: ActionRequest) -> TakenActions:
-        try:
-            taken = await self._batches.ask(asked)
-        except ApiError:
-            raise
-        except ClosedError:
-            raise ApiError(503, "the service is shutting down") from None
-        except StoreError as error:
-            raise ApiError(503, "the store is unavailable: repeat the request") from error
-        except (ValueError, TypeError) as error:
-            raise ApiError(409 if isinstance(error, KeyUsedError) else 400, str(error)) from None
-        except RuntimeError as error:
-            raise ApiError(502, f"the safe policy is unavailable: {error}") from error
-        by_safe = int(np.sum(np.broadcast_to(taken.served, len(taken)) == 0))
-        self._service.metrics.actions(
-            by_safe, len(taken) - by_safe, stored=taken.stored, failed=bool(taken.failure)
-        )
-        return taken
 
 
 def _rows(taken: TakenActions) -> list[dict[str, Any]]:

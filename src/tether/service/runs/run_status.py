@@ -7,6 +7,7 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tether._core.redact import redact_text
 from tether._version import __version__
 from tether.rounds.served_run import RunState
 from tether.service.api_errors import ApiError
@@ -48,7 +49,7 @@ class RunStatus:
                 "note": state.note,
                 "alarm": None if state.alarm is None else asdict(state.alarm),
                 "beginning": state.beginning,
-                "begin_failure": state.begin_failure,
+                "begin_failure": redact_text(state.begin_failure),
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "losses": losses,

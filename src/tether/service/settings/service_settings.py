@@ -97,6 +97,13 @@ class ServiceSettings:
     run: RunTable | None = None
     tethered: TetheredSettings | None = None
 
+    @property
+    def title(self) -> str:
+        """What the schema calls what is served."""
+        if self.tethered is not None:
+            return "gateway"
+        return self.flag if self.run is None else "run"
+
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
         if self.keys is None and not is_loopback(self.host):
