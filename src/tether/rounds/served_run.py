@@ -85,6 +85,18 @@ class RunState:
     begin_failure: str = ""
 
     unit = "round"
+    stopped = "the safe policy acts alone"
+
+    @property
+    def sentence(self) -> str:
+        """How far the policy of the round goes."""
+        name, level = next(iter(self.level.items()))
+        return f"its {name} is {level:.4g}"
+
+    @property
+    def begun_details(self) -> dict[str, Any]:
+        """What webhooks are told of the present round."""
+        return {"number": self.number, **self.level, "begun": self.begun, "note": self.note}
 
     @property
     def figures(self) -> dict[str, float]:

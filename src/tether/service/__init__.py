@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.service.access.api_keys import ApiKeys, add_key
+    from tether.service.access.api_keys import ApiKeys, add_key, remove_key
     from tether.service.application import make_application
     from tether.service.settings.service_settings import ServiceSettings, read_service_settings
     from tether.service.web_server import run_service
@@ -20,11 +20,12 @@ __all__ = [
     "add_key",
     "make_application",
     "read_service_settings",
+    "remove_key",
     "run_service",
 ]
 
 _NAMES_BY_MODULE = {
-    "access.api_keys": ("ApiKeys", "add_key"),
+    "access.api_keys": ("ApiKeys", "add_key", "remove_key"),
     "application": ("make_application",),
     "web_server": ("run_service",),
     "settings.service_settings": ("ServiceSettings", "read_service_settings"),

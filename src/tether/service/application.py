@@ -17,6 +17,7 @@ from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
 from tether.service.gateway.tethered import TetheredGateway
+from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
 from tether.service.runs.actions_api import ActionsApi
@@ -95,7 +96,11 @@ def _served_endpoints(service: Service) -> list[Endpoint]:
         if settings.tethered is not None:
             return [*TetheredGateway(service, settings.tethered).endpoints(), *beside]
         return [*ActionsApi(service).endpoints(), *beside]
-    return [*Ofrep(service).endpoints(), *JsonApi(service).endpoints()]
+    return [
+        *Ofrep(service).endpoints(),
+        *JsonApi(service).endpoints(),
+        *Gate(service).endpoints(),
+    ]
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -41,6 +41,8 @@ class Endpoint:
         The media type of the answer.
     statuses : sequence of int
         Statuses that it may answer with, beside 200 and those that every request may have.
+    query : mapping, optional
+        The schema of each parameter of the query, all of which may be left out.
     """
 
     method: str
@@ -52,6 +54,7 @@ class Endpoint:
     result: Schema = field(default_factory=lambda: {"type": "object"})
     media: str = "application/json"
     statuses: Sequence[int] = ()
+    query: Mapping[str, Schema] = field(default_factory=dict)
 
     @property
     def parameter(self) -> str | None:

@@ -33,6 +33,21 @@ class ServedState(Protocol):
         ...
 
     @property
+    def sentence(self) -> str:
+        """How far the new system or policy goes now."""
+        ...
+
+    @property
+    def stopped(self) -> str:
+        """What holds while an alarm stands."""
+        ...
+
+    @property
+    def begun_details(self) -> dict[str, Any]:
+        """What webhooks are told of the present step or round."""
+        ...
+
+    @property
     def alarm(self) -> Alarm | None:
         """The alarm that stands."""
         ...

@@ -16,7 +16,8 @@ from tether.service.decisions.decision_batches import DecisionBatches, Decisions
 from tether.service.open_served import open_served
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
-from tether.service.served import Served
+from tether.service.operating.webhooks import Webhooks
+from tether.service.served import Served, ServedState
 from tether.service.settings.service_settings import ServiceSettings
 
 CALLS_AT_ONCE, CALLS_WAITING = 8, 200
@@ -36,7 +37,8 @@ class Service:
         self.settings, self.metrics = settings, ServiceMetrics()
         limits = settings.limits
         self.served: Served = open_served(settings)
-        self.follower = Follower(self.served, self.metrics.state)
+        self._webhooks = Webhooks(settings.webhooks, settings.title, self.metrics.webhook)
+        self.follower = Follower(self.served, self._notice)
         self._batches: DecisionBatches | None = None
         if isinstance(self.served, ServedRelease):
             self._batches = DecisionBatches(
@@ -51,6 +53,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to follow the store."""
+        self._webhooks.start()
         self.follower.start()
         self.is_ready = True
 
@@ -58,6 +61,7 @@ class Service:
         """Let calls end that are under way, and close the store."""
         self.is_ready = False
         await asyncio.to_thread(self.follower.stop)
+        await asyncio.to_thread(self._webhooks.stop)
         if self._batches is not None:
             await self._batches.close()
         for close in self.closing:
@@ -77,6 +81,11 @@ class Service:
         """The run, where one is served."""
         assert isinstance(self.served, ServedRun)
         return self.served
+
+    def _notice(self, state: ServedState | None) -> None:
+        """Take what holds now; None if the store is silent."""
+        self.metrics.state(state)
+        self._webhooks.noticed(state)
 
     @property
     def is_store_available(self) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
+import socket
 
 import uvicorn
 
 from tether._core.redact import redact_url
 from tether.service.application import make_application
+from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
 from tether.service.operating.json_logs import log_as_json
 from tether.service.settings.service_settings import ServiceSettings
 
@@ -32,20 +35,34 @@ def run_service(settings: ServiceSettings) -> None:
     StoreError
         If the store cannot be opened.
     """
-    server = uvicorn.Server(make_config(settings))
     log_as_json()
-    fields = {
-        "address": f"http://{settings.host}:{settings.port}",
-        "store": redact_url(settings.store),
-        "flag": settings.flag,
-    }
-    log.info("serving", extra={"fields": fields})
-    if settings.keys is None:
-        log.warning(
-            "there are no API keys: only this machine may connect, and everyone on it may do "
-            "everything"
-        )
-    server.run()
+    AnnouncingServer(make_config(settings), settings).run()
+
+
+class AnnouncingServer(uvicorn.Server):
+    """Says where it serves once its port is bound."""
+
+    def __init__(self, config: uvicorn.Config, settings: ServiceSettings) -> None:
+        super().__init__(config)
+        self._settings = settings
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and log the address; a port of 0 has become a real one."""
+        await super().startup(sockets)
+        if not self.started:
+            return
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        fields = {
+            "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+            "store": redact_url(self._settings.store),
+            "flag": self._settings.flag,
+        }
+        log.info("serving", extra={"fields": fields})
+        if self._settings.keys is None:
+            log.warning(
+                "there are no API keys: only this machine may connect, and everyone on it may do "
+                "everything"
+            )
 
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:
@@ -54,9 +71,12 @@ def make_config(settings: ServiceSettings) -> uvicorn.Config:
         make_application(settings),
         host=settings.host,
         port=settings.port,
+        http=limited_protocol(settings.limits),
+        backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

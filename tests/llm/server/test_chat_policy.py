@@ -131,3 +131,13 @@ def test_best_of_n_is_calibrated_on_a_log_without_probabilities():
     assert found.beta > 0
     share = served.count("c") / 2000
     assert 0.25 < share < 0.4 + 3 * 0.5 / np.sqrt(2000)
+
+
+def test_one_answer_to_several_requests_is_an_error(monkeypatch):
+    """A client that sends equal requests once would make draws of which none is fresh."""
+    policy = ChatPolicy("http://localhost:1/v1", "a", max_n=1)
+    message = {"role": "assistant", "content": "a"}
+    answer = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    monkeypatch.setattr(policy.client, "post_all", lambda path, bodies: [answer] * len(bodies))
+    with pytest.raises(RuntimeError, match="must be fresh"):
+        policy.sample(np.array([asked("x")] * 2), np.random.default_rng(0))

@@ -98,7 +98,9 @@ class ChatPolicy:
         self.seeded = bool(seeded)
         retries = validate.integer_at_least("retries", retries, 0)
         concurrency = validate.integer_at_least("concurrency", concurrency)
-        self.client = HTTPClient(base_url, api_key, timeout, retries, concurrency)
+        self.client = HTTPClient(
+            base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
+        )
         self._ignores_n = False
 
     @property
@@ -200,6 +202,8 @@ class ChatPolicy:
         for path in set(paths):
             where = [k for k, each in enumerate(paths) if each == path]
             answers = self.client.post_all(path, [bodies[k] for k in where])
+            if len(set(map(id, answers))) < len(answers):
+                raise RuntimeError("one answer was given to several requests: draws must be fresh")
             made |= dict(zip(where, answers, strict=True))
         return [made[k] for k in range(len(bodies))]
 

@@ -163,7 +163,9 @@ class ScoreServer:
         base, _, self._path = url.rstrip("/").rpartition("/")
         retries = validate.integer_at_least("retries", retries, 0)
         concurrency = validate.integer_at_least("concurrency", concurrency)
-        self.client = HTTPClient(base, api_key, timeout, retries, concurrency)
+        self.client = HTTPClient(
+            base, api_key, timeout=timeout, retries=retries, concurrency=concurrency
+        )
         self.client.first_retry_wait = 0.1
 
     def __call__(

@@ -38,6 +38,18 @@ class ReleaseState:
     alarm: Alarm | None
 
     unit = "step"
+    stopped = "the old system answers all keys"
+
+    @property
+    def sentence(self) -> str:
+        """How far the new system goes now."""
+        return f"the new system has {self.share:.3%} of the keys"
+
+    @property
+    def begun_details(self) -> dict[str, Any]:
+        """What webhooks are told of the present step."""
+        step = self.step
+        return {"number": step.number, "share": step.share, "begun": step.begun}
 
     @property
     def number(self) -> int:

@@ -6,6 +6,8 @@ request's headers or body is logged.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import logging
 import time
@@ -16,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tether.service.access.api_keys import ROLES
+from tether.service.access.body_deadline import with_deadline
 from tether.service.access.rate_limit import RateLimit
 from tether.service.api_errors import ApiError, error_response
 from tether.service.endpoint import OTHER_ROUTE, Endpoints
@@ -76,7 +79,8 @@ class AccessControl:
         try:
             refused = self._refused(scope, route)
             if refused is None:
-                await self._app(scope, receive, answer)
+                within = self._settings.limits.body_seconds
+                await self._app(scope, with_deadline(receive, within), answer)
             else:
                 await refused(scope, receive, answer)
         except ApiError as error:
@@ -153,9 +157,19 @@ def _allow_origin(message: Message, origin: str) -> None:
 
 
 def _secret(headers: Headers) -> str:
-    """The API key that a request has; empty if it has none."""
+    """The API key that a request has; empty if it has none.
+
+    Some programs can only send the user and password of a URL: the key is then the password.
+    """
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(token.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return headers.get("x-api-key", "")
 
 
 def _is_local(host: str) -> bool:

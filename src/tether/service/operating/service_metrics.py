@@ -58,6 +58,12 @@ class ServiceMetrics:
         self._promise = Gauge(
             "tether_promise", "What is promised of each guardrail.", ["guardrail"], registry=kept
         )
+        self._webhooks = Counter(
+            "tether_webhook_attempts",
+            "Events sent: delivered, failed (and tried again), or given_up.",
+            ["webhook", "result"],
+            registry=kept,
+        )
         self._routes: dict[str, Histogram] = {}
         self._statuses: dict[tuple[str, int], Counter] = {}
 
@@ -89,6 +95,10 @@ class ServiceMetrics:
     def act(self, name: str) -> None:
         """Count what a person did."""
         self._acts.labels(name).inc()
+
+    def webhook(self, place: int, result: str) -> None:
+        """Count what became of an event that was sent to a webhook."""
+        self._webhooks.labels(str(place), result).inc()
 
     def state(self, state: ServedState | None) -> None:
         """Note what holds now; None if the store does not tell."""

@@ -61,6 +61,11 @@ def read_release_options(table: Table, folder: Path) -> dict[str, Any]:
             raise ValueError(f"release.salt must be in hexadecimal, got {salt!r:.80}") from None
     if (key := table.optional_text("signing_key")) is not None:
         options["signing_key"] = folder / key
+        if not (folder / key).is_file():
+            raise ValueError(
+                f"release.signing_key must be a file that `tether keygen` made, got {key!r:.120}, "
+                f"and there is no {folder / key}"
+            )
     for name in RELEASE_OPTIONS:
         if table.has(name):
             options[name] = table.take(name)
