@@ -207,3 +207,29 @@ def test_contexts_from_json_have_the_stored_format(store):
     with pytest.raises(ValueError, match="null"):
         served.contexts_from_json([1.0])
     served.close()
+
+
+def test_two_services_on_one_store(store_url, tmp_path):
+    """Rounds and halts of one are those of the other, on both databases; spools are apart."""
+    mine, other = (
+        ServedRun(
+            tether.Controller(
+                SAFE, store=store_url, alpha=0.3, missing="exclude", fallback="safe",
+                spool=tmp_path / name,
+            ),
+            lambda rows: BOLD,
+        )
+        for name in ("a", "b")
+    )  # fmt: skip
+    collect(mine)
+    other.begin(1, "enough", actor="ann")
+    other.wait()
+    assert other.follow().number == mine.follow().number == 2
+    assert mine.follow().level == other.follow().level
+    assert np.unique(mine.act(10, key="k").served).tolist() == [2]
+    assert other.act(10, key="k").ids.tolist() == mine.act(10, key="k").ids.tolist()
+    other.halt("complaints", actor="ann")
+    assert mine.act(3).served == 0
+    for each in (mine, other):
+        each.close()
+    assert verify_store(store_url).ok

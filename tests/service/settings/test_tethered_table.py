@@ -73,8 +73,16 @@ def test_everything(tmp_path, monkeypatch):
             "needs a new name",
         ),
         ({"end": '[release]\nstore = "x"'}, "one of"),
+        ({"end": '[run]\ncontroller = "a:b"'}, "one of"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, given, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, **given)
+
+
+def test_other_modes_are_refused(tmp_path):
+    path = tmp_path / "serve.toml"
+    path.write_text('[gateway]\nmode = "tether"\n')
+    with pytest.raises(ValueError, match=r'gateway.mode must be "tethered", got .tether.'):
+        read_service_settings(path)

@@ -171,8 +171,14 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
-    given = [name for name in ("release", "run", "gateway") if file.has(name)]
+    given = [name for name in ("release", "run") if file.has(name)]
+    has_gateway = file.has("gateway")
     parts = {name: file.table(name) for name in TABLES}
+    if parts["gateway"].peek("mode") == "tethered":
+        given.append("gateway")  # it has a run of its own
+    elif has_gateway:
+        mode = parts["gateway"].peek("mode")
+        raise ValueError(f'gateway.mode must be "tethered", got {mode!r:.80}')
     if len(given) > 1:
         raise ValueError(f"there must be one of [release], [run] and [gateway], got {given}")
     webhooks = read_webhooks(file.take("webhooks"))

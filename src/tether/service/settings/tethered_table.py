@@ -112,9 +112,7 @@ class TetheredSettings:
 
 def read_tethered(table: Table, folder: Path) -> TetheredSettings:
     """Read the table `gateway` in this mode."""
-    mode = table.text("mode", "release")
-    if mode != "tethered":
-        raise ValueError(f'{table.full("mode")} must be "tethered", got {mode!r:.80}')
+    table.take("mode")
     store, spool = read_store(table, folder), table.optional_text("spool")
     is_clip = table.has("new")
     clip = read_clip(table, folder) if is_clip else None
