@@ -52,6 +52,7 @@ def test_equal_requests_are_equal_contexts_and_nothing_is_lost(extra):
         {"messages": MESSAGES, "logprobs": True},
         {"messages": MESSAGES, "temperature": float("nan")},
         {"messages": MESSAGES, "temperature": {1, 2}},
+        {"messages": [{"role": "user", "content": "\ud800"}]},
     ],
 )
 def test_what_is_no_context_is_refused(request_):
@@ -87,6 +88,7 @@ def test_answers_keep_their_tool_calls():
         {"message": None, "finish_reason": "stop"},
         {"message": {"role": "user", "content": "a"}, "finish_reason": "stop"},
         {"message": {"content": 3}, "finish_reason": "stop"},
+        {"message": {"content": "\ud800"}, "text": "\ud800", "finish_reason": "stop"},
         {"message": {"content": None, "tool_calls": "f"}, "finish_reason": "stop"},
     ],
 )

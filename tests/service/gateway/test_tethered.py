@@ -189,15 +189,19 @@ def test_a_repeated_request_has_the_same_answer(client, upstream):
         ({"stream": "yes"}, "stream must be"),
         ({"stream_options": 3}, "stream_options must be"),
         ({"messages": []}, "messages must be a list"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "this is no JSON"),
         ({"prompt": "x"}, "either messages or a prompt"),
     ],
 )
 def test_what_is_wrong_is_said(client, change, message):
     body = {"messages": [{"role": "user", "content": "x"}]} | change
-    answer = client.post("/v1/chat/completions", json=body)
-    assert answer.status_code == 400
-    assert message in answer.json()["error"]["message"]
-    assert client.post("/v1/completions", json=body | {"n": 1}).status_code == 400
+    headers = {"Content-Type": "application/json"}
+    for path in ("chat/completions", "completions"):
+        content = json.dumps(body)
+        answer = client.post(f"/v1/{path}", content=content, headers=headers)
+        assert answer.status_code == 400
+        if path != "completions":
+            assert message in answer.json()["error"]["message"]
 
 
 def test_failures_of_the_upstream(client, upstream):

@@ -68,9 +68,11 @@ def canonical_json(value: Any) -> str:
         The text.
     """
     try:
-        return json.dumps(
+        text = json.dumps(
             value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
         )
+        text.encode()  # half of a character cannot be sent or stored
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"this is no JSON: {error}") from None
 
@@ -118,6 +120,13 @@ def action_of_choice(choice: Any, *, is_chat: bool) -> str:
 
     An answer that cannot be read is never left out: that would select the others by what they are.
     """
+    try:
+        return _action_of_choice(choice, is_chat)
+    except ValueError:
+        _refuse(choice)
+
+
+def _action_of_choice(choice: Any, is_chat: bool) -> str:
     if not isinstance(choice, dict):
         _refuse(choice)
     reason = choice.get("finish_reason")
