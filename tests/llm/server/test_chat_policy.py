@@ -138,6 +138,6 @@ def test_one_answer_to_several_requests_is_an_error(monkeypatch):
     policy = ChatPolicy("http://localhost:1/v1", "a", max_n=1)
     message = {"role": "assistant", "content": "a"}
     answer = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    monkeypatch.setattr(policy.client, "post_all", lambda path, bodies: [answer] * len(bodies))
+    monkeypatch.setattr(policy.client, "post_all", lambda path, bodies, **_: [answer] * len(bodies))
     with pytest.raises(RuntimeError, match="must be fresh"):
         policy.sample(np.array([asked("x")] * 2), np.random.default_rng(0))

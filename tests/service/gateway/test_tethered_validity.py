@@ -71,7 +71,7 @@ def deployed_risk(served, probabilities):
 def repeat(path, seed, monkeypatch, rounds=2, changed=None):
     """The deployed risk after each calibration of one run, and the betas."""
     world = World(seed)
-    monkeypatch.setattr(HTTPClient, "post_all", lambda client, *given: world.post_all(*given))
+    monkeypatch.setattr(HTTPClient, "post_all", lambda client, *given, **_: world.post_all(*given))
     served = open_tethered(
         tethered_settings(path / f"{seed}.db", candidates=SIZE, controller={"alpha": ALPHA}),
         deadline=30,
