@@ -16,6 +16,7 @@ from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
+from tether.service.gateway.release_gateway import ReleaseGateway
 from tether.service.gateway.tethered import TetheredGateway
 from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
@@ -51,14 +52,19 @@ def make_application(settings: ServiceSettings) -> Starlette:
         If the store cannot be opened.
     """
     service = Service(settings)
-    endpoints = Endpoints(_endpoints(service))
+    gateway = _gateway(service)
+    endpoints = Endpoints(_endpoints(service, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         service.start()
+        if gateway is not None:
+            gateway.start()
         try:
             yield
         finally:
+            if gateway is not None:
+                await gateway.close()
             await service.close()
 
     application = Starlette(
@@ -76,12 +82,24 @@ def make_application(settings: ServiceSettings) -> Starlette:
     return application
 
 
-def _endpoints(service: Service) -> list[Endpoint]:
+def _gateway(service: Service) -> ReleaseGateway | None:
+    """The gateway, if the settings have one; if they are wrong the release is closed again."""
+    if service.settings.gateway is None:
+        return None
+    try:
+        return ReleaseGateway(service, service.settings.gateway)
+    except ValueError:
+        service.release.close()
+        raise
+
+
+def _endpoints(service: Service, gateway: ReleaseGateway | None) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *_served_endpoints(service),
         *OperatorApi(service).endpoints(),
+        *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]
     health.describe(endpoints)

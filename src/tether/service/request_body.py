@@ -14,6 +14,11 @@ from tether.service.api_errors import ApiError
 
 async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """The JSON object that is the body of a request."""
+    return parse_object(await read_content(request, max_bytes))
+
+
+async def read_content(request: Request, max_bytes: int) -> bytes:
+    """The body of a request that says it is JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
@@ -28,13 +33,13 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
                 raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
     except ClientDisconnect:
         raise ApiError(400, "the client has closed the connection") from None
-    return parse_object(bytes(content))
+    return bytes(content)
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object."""
+    """A JSON object, in UTF-8."""
     try:
-        body = json.loads(content, parse_constant=_refuse_constant)
+        body = json.loads(content.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "the body must be JSON") from None
     if not isinstance(body, dict):

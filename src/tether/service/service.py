@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tether.rounds.errors import ClosedError, StoreError
+from tether.rounds.releases.assigning import MadeRows
 from tether.rounds.releases.served_release import ServedRelease
 from tether.rounds.served_run import ServedRun
 from tether.service.api_errors import ApiError
@@ -39,11 +40,10 @@ class Service:
         self.served: Served = open_served(settings)
         self._webhooks = Webhooks(settings.webhooks, settings.title, self.metrics.webhook)
         self.follower = Follower(self.served, self._notice)
+        self.made_rows: MadeRows | None = None
         self._batches: DecisionBatches | None = None
         if isinstance(self.served, ServedRelease):
-            self._batches = DecisionBatches(
-                self.served.assign_stored, answer_within=limits.answer_within
-            )
+            self._batches = DecisionBatches(self._assign, answer_within=limits.answer_within)
         self.takes_rows = True  # whether the last actions were stored
         self.closing: list[Callable[[], Awaitable[None]]] = []
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
@@ -99,6 +99,10 @@ class Service:
         systems = await self._batches.decide(keys)
         self.metrics.decisions(systems)
         return systems
+
+    def _assign(self, keys: Sequence[bytes]) -> Decisions:
+        """The systems of keys; `made_rows`, if anyone has set it, is told of new rows."""
+        return self.release.assign_stored(keys, self.made_rows)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""

@@ -83,6 +83,9 @@ def test_what_is_wrong_is_said(tmp_path, given, message):
 
 def test_other_modes_are_refused(tmp_path):
     path = tmp_path / "serve.toml"
-    path.write_text('[gateway]\nmode = "tether"\n')
-    with pytest.raises(ValueError, match=r'gateway.mode must be "tethered", got .tether.'):
+    path.write_text('[run]\ncontroller = "a:b"\n[gateway]\n')
+    with pytest.raises(ValueError, match="it is for a release"):
+        read_service_settings(path)
+    path.write_text('[release]\nstore = "x"\n[gateway]\nmode = "tether"\n')
+    with pytest.raises(ValueError, match=r'gateway.mode must be "release" or "tethered"'):
         read_service_settings(path)

@@ -6,7 +6,7 @@ get no row: the unit counts nowhere, and the row of the key begins with a later 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ KEYS_OF_A_BATCH, NEW_BATCHES_IN_A_ROW, KEYS_ASKED_FOR = 50, 3, 10
 """After so many batches of new keys alone, only so many keys of a batch are asked for."""
 
 Known = dict[bytes, dict[str, KeyRow]]
+MadeRows = Callable[[Sequence[tuple[bytes, str]]], None]
 
 
 class _Moment(NamedTuple):
@@ -76,13 +77,18 @@ class Assigner:
         """The system of each key; with a fallback the old one where nothing could be stored."""
         return [OLD if system is None else system for system in self.assign_stored(keys)]
 
-    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
-        """The system of each key; with a fallback None where nothing could be stored."""
+    def assign_stored(
+        self, keys: Sequence[Key], made_rows: MadeRows | None = None
+    ) -> list[str | None]:
+        """The system of each key; with a fallback None where nothing could be stored.
+
+        `made_rows` is called with the keys and systems of which this call has made the row.
+        """
         self._store.check_open()
         contents = [key_content(key) for key in keys]
         answers: dict[bytes, str] = {}
         try:
-            self._assign(list(dict.fromkeys(contents)), answers)
+            self._assign(list(dict.fromkeys(contents)), answers, made_rows)
         except (ClosedError, TamperedError):
             raise
         except StoreError:
@@ -90,7 +96,9 @@ class Assigner:
                 raise
         return [answers.get(key) for key in contents]
 
-    def _assign(self, waiting: list[bytes], answers: dict[bytes, str]) -> None:
+    def _assign(
+        self, waiting: list[bytes], answers: dict[bytes, str], made_rows: MadeRows | None
+    ) -> None:
         """Add the systems of keys to the answers, once they are stored."""
         budget = Budget(self._store.deadline)
         places = positions(waiting, self._settings.salt_bytes)
@@ -108,6 +116,8 @@ class Assigner:
                 now = waiting[: waiting.index(fresh[-1]) + 1]
             if not fresh or self._write(moment, fresh, systems, budget):
                 answers |= {key: systems[key] for key in now}
+                if made_rows is not None:
+                    made_rows([(key, systems[key]) for key in fresh])
                 waiting, places = waiting[len(now) :], places[len(now) :]
 
     def _attempt(self, budget: Budget) -> AbstractContextManager[None]:

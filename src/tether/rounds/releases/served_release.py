@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +81,20 @@ class ServedRelease(Release):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options, fallback=OLD)
 
-    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
+    def assign_stored(
+        self,
+        keys: Sequence[Key],
+        made_rows: Callable[[Sequence[tuple[bytes, str]]], None] | None = None,
+    ) -> list[str | None]:
         """Say which system answers each key, as `assign`, and whether it was stored.
 
         Parameters
         ----------
         keys : sequence of str, bytes or int
             The keys.
+        made_rows : callable, optional
+            Is called, before this returns, with the keys and systems whose row this call has made:
+            the first units of those keys under those systems.
 
         Returns
         -------
@@ -95,7 +102,7 @@ class ServedRelease(Release):
             "old" or "new" for each key; None where the old system answers because the store is
             unavailable, without a row.
         """
-        return self._assigner.assign_stored(keys)
+        return self._assigner.assign_stored(keys, made_rows)
 
     def state(self) -> ReleaseState:
         """Read what holds now.

@@ -36,7 +36,11 @@ SECURITY_HEADERS = {
 }
 """What every answer has that says nothing else: it is not to be run, embedded or kept."""
 _RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
-_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key"
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
+_EXPOSED_HEADERS = (
+    "ETag, X-Tether-Draws, X-Tether-Id, X-Tether-Key, X-Tether-Served, X-Tether-Stored, "
+    "X-Tether-System"
+)
 
 log = logging.getLogger("tether.service")
 
@@ -150,7 +154,7 @@ class AccessControl:
 def _allow_origin(message: Message, origin: str) -> None:
     headers = MutableHeaders(raw=message["headers"])
     headers["Access-Control-Allow-Origin"] = origin
-    headers["Access-Control-Expose-Headers"] = "ETag"
+    headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
     headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     headers.add_vary_header("Origin")
     message["headers"] = headers.raw

@@ -15,6 +15,7 @@ from typing import Any
 
 from tether.service.access.api_keys import ApiKeys
 from tether.service.access.key_file import KeyFile
+from tether.service.settings.gateway_table import GatewaySettings, read_gateway
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
 from tether.service.settings.run_table import RunTable, read_run
 from tether.service.settings.tethered_table import TetheredSettings, read_tethered
@@ -97,6 +98,8 @@ class ServiceSettings:
         The run that is served instead of a release.
     tethered : TetheredSettings or None
         The gateway in tethered mode that is served instead, with a run of its own.
+    gateway : GatewaySettings or None
+        The upstreams of the gateway for language models; None if there is none.
     webhooks : tuple of Webhook
         Who is told of alarms, halts and steps.
     """
@@ -113,6 +116,7 @@ class ServiceSettings:
     log_requests: bool = False
     run: RunTable | None = None
     tethered: TetheredSettings | None = None
+    gateway: GatewaySettings | None = None
     webhooks: tuple[Webhook, ...] = ()
 
     @property
@@ -176,11 +180,12 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     parts = {name: file.table(name) for name in TABLES}
     if parts["gateway"].peek("mode") == "tethered":
         given.append("gateway")  # it has a run of its own
-    elif has_gateway:
-        mode = parts["gateway"].peek("mode")
-        raise ValueError(f'gateway.mode must be "tethered", got {mode!r:.80}')
     if len(given) > 1:
-        raise ValueError(f"there must be one of [release], [run] and [gateway], got {given}")
+        raise ValueError(
+            f"there must be one of [release], [run] and a tethered [gateway], got {given}"
+        )
+    if has_gateway and given == ["run"]:
+        raise ValueError("a table [gateway] beside [run] is not possible: it is for a release")
     webhooks = read_webhooks(file.take("webhooks"))
     file.finish([*(f"[{name}]" for name in TABLES), "[[webhooks]]"])
     access = parts["access"]
@@ -202,7 +207,11 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
     run = read_run(parts["run"], folder) if "run" in given else None
-    tethered = read_tethered(parts["gateway"], folder) if "gateway" in given else None
+    tethered = gateway = None
+    if "gateway" in given:
+        tethered = read_tethered(parts["gateway"], folder)
+    elif has_gateway:
+        gateway = read_gateway(parts["gateway"])
     if run is not None:
         store = run.store or ""
     else:
@@ -221,6 +230,7 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
         origins=origins,
         limits=limits,
         log_requests=log_requests,
+        gateway=gateway,
         webhooks=webhooks,
     )
 
