@@ -11,8 +11,10 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tether.rounds.releases.served_release import ServedRelease
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
+from tether.service.dashboard.dashboard import Dashboard
 from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
@@ -32,7 +34,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """Open a release or a run and make the web application that serves it.
 
     It is opened at once, so that errors in its settings are errors of this call, and closed when
-    the application shuts down.
+    the application shuts down. A web server that waits for open answers before it shuts an
+    application down calls `application.state.end_streams()` first, as `run_service` does.
 
     Parameters
     ----------
@@ -53,7 +56,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """
     service = Service(settings)
     gateway = _gateway(service)
-    endpoints = Endpoints(_endpoints(service, gateway))
+    dashboard = Dashboard(service) if isinstance(service.served, ServedRelease) else None
+    endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -63,6 +67,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         try:
             yield
         finally:
+            if dashboard is not None:
+                await dashboard.live.close()
             if gateway is not None:
                 await gateway.close()
             await service.close()
@@ -78,8 +84,13 @@ def make_application(settings: ServiceSettings) -> Starlette:
         lifespan=lifespan,
     )
     application.state.endpoints, application.state.service = endpoints, service
+    application.state.end_streams = _nothing if dashboard is None else dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
+
+
+def _nothing() -> None:
+    """There are no streams to end."""
 
 
 def _gateway(service: Service) -> ReleaseGateway | None:
@@ -93,12 +104,15 @@ def _gateway(service: Service) -> ReleaseGateway | None:
         raise
 
 
-def _endpoints(service: Service, gateway: ReleaseGateway | None) -> list[Endpoint]:
+def _endpoints(
+    service: Service, dashboard: Dashboard | None, gateway: ReleaseGateway | None
+) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *_served_endpoints(service),
         *OperatorApi(service).endpoints(),
+        *(() if dashboard is None else dashboard.endpoints()),
         *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]

@@ -39,7 +39,16 @@ def run_service(settings: ServiceSettings) -> None:
     AnnouncingServer(make_config(settings), settings).run()
 
 
-class AnnouncingServer(uvicorn.Server):
+class ServiceServer(uvicorn.Server):
+    """A web server that ends answers without an end before it waits for the others."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end that were accepted."""
+        self.config.app.state.end_streams()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+class AnnouncingServer(ServiceServer):
     """Says where it serves once its port is bound."""
 
     def __init__(self, config: uvicorn.Config, settings: ServiceSettings) -> None:

@@ -13,6 +13,7 @@ from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.releases.beginning import ByHand
 from tether.rounds.releases.key_rows import OLD, Key
 from tether.rounds.releases.release import Release
+from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
@@ -132,6 +133,16 @@ class ServedRelease(Release):
         """
         self.begin_due_step()
         return self.state()
+
+    def watch(self) -> ReleaseWatch:
+        """Begin to watch the release for a live page.
+
+        Returns
+        -------
+        ReleaseWatch
+            What looks at it; each look after the first reads what is new.
+        """
+        return ReleaseWatch(self._store, self.settings)
 
     def begin_due_step(self) -> bool:
         """Begin the next step if the present one is over, without waiting for a key.

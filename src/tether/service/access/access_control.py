@@ -126,7 +126,7 @@ class AccessControl:
             return error_response(403, f"the API key {name!r} has not the role {role!r}")
         if not self._rate.allows(name):
             return error_response(429, "too many requests")
-        scope["tether.name"] = name
+        scope["tether.name"], scope["tether.roles"] = name, roles
         return None
 
     def _preflight(self, headers: Headers) -> Response:

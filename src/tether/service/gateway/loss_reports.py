@@ -19,7 +19,7 @@ from tether.service.gateway.gateway_metrics import GatewayMetrics
 
 REPORTS_PER_CALL, MAX_REPORTS_WAITING = 500, 200_000
 """How many units are stored at once, and how many may wait."""
-REPORTS_COLLECTED_FOR = 0.25
+REPORTS_COLLECTED_FOR = 1.0
 """Seconds that reports are collected for: each call takes the store's lock from decisions."""
 FIRST_REPORT_PAUSE, LONGEST_REPORT_PAUSE = 0.25, 5.0
 """Seconds between two tries while the store is away; each pause is twice the one before."""

@@ -15,7 +15,7 @@ KEY_HEADER = "x-tether-key"
 """The header with the key, of requests and of answers."""
 KEY_FIELDS = ("safety_identifier", "user")
 """The fields of OpenAI's protocol that say who asks, the newer one first."""
-_VISIBLE = string.ascii_letters + string.digits + string.punctuation.replace("%", "")
+_SENT_AS_IT_IS = f"{string.ascii_letters}{string.digits}{string.punctuation} ".replace("%", "")
 
 
 def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
@@ -33,5 +33,10 @@ def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
 
 
 def shown_key(key: bytes) -> str:
-    """A key as the header of an answer: percent-encoded where it is not visible ASCII."""
-    return quote(key, safe=_VISIBLE)
+    """A key as the header of an answer: percent-encoded where it is not printable ASCII.
+
+    So are spaces at its ends, which a header loses.
+    """
+    inner = key.strip(b" ")
+    before, _, after = key.partition(inner) if inner else (key, b"", b"")
+    return quote(before) + quote(inner, safe=_SENT_AS_IT_IS) + quote(after)

@@ -50,6 +50,7 @@ class ServiceMetrics:
             ["served", "stored", "failed"],
             registry=kept,
         )
+        self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._figures: dict[str, Gauge] = {}
@@ -78,6 +79,7 @@ class ServiceMetrics:
 
     def decisions(self, systems: list[str | None]) -> None:
         """Count answers to keys."""
+        self.decision_count += len(systems)
         for system in systems:
             self._decisions[system].inc()
 
