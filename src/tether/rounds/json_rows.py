@@ -66,6 +66,11 @@ def actions_to_json(actions: NDArray[Any]) -> list[Any]:
     return list(np.asarray(actions).tolist())
 
 
+def json_number(value: float) -> float | str:
+    """A number as JSON can have it; an infinite beta, as text, is "inf"."""
+    return value if math.isfinite(value) else str(value)
+
+
 def _kind(values: Sequence[Any]) -> str:
     """The format of the first contexts of a run."""
     first = values[0]

@@ -21,7 +21,7 @@ from tether.rounds.controller import Controller
 from tether.rounds.errors import RoundOverError, RoundTakenError, StoreError
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
-from tether.rounds.json_rows import contexts_from_json
+from tether.rounds.json_rows import contexts_from_json, json_number
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.ramps.ramp_record import RampRecord
 from tether.rounds.ramps.ramp_round import RampRound
@@ -94,9 +94,14 @@ class RunState:
         return f"its {name} is {level:.4g}"
 
     @property
+    def shown_level(self) -> dict[str, float | str]:
+        """The level as JSON can have it."""
+        return {name: json_number(level) for name, level in self.level.items()}
+
+    @property
     def begun_details(self) -> dict[str, Any]:
         """What webhooks are told of the present round."""
-        return {"number": self.number, **self.level, "begun": self.begun, "note": self.note}
+        return {"number": self.number, **self.shown_level, "begun": self.begun, "note": self.note}
 
     @property
     def figures(self) -> dict[str, float]:

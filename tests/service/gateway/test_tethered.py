@@ -86,7 +86,7 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
 
         status = begin(client)
         assert status["policy"] == "v1"
-        assert status["beta"] > 0
+        assert float(status["beta"]) > 0
         assert 0 < status["losses"]["loss"]["promise"] <= 1
         answer, headers = ask(chat)
         assert headers["x-tether-served"] == "round 2"
@@ -104,7 +104,7 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
     with ChatServer(draw_answer) as upstream:  # on another port: the run goes on
         run = open_tethered(tethered_settings(store, upstream.url), deadline=30)
         run.resume("checked", actor="ann")
-        assert run.follow().level["beta"] == pytest.approx(status["beta"])
+        assert run.follow().level["beta"] == pytest.approx(float(status["beta"]))
         context = next(iter(run.run.pending().contexts), None) or '{"messages":["x"]}'
         assert run.act(np.array([context], dtype=object)).served == 2
         run.close()
@@ -233,7 +233,7 @@ def test_a_scorer_that_is_down_or_garbled(tmp_path):
         with running(given) as client:
             chat = asking(client)
             collect(client, 600, rng)
-            assert begin(client)["beta"] > 0
+            assert float(begin(client)["beta"]) > 0
             assert ask(chat)[1]["x-tether-served"] == "round 2"
             for faults in ([503] * 2, ["garbled"] * 2, ["drop"] * 2):
                 scores.faults = list(faults)

@@ -61,7 +61,7 @@ def test_collect_begin_act(server, tmp_path):
             if status["round"] == 2 and not status["beginning"]:
                 break
             assert not status["begin_failure"], status
-        assert status["beta"] > 0
+        assert float(status["beta"]) > 0
         body = {"prompt": [5, 7], "stream": True}
         raw = client.post("/v1/completions", json=body)
         assert raw.headers["x-tether-served"] == "round 2"

@@ -100,3 +100,9 @@ def test_a_run_has_rounds_instead_of_steps():
     assert found[0].share is None
     assert found[1].details["round"] == 2
     assert "the safe policy acts alone" in found[1].text
+
+
+def test_an_infinite_beta_is_json():
+    state = RunState(2, "now", "v1", "", {"beta": float("inf")})
+    assert state.begun_details["beta"] == "inf"
+    assert state.figures["beta"] == float("inf")

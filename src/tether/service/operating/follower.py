@@ -7,10 +7,11 @@ people do is seen here within a moment, and logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
 
 from tether.rounds.errors import StoreError
+from tether.rounds.json_rows import json_number
 from tether.service.served import Served, ServedState
 
 FOLLOW_SECONDS = 0.25
@@ -76,10 +77,15 @@ class Follower:
     def _log_changes(self, state: ServedState) -> None:
         before = self.state
         if before is None or before.number != state.number:
-            log.info("a %s has begun", state.unit, extra={"fields": dict(state.figures)})
+            log.info("a %s has begun", state.unit, extra={"fields": _shown(state.figures)})
         alarm_before = None if before is None else before.alarm
         if state.alarm is not None and state.alarm != alarm_before:
             alarm = {"monitor": state.alarm.monitor, "message": state.alarm.message}
             log.warning("an alarm stands", extra={"fields": alarm})
         elif state.alarm is None and alarm_before is not None:
             log.info("the alarm is cleared")
+
+
+def _shown(figures: Mapping[str, float]) -> dict[str, float | str]:
+    """Figures as JSON can have them."""
+    return {name: json_number(figure) for name, figure in figures.items()}

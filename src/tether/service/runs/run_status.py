@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._core.redact import redact_text
 from tether._version import __version__
+from tether.rounds.json_rows import json_number
 from tether.rounds.served_run import RunState
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
@@ -37,7 +38,7 @@ class RunStatus:
         if not isinstance(state, RunState):
             raise ApiError(503, "the store has not answered yet")
         losses = {
-            name: asdict(limit) | {"promise": state.promises.get(name)}
+            name: asdict(limit) | {"promise": _shown(state.promises.get(name))}
             for name, limit in settings.limits.items()
         }
         return JSONResponse(
@@ -45,7 +46,7 @@ class RunStatus:
                 "round": state.number,
                 "begun": state.begun,
                 "policy": state.policy,
-                **state.level,
+                **state.shown_level,
                 "note": state.note,
                 "alarm": None if state.alarm is None else asdict(state.alarm),
                 "beginning": state.beginning,
@@ -57,3 +58,7 @@ class RunStatus:
                 "version": __version__,
             }
         )
+
+
+def _shown(promise: float | None) -> float | str | None:
+    return None if promise is None else json_number(promise)
