@@ -23,12 +23,23 @@ from tether.service.gateway.tethered_run import open_tethered
 from tether.service.settings.service_settings import ServiceLimits
 from tether.service.settings.tethered_table import ScorerSettings
 
+OPENED = []
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
 def asking(client):
     """The official client of a gateway."""
-    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
+    made = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
+    OPENED.append(made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """Close the clients of a test."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def ask(chat, question="treat?", **options):

@@ -63,6 +63,7 @@ def test_collect_begin_act(server, tmp_path):
             assert not status["begin_failure"], status
         assert float(status["beta"]) > 0
         body = {"prompt": [5, 7], "stream": True}
+        chat.close()
         raw = client.post("/v1/completions", json=body)
         assert raw.headers["x-tether-served"] == "round 2"
         assert int(raw.headers["x-tether-draws"]) >= 1
