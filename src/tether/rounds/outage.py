@@ -120,6 +120,7 @@ class Outage(Unavailability):
                 with self._store.writing(exclusive=True, patience=patience) as writer:
                     for record in batch:
                         _deliver(writer, self.spool.lane, record)
+                self._try_again_at = 0.0  # it answers: a key that was delivered is found there
                 self.spool.mark_delivered(batch[-1].number)
                 for record in batch:
                     self._by_key.pop(record.columns["key"], None)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from tether.rounds.releases.served_release import ServedRelease
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
 from tether.service.dashboard.dashboard import Dashboard
@@ -19,19 +20,23 @@ from tether.service.decisions.json_api import JsonApi
 from tether.service.decisions.ofrep import Ofrep
 from tether.service.endpoint import Endpoint, Endpoints
 from tether.service.gateway.release_gateway import ReleaseGateway
+from tether.service.gateway.tethered import TetheredGateway
 from tether.service.operating.gate import Gate
 from tether.service.operating.health import Health
 from tether.service.operating.operator_api import OperatorApi
+from tether.service.runs.actions_api import ActionsApi
+from tether.service.runs.outcomes import OutcomesApi
+from tether.service.runs.run_status import RunStatus
 from tether.service.service import Service
 from tether.service.settings.service_settings import ServiceSettings
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
-    """Open a release and make the web application that serves it.
+    """Open a release or a run and make the web application that serves it.
 
-    The release is opened at once, so that errors in its settings are errors of this call. It is
-    closed when the application shuts down. A web server that waits for open answers before it shuts
-    an application down calls `application.state.end_streams()` first, as `run_service` does.
+    It is opened at once, so that errors in its settings are errors of this call, and closed when
+    the application shuts down. A web server that waits for open answers before it shuts an
+    application down calls `application.state.end_streams()` first, as `run_service` does.
 
     Parameters
     ----------
@@ -46,12 +51,13 @@ def make_application(settings: ServiceSettings) -> Starlette:
     Raises
     ------
     ValueError
-        If a setting of the release is invalid or another one than that of the store.
+        If a setting is invalid or another one than that of the store.
     StoreError
         If the store cannot be opened.
     """
     service = Service(settings)
-    gateway, dashboard = _gateway(service), Dashboard(service)
+    gateway = _gateway(service)
+    dashboard = Dashboard(service) if isinstance(service.served, ServedRelease) else None
     endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
@@ -62,7 +68,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         try:
             yield
         finally:
-            await dashboard.live.close()
+            if dashboard is not None:
+                await dashboard.live.close()
             if gateway is not None:
                 await gateway.close()
             await service.close()
@@ -72,9 +79,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
         exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
-    application.state.endpoints = endpoints
-    application.state.service = service
-    application.state.end_streams = dashboard.live.end
+    application.state.endpoints, application.state.service = endpoints, service
+    application.state.end_streams = _nothing if dashboard is None else dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
@@ -94,6 +100,10 @@ class _Application(Starlette):
         )
 
 
+def _nothing() -> None:
+    """There are no streams to end."""
+
+
 def _gateway(service: Service) -> ReleaseGateway | None:
     """The gateway, if the settings have one; if they are wrong the release is closed again."""
     if service.settings.gateway is None:
@@ -106,21 +116,34 @@ def _gateway(service: Service) -> ReleaseGateway | None:
 
 
 def _endpoints(
-    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
+    service: Service, dashboard: Dashboard | None, gateway: ReleaseGateway | None
 ) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
-        *Ofrep(service).endpoints(),
-        *JsonApi(service).endpoints(),
+        *_served_endpoints(service),
         *OperatorApi(service).endpoints(),
-        *dashboard.endpoints(),
-        *Gate(service).endpoints(),
+        *(() if dashboard is None else dashboard.endpoints()),
         *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]
     health.describe(endpoints)
     return endpoints
+
+
+def _served_endpoints(service: Service) -> list[Endpoint]:
+    """What only a release, or only a run, has."""
+    settings = service.settings
+    if settings.run is not None or settings.tethered is not None:
+        beside = [*OutcomesApi(service).endpoints(), *RunStatus(service).endpoints()]
+        if settings.tethered is not None:
+            return [*TetheredGateway(service, settings.tethered).endpoints(), *beside]
+        return [*ActionsApi(service).endpoints(), *beside]
+    return [
+        *Ofrep(service).endpoints(),
+        *JsonApi(service).endpoints(),
+        *Gate(service).endpoints(),
+    ]
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -14,8 +14,8 @@ import uvicorn
 from tether._core.redact import redact_url
 from tether.service.application import make_application
 from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
+from tether.service.open_served import open_served
 from tether.service.operating.json_logs import log_as_json
-from tether.service.service import open_release
 from tether.service.settings.service_settings import ServiceSettings
 from tether.service.workers import run_workers
 
@@ -49,7 +49,7 @@ def run_service(settings: ServiceSettings) -> None:
         avoid_pauses()
         server.run()
         return
-    open_release(settings).close()  # errors in the settings are errors here
+    open_served(settings).close()  # errors in the settings are errors here
     with socket.create_server(
         (settings.host, settings.port), family=_family(settings.host), backlog=ACCEPTED_AT_ONCE
     ) as listening:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tether.release import ArmCounts
 from tether.rounds.history import Alarm
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
+from tether.rounds.served_run import RunState
 from tether.service.operating.release_events import ReleaseEvents
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
@@ -83,3 +84,25 @@ def state(number, alarm):
     step = SimpleNamespace(number=number, share=0.5, begun="now")
     raised = None if alarm is None else Alarm(alarm, number, "risk", "too high", "now")
     return ReleaseState(step, 0.0 if raised else 0.5, raised)
+
+
+def test_a_run_has_rounds_instead_of_steps():
+    raised = Alarm(1, 2, "risk", "the mean loss is too high", "now")
+    states = [
+        RunState(1, "then", None, "", {"beta": 0.0}),
+        RunState(2, "now", "v1", "", {"beta": 1.5}),
+        RunState(2, "now", "v1", "", {"beta": 1.5}, alarm=raised),
+    ]
+    events = ReleaseEvents("gateway")
+    found = [each for state in states for each in events.noticed(state)]
+    assert [each.id for each in found] == ["gateway/round/2", "gateway/alarm/1"]
+    assert found[0].text == "gateway: round 2 has begun; its beta is 1.5"
+    assert found[0].share is None
+    assert found[1].details["round"] == 2
+    assert "the safe policy acts alone" in found[1].text
+
+
+def test_an_infinite_beta_is_json():
+    state = RunState(2, "now", "v1", "", {"beta": float("inf")})
+    assert state.begun_details["beta"] == "inf"
+    assert state.figures["beta"] == float("inf")

@@ -20,6 +20,7 @@ from tether.llm.completions import (
 )
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
+from tether.llm.server.chat_usage import count_draws
 from tether.llm.server.http_client import HTTPClient
 
 NEUTRAL_SAMPLING: dict[str, Any] = {
@@ -160,6 +161,8 @@ class OpenAIPolicy(CompletionPolicy):
         ]
         answers = self.client.post_all("completions", requests)
         choices = [responses.read_choices(answer, 1)[0] for answer in answers]
+        for answer in answers:
+            count_draws(1, answer.get("usage"))
         rows = [
             self._read_completion(choice, prompt)
             for choice, prompt in zip(choices, prompts, strict=True)

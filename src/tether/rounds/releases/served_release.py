@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -40,6 +40,35 @@ class ReleaseState:
     step: Step
     share: float
     alarm: Alarm | None
+
+    unit = "step"
+    stopped = "the old system answers all keys"
+
+    @property
+    def sentence(self) -> str:
+        """How far the new system goes now."""
+        return f"the new system has {self.share:.3%} of the keys"
+
+    @property
+    def begun_details(self) -> dict[str, Any]:
+        """What webhooks are told of the present step."""
+        step = self.step
+        return {"number": step.number, "share": step.share, "begun": step.begun}
+
+    @property
+    def number(self) -> int:
+        """The number of the present step."""
+        return self.step.number
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What is measured and logged."""
+        return {"step": self.step.number, "share": self.share}
+
+    @property
+    def promises(self) -> Mapping[str, float]:
+        """What is promised of each guardrail."""
+        return self.step.ramp_share.promises or {}
 
 
 class ServedRelease(Release):
@@ -124,6 +153,19 @@ class ServedRelease(Release):
                 alarm = Alarm(**found.mappings().one())
         is_ramped = alarm is None and serving.cleared == step.cleared
         return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
+
+    def follow(self) -> ReleaseState:
+        """Begin a step that is due, read what holds now, and list answers without the store.
+
+        Returns
+        -------
+        ReleaseState
+            The present step, the share in force and the alarm that stands.
+        """
+        self.begin_due_step()
+        state = self.state()
+        self.list_unstored()
+        return state
 
     def watch(self) -> ReleaseWatch:
         """Begin to watch the release for a live page.

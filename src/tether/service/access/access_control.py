@@ -39,7 +39,10 @@ SECURITY_HEADERS = {
 """What every answer has that says nothing else: it is not to be run, embedded or kept."""
 _RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
 _ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
-_EXPOSED_HEADERS = "ETag, X-Tether-Key, X-Tether-Served, X-Tether-Stored, X-Tether-System"
+_EXPOSED_HEADERS = (
+    "ETag, X-Tether-Draws, X-Tether-Id, X-Tether-Key, X-Tether-Served, X-Tether-Stored, "
+    "X-Tether-System"
+)
 
 log = logging.getLogger("tether.service")
 

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.content_answer import ContentAnswer
 from tether.service.endpoint import Endpoint
@@ -139,8 +140,9 @@ class JsonApi:
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""
         follower, settings = self._service.follower, self._service.release.settings
+        unstored = self._service.unstored
         state = follower.state
-        if state is None:
+        if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
         ramp = state.step.ramp_share
         guardrails = {
@@ -162,7 +164,7 @@ class JsonApi:
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
                 "store_available": self._service.is_store_available,
-                "unstored_waiting": self._service.unstored_waiting,
+                "unstored_waiting": 0 if unstored is None else unstored.waiting,
                 "version": __version__,
             }
         )

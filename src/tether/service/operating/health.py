@@ -42,7 +42,7 @@ class Health:
 
     def describe(self, endpoints: Sequence[Endpoint]) -> None:
         """Take the endpoints that the schema describes: those of the whole service."""
-        self._schema = openapi(self._service.settings.flag, endpoints)
+        self._schema = openapi(self._service.settings.title, endpoints)
 
     async def healthz(self, request: Request) -> Response:
         """Say that the process answers."""

@@ -1,4 +1,4 @@
-"""What happens to a release, as events: alarms, halts, resumptions, steps and outages.
+"""What happens to what is served, as events: alarms, halts, resumptions, steps and outages.
 
 Every service of a release sees the same alarms and steps and gives their events the same ids, so
 that who receives them from several services can tell which ones are the same.
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tether.rounds.history import Alarm
-from tether.rounds.releases.served_release import ReleaseState
+from tether.service.served import ServedState
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,14 @@ class ReleaseEvent:
     id : str
         What the same event has in every service: the flag, the kind and a number.
     event : str
-        The kind: "alarm", "halt", "resume", "step" or "store".
+        The kind: "alarm", "halt", "resume", "step" (of a run: "round") or "store".
     time : str
         When this service noticed it, in UTC, as ISO 8601.
     text : str
         What has happened, in a sentence.
     share : float or None
-        The new system's share of the keys now; None if the store does not tell.
+        The share of the new system, or of the new policy, now; None if there is none, or the store
+        does not tell.
     details : dict
         The alarm, the step, or whether the store is available.
     """
@@ -49,7 +50,7 @@ class ReleaseEvent:
 
 
 class ReleaseEvents:
-    """Turns the states of a release, one after the other, into events.
+    """Turns states, one after the other, into events.
 
     An alarm that stands when the service starts is an event, since nobody may have been told; the
     step that it finds is none.
@@ -58,10 +59,10 @@ class ReleaseEvents:
     def __init__(self, flag: str) -> None:
         self._flag, self._outages = flag, 0
         self._process = uuid.uuid4().hex[:12]
-        self._before: ReleaseState | None = None
+        self._before: ServedState | None = None
         self._was_available: bool | None = None
 
-    def noticed(self, state: ReleaseState | None) -> list[ReleaseEvent]:
+    def noticed(self, state: ServedState | None) -> list[ReleaseEvent]:
         """The events that lead to a state; None if the store is silent."""
         found = list(self._outage(state)) + ([] if state is None else list(self._changes(state)))
         self._before = self._before if state is None else state
@@ -69,7 +70,7 @@ class ReleaseEvents:
             self._was_available = state is not None
         return found
 
-    def _outage(self, state: ReleaseState | None) -> Iterator[ReleaseEvent]:
+    def _outage(self, state: ServedState | None) -> Iterator[ReleaseEvent]:
         available = state is not None
         if self._was_available in (None, available):
             return
@@ -78,29 +79,27 @@ class ReleaseEvents:
         text = "the store is available again" if available else "the store is unavailable"
         yield self._event("store", name, text, state, {"available": available})
 
-    def _changes(self, state: ReleaseState) -> Iterator[ReleaseEvent]:
+    def _changes(self, state: ServedState) -> Iterator[ReleaseEvent]:
         before, now = None if self._before is None else self._before.alarm, state.alarm
         if before is not None and (now is None or now.number != before.number):
-            text = f"the alarm is cleared; the new system has {state.share:.3%} of the keys"
+            text = f"the alarm is cleared; {state.sentence}"
             yield self._event("resume", before.number, text, state, {"alarm": before.number})
         if now is not None and (before is None or now.number != before.number):
             yield self._alarm(now, state)
-        step = state.step
-        if self._before is not None and self._before.step.number != step.number:
-            details = {"number": step.number, "share": step.share, "begun": step.begun}
-            text = f"step {step.number} has begun; the new system has {state.share:.3%} of the keys"
-            yield self._event("step", step.number, text, state, details)
+        if self._before is not None and self._before.number != state.number:
+            text = f"{state.unit} {state.number} has begun; {state.sentence}"
+            yield self._event(state.unit, state.number, text, state, state.begun_details)
 
-    def _alarm(self, alarm: Alarm, state: ReleaseState) -> ReleaseEvent:
+    def _alarm(self, alarm: Alarm, state: ServedState) -> ReleaseEvent:
         kind = "halt" if alarm.monitor == "halt" else "alarm"
         details = {
             "number": alarm.number,
             "monitor": alarm.monitor,
             "message": alarm.message,
             "raised": alarm.raised,
-            "step": alarm.round,
+            state.unit: alarm.round,
         }
-        text = f"{kind} {alarm.number}: {alarm.message}; the old system answers all keys"
+        text = f"{kind} {alarm.number}: {alarm.message}; {state.stopped}"
         return self._event(kind, alarm.number, text, state, details)
 
     def _event(
@@ -108,7 +107,7 @@ class ReleaseEvents:
         kind: str,
         name: object,
         text: str,
-        state: ReleaseState | None,
+        state: ServedState | None,
         details: dict[str, Any],
     ) -> ReleaseEvent:
         return ReleaseEvent(
@@ -116,6 +115,6 @@ class ReleaseEvents:
             event=kind,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             text=f"{self._flag}: {text}",
-            share=None if state is None else state.share,
+            share=None if state is None else state.figures.get("share"),
             details=details,
         )

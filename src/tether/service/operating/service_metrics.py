@@ -8,12 +8,17 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from tether.rounds.releases.served_release import ReleaseState
+from tether.service.served import ServedState
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 """The seconds that requests are counted by."""
-
-
+FIGURES = {
+    "share": "The share of the new system, or of the new policy.",
+    "step": "The number of the present step.",
+    "round": "The number of the present round.",
+    "beta": "How far the optimized policy may go.",
+}
+"""The figures of a state, which are gauges of the same names."""
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers share their metrics."""
 _LATEST: Final = "livemostrecent"
@@ -48,21 +53,16 @@ class ServiceMetrics:
             "new": decisions.labels("new", "true"),
             None: decisions.labels("old", "false"),
         }
+        self._actions = Counter(
+            "tether_actions",
+            "Actions taken; failed=true if the safe policy stood in for the round's.",
+            ["served", "stored", "failed"],
+            registry=kept,
+        )
         self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
-        self._share = Gauge(
-            "tether_share",
-            "The new system's share of the keys.",
-            multiprocess_mode=_LATEST,
-            registry=kept,
-        )
-        self._step = Gauge(
-            "tether_step",
-            "The number of the present step.",
-            multiprocess_mode=_LATEST,
-            registry=kept,
-        )
+        self._figures: dict[str, Gauge] = {}
         self._alarm = Gauge(
             "tether_alarm_standing",
             "1 while an alarm stands.",
@@ -116,6 +116,13 @@ class ServiceMetrics:
         for system in systems:
             self._decisions[system].inc()
 
+    def actions(self, safe: int, tethered: int, *, stored: bool, failed: bool) -> None:
+        """Count actions."""
+        for name, count in (("safe", safe), ("tethered", tethered)):
+            if count:
+                labels = (name, str(stored).lower(), str(failed).lower())
+                self._actions.labels(*labels).inc(count)
+
     def outcomes(self, count: int) -> None:
         """Count new losses."""
         self._outcomes.inc(count)
@@ -128,14 +135,21 @@ class ServiceMetrics:
         """Count what became of an event that was sent to a webhook."""
         self._webhooks.labels(str(place), result).inc()
 
-    def state(self, state: ReleaseState | None) -> None:
+    def state(self, state: ServedState | None) -> None:
         """Note what holds now; None if the store does not tell."""
         if state is None:
             return
-        self._share.set(state.share)
-        self._step.set(state.step.number)
+        for name, figure in state.figures.items():
+            if name not in self._figures:
+                self._figures[name] = Gauge(
+                    f"tether_{name}",
+                    FIGURES[name],
+                    multiprocess_mode=_LATEST,
+                    registry=self.registry,
+                )
+            self._figures[name].set(figure)
         self._alarm.set(state.alarm is not None)
-        for name, promise in (state.step.ramp_share.promises or {}).items():
+        for name, promise in state.promises.items():
             self._promise.labels(name).set(promise)
 
     def available(self, is_available: bool) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tether.rounds.releases.served_release import ReleaseState
 from tether.service.operating.release_events import ReleaseEvents
 from tether.service.operating.webhook_sender import FIRST_WAIT, WebhookSender
+from tether.service.served import ServedState
 from tether.service.settings.webhook_tables import Webhook
 
 
@@ -32,7 +32,7 @@ class Webhooks:
         for sender in self._senders:
             sender.start()
 
-    def noticed(self, state: ReleaseState | None) -> None:
+    def noticed(self, state: ServedState | None) -> None:
         """Take what holds now; None if the store is silent."""
         for event in self._events.noticed(state):
             for sender in self._senders:

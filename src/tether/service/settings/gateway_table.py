@@ -15,8 +15,8 @@ UPSTREAM_OPTIONS = (
 )  # fmt: skip
 """The settings of each upstream."""
 GATEWAY_OPTIONS = (
-    "old", "new", "failure_guardrail", "latency_guardrail", "slow_after", "failures_until_pause",
-    "pause",
+    "mode", "old", "new", "failure_guardrail", "latency_guardrail", "slow_after",
+    "failures_until_pause", "pause",
 )  # fmt: skip
 """The settings of the table `gateway`."""
 LONGEST_UPSTREAM_WAIT = 86_400.0
@@ -130,6 +130,9 @@ class GatewaySettings:
 
 def read_gateway(table: Table) -> GatewaySettings:
     """The settings of a gateway."""
+    mode = table.text("mode", "release")
+    if mode != "release":
+        raise ValueError(f'{table.full("mode")} must be "release" or "tethered", got {mode!r:.80}')
     old, new = (read_upstream(table.table(name)) for name in ("old", "new"))
     usual = GatewaySettings(old, new)
     failure, latency = (table.optional_text(f"{each}_guardrail") for each in ("failure", "latency"))

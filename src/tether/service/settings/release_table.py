@@ -25,9 +25,11 @@ def read_store(table: Table, folder: Path) -> str:
     variable = table.optional_text("store_variable")
     if variable is not None:
         if table.has("store"):
-            raise ValueError("name either release.store or release.store_variable, got both")
+            raise ValueError(
+                f"name either {table.full('store')} or {table.full('store_variable')}, got both"
+            )
         if not os.environ.get(variable):
-            raise ValueError(f"release.store_variable names {variable!r}, which is not set")
+            raise ValueError(f"{table.full('store_variable')} names {variable!r}, which is not set")
         return os.environ[variable]
     store = table.text("store")
     return store if "://" in store else str(folder / store)

@@ -17,10 +17,12 @@ from tether.service.access.api_keys import ApiKeys
 from tether.service.access.key_file import KeyFile
 from tether.service.settings.gateway_table import GatewaySettings, read_gateway
 from tether.service.settings.release_table import read_flag, read_release_options, read_store
+from tether.service.settings.run_table import RunTable, read_run
+from tether.service.settings.tethered_table import TetheredSettings, read_tethered
 from tether.service.settings.toml_tables import Table
 from tether.service.settings.webhook_tables import Webhook, read_webhooks
 
-TABLES = ("release", "flag", "gateway", "listen", "access", "limits", "logs", "spool")
+TABLES = ("release", "run", "gateway", "flag", "listen", "access", "limits", "logs", "spool")
 """The tables of the file."""
 MOST_ITEMS = 10_000
 """The most that `items_per_request` may be: one transaction, which others wait for."""
@@ -73,7 +75,7 @@ class ServiceSettings:
     Parameters
     ----------
     store : str
-        The path or URL of the store.
+        The path or URL of the store; "" if a function of the user names it.
     release : mapping
         The other arguments of `tether.Release`; without guardrails the release must exist.
     flag : str
@@ -96,6 +98,10 @@ class ServiceSettings:
         The folder for answers that are given while the store is unavailable; None to keep none.
     workers : int
         How many processes answer requests.
+    run : RunTable or None
+        The run that is served instead of a release.
+    tethered : TetheredSettings or None
+        The gateway in tethered mode that is served instead, with a run of its own.
     gateway : GatewaySettings or None
         The upstreams of the gateway for language models; None if there is none.
     webhooks : tuple of Webhook
@@ -114,8 +120,17 @@ class ServiceSettings:
     log_requests: bool = False
     spool: Path | None = None
     workers: int = 1
+    run: RunTable | None = None
+    tethered: TetheredSettings | None = None
     gateway: GatewaySettings | None = None
     webhooks: tuple[Webhook, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What the schema and webhooks call what is served."""
+        if self.tethered is not None:
+            return "gateway"
+        return self.flag if self.run is None else "run"
 
     def __post_init__(self) -> None:
         """Refuse a service that anyone could reach and everyone could halt."""
@@ -166,8 +181,17 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
 
 
 def _settings(file: Table, folder: Path) -> ServiceSettings:
+    given = [name for name in ("release", "run") if file.has(name)]
     has_gateway = file.has("gateway")
     parts = {name: file.table(name) for name in TABLES}
+    if parts["gateway"].peek("mode") == "tethered":
+        given.append("gateway")  # it has a run of its own
+    if len(given) > 1:
+        raise ValueError(
+            f"there must be one of [release], [run] and a tethered [gateway], got {given}"
+        )
+    if has_gateway and given == ["run"]:
+        raise ValueError("a table [gateway] beside [run] is not possible: it is for a release")
     webhooks = read_webhooks(file.take("webhooks"))
     file.finish([*(f"[{name}]" for name in TABLES), "[[webhooks]]"])
     access = parts["access"]
@@ -191,10 +215,22 @@ def _settings(file: Table, folder: Path) -> ServiceSettings:
     logs.finish(("requests",))
     flag, values = read_flag(parts["flag"])
     limits = _limits(parts["limits"])
-    gateway = read_gateway(parts["gateway"]) if has_gateway else None
+    run = read_run(parts["run"], folder) if "run" in given else None
+    tethered = gateway = None
+    if "gateway" in given:
+        tethered = read_tethered(parts["gateway"], folder)
+    elif has_gateway:
+        gateway = read_gateway(parts["gateway"])
+    if run is not None:
+        store = run.store or ""
+    else:
+        store = read_store(parts["release"], folder) if tethered is None else tethered.store
+    is_release = run is None and tethered is None
     return ServiceSettings(
-        store=read_store(parts["release"], folder),
-        release=read_release_options(parts["release"], folder),
+        store=store,
+        release=read_release_options(parts["release"], folder) if is_release else {},
+        run=run,
+        tethered=tethered,
         flag=flag,
         values=values,
         host=host,
