@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -21,12 +20,13 @@ from tether.rounds.controller import Controller
 from tether.rounds.errors import RoundOverError, RoundTakenError, StoreError
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
-from tether.rounds.json_rows import contexts_from_json, json_number
+from tether.rounds.json_rows import contexts_from_json
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.ramps.ramp_record import RampRecord
 from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
+from tether.rounds.run_state import RunState
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.serving import read_serving
@@ -46,67 +46,6 @@ log = logging.getLogger("tether.service")
 
 class NoSuchRoundError(ValueError):
     """The round that was to be followed by another is not the present one."""
-
-
-@dataclass(frozen=True)
-class RunState:
-    """What holds now, which every process that serves the run follows.
-
-    Parameters
-    ----------
-    number : int
-        The number of the present round.
-    begun : str
-        When it began, in UTC, as ISO 8601.
-    policy : str or None
-        The name of its optimized policy; None if it began without one.
-    note : str
-        Why the safe policy serves, or how missing losses were counted; often empty.
-    level : mapping of str to float
-        How far the optimized policy may go: "beta", or in a ramp "share".
-    promises : mapping of str to float
-        What is promised of each loss; empty where the safe policy serves.
-    alarm : Alarm or None
-        The alarm that stands.
-    beginning : bool, default False
-        Whether this process calibrates the next round now.
-    begin_failure : str, default ""
-        Why the last attempt of this process to begin a round failed; empty if it did not.
-    """
-
-    number: int
-    begun: str
-    policy: str | None
-    note: str
-    level: Mapping[str, float]
-    promises: Mapping[str, float] = field(default_factory=dict)
-    alarm: Alarm | None = None
-    beginning: bool = False
-    begin_failure: str = ""
-
-    unit = "round"
-    stopped = "the safe policy acts alone"
-
-    @property
-    def sentence(self) -> str:
-        """How far the policy of the round goes."""
-        name, level = next(iter(self.level.items()))
-        return f"its {name} is {level:.4g}"
-
-    @property
-    def shown_level(self) -> dict[str, float | str]:
-        """The level as JSON can have it."""
-        return {name: json_number(level) for name, level in self.level.items()}
-
-    @property
-    def begun_details(self) -> dict[str, Any]:
-        """What webhooks are told of the present round."""
-        return {"number": self.number, **self.shown_level, "begun": self.begun, "note": self.note}
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """What is measured and logged."""
-        return {"round": self.number, **self.level}
 
 
 class ServedRun:
