@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tether.release import ArmCounts
 from tether.rounds.history import Alarm
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
-from tether.rounds.served_run import RunState
+from tether.rounds.run_state import RunState
 from tether.service.operating.release_events import ReleaseEvents
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}

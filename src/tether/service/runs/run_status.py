@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from tether._core.redact import redact_text
 from tether._version import __version__
 from tether.rounds.json_rows import json_number
-from tether.rounds.served_run import RunState
+from tether.rounds.run_state import RunState
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import INTEGER_SCHEMA, object_schema
