@@ -133,6 +133,7 @@ class AccessControl:
                     return error_response(429, "too many requests without a valid API key")
                 return error_response(401, "a valid API key is needed")
             name, roles = found.name, found.roles
+            scope["tether.key"] = found
         if role is not None and role not in roles:
             return error_response(403, f"the API key {name!r} has not the role {role!r}")
         if not self._rate.allows(name):
