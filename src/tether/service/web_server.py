@@ -125,6 +125,7 @@ def make_config(settings: ServiceSettings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         http=limited_protocol(settings.limits),
+        ws="none",  # they would not pass the access control
         backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,

@@ -50,7 +50,7 @@ def test_a_process_that_was_killed_leaves_its_answers_to_the_next(tmp_path):
         assert len(list(tmp_path.glob("*.spool"))) == 2
     with make(store, tmp_path) as release:  # has the first spool, and empties the second
         assert listed(release) == ["b"]
-        assert release.unstored.waiting == 1
+        assert (release.unstored.waiting, release.unstored.delivered) == (1, 1)
         release.list_unstored()
         assert listed(release) == ["b", "a"]
     with make(store, tmp_path) as release:

@@ -35,9 +35,9 @@ class UnstoredAnswers:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
-        self._spool = self._open(folder)
-        self._appended = sum(each.count for each in self._spool.read())
         self.delivered = self._reached = 0
+        self._spool = self._open(folder)
+        self._appended = self.delivered + sum(each.count for each in self._spool.read())
 
     @property
     def waiting(self) -> int:
@@ -92,6 +92,7 @@ class UnstoredAnswers:
                 while batch := _next_records(spool, reached):
                     _deliver(self._store, spool, batch)
                     reached = batch[-1].number
+                    self.delivered += sum(each.count for each in batch)
         if own is None:
             raise StoreError(f"{MAX_SPOOLS} processes have a spool in {folder}: name another one")
         return own
