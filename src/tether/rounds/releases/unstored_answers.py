@@ -80,6 +80,8 @@ class UnstoredAnswers:
             except SpoolInUseError:
                 continue
             except StoreError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
                 raise StoreError(
                     f"{error}: answers without the store need a folder on a local disk that can be "
                     f"written (spool.folder)"
