@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tether.llm.preflight_checks.result import Check, Cost, Preflight
     from tether.llm.preflight_checks.run import preflight
     from tether.llm.prompt_mixture import PromptMixture
-    from tether.llm.server.http_client import ServerError
     from tether.llm.server.openai_policy import OpenAIPolicy
+    from tether.llm.server.server_error import ServerError
 
 __all__ = [
     "CausalPolicy",
@@ -35,7 +35,7 @@ _MODULES = {
     "OpenAIPolicy": "tether.llm.server.openai_policy",
     "Preflight": "tether.llm.preflight_checks.result",
     "PromptMixture": "tether.llm.prompt_mixture",
-    "ServerError": "tether.llm.server.http_client",
+    "ServerError": "tether.llm.server.server_error",
     "preflight": "tether.llm.preflight_checks.run",
 }
 

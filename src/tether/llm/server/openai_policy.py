@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from tether.llm.completions import (
 )
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
+from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
 
 NEUTRAL_SAMPLING: dict[str, Any] = {
@@ -65,12 +67,19 @@ class OpenAIPolicy(CompletionPolicy):
         temperature would have the scores of another distribution.
     api_key : str or None, optional
         The key that is sent in the Authorization header. It is never shown.
-    timeout : float, default 60.0
-        Seconds after which a request counts as failed.
-    retries : int, default 3
-        How many times a failed request is sent again.
-    concurrency : int, default 8
-        The largest number of requests at a time.
+    timeout : float, default 120.0
+        Seconds after which an attempt to send a request counts as failed.
+    deadline : float, default 300.0
+        Seconds after which a request that keeps failing is given up. Where another policy is to
+        answer instead, as in serving, choose a few seconds.
+    retries : int or None, optional
+        How many times at most a failed request is sent again; None for as often as the deadline
+        allows.
+    concurrency : int or None, optional
+        How many requests are under way at a time; None for as many as the server gains from.
+    reuse_stated : bool, default True
+        Whether the log-probabilities that the server states with a draw are its score, so that it
+        is not scored a second time. `preflight` compares both.
     batch_size : int, default 16
         The number of completions that are scored per request.
     context_length : int or None, optional
@@ -103,9 +112,11 @@ class OpenAIPolicy(CompletionPolicy):
         max_new_tokens: int = 64,
         temperature: float = 1.0,
         api_key: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-        concurrency: int = 8,
+        timeout: float = 120.0,
+        deadline: float = 300.0,
+        retries: int | None = None,
+        concurrency: int | None = None,
+        reuse_stated: bool = True,
         batch_size: int = 16,
         context_length: int | None = None,
         add_special_tokens: bool = False,
@@ -121,9 +132,27 @@ class OpenAIPolicy(CompletionPolicy):
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
         self.batch_size = validate.integer_at_least("batch_size", batch_size)
-        retries = validate.integer_at_least("retries", retries, 0)
-        concurrency = validate.integer_at_least("concurrency", concurrency)
-        self.client = HTTPClient(base_url, api_key, timeout, retries, concurrency)
+        self.client = HTTPClient(
+            base_url,
+            api_key,
+            timeout=timeout,
+            deadline=deadline,
+            retries=retries,
+            concurrency=concurrency,
+        )
+        self._drawn = DrawnScores() if reuse_stated else None
+
+    def rescoring(self) -> OpenAIPolicy:
+        """Return this policy as one whose draws are all scored by the server again.
+
+        Returns
+        -------
+        OpenAIPolicy
+            A copy that shares the connections.
+        """
+        other = copy(self)
+        other._drawn = None
+        return other
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
@@ -168,6 +197,8 @@ class OpenAIPolicy(CompletionPolicy):
             responses.read_sampled_log_prob(choice, row)
             for choice, row in zip(choices, rows, strict=True)
         ]
+        if self._drawn is not None:
+            self._drawn.remember(zip(prompts, map(tuple, rows), scores, strict=True))
         return pad_rows(rows, self.max_new_tokens), np.array(scores)
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
@@ -196,25 +227,32 @@ class OpenAIPolicy(CompletionPolicy):
         completions = self._check_actions(actions)
         prompts = self.prompts(as_contexts(contexts, completions))
         lengths = completion_lengths(completions)
-        rows = [
-            (*prompt, *map(int, completion[:length]))
+        pairs = [
+            (tuple(prompt), tuple(map(int, completion[:length])))
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
         ]
-        # Equal rows are scored once, and rows of similar length share a request.
-        distinct = sorted(set(rows), key=len)
+        scores: dict[tuple[Prompt, Prompt], float] = {}
+        for pair in set(pairs):
+            known = None if self._drawn is None else self._drawn.find(*pair)
+            if known is not None:
+                scores[pair] = known
+        scores |= self._score({pair for pair in pairs if pair not in scores})
+        return np.array([scores[pair] for pair in pairs])
+
+    def _score(self, pairs: set[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
+        """Scores of prompts with completions by the server; those of similar length together."""
+        ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = self.batch_size
-        batches = [distinct[start : start + size] for start in range(0, len(distinct), size)]
-        requests = [self.score_request(batch) for batch in batches]
-        scores: dict[tuple[int, ...], list[float]] = {}
-        for batch, answer in zip(
-            batches, self.client.post_all("completions", requests), strict=True
-        ):
+        batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        requests = [self.score_request([(*p, *c) for p, c in batch]) for batch in batches]
+        answers = self.client.post_all("completions", requests)
+        scores: dict[tuple[Prompt, Prompt], float] = {}
+        for batch, answer in zip(batches, answers, strict=True):
             choices = responses.read_choices(answer, len(batch))
-            for row, choice in zip(batch, choices, strict=True):
-                scores[row] = responses.read_prompt_log_probs(choice, row)
-        return np.array(
-            [sum(scores[row][len(prompt) - 1 :]) for prompt, row in zip(prompts, rows, strict=True)]
-        )
+            for (prompt, completion), choice in zip(batch, choices, strict=True):
+                each = responses.read_prompt_log_probs(choice, (*prompt, *completion))
+                scores[prompt, completion] = sum(each[len(prompt) - 1 :])
+        return scores
 
     def sample_request(self, prompt: Prompt, seed: int) -> dict[str, Any]:
         """Build the request that draws one completion.
@@ -290,7 +328,12 @@ class OpenAIPolicy(CompletionPolicy):
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {self.max_new_tokens} tokens at token "
                 f"{tokens[-1]} (finish_reason {reason!r}), which is not in eos_token_id "
-                f"{self.end_token_ids.tolist()}: it has stop tokens or stop texts of its own"
+                f"{self.end_token_ids.tolist()}: it has "
+                + (
+                    "a limit of its own, such as max_new_tokens in the model's generation_config"
+                    if reason == "length"
+                    else "stop tokens or stop texts of its own"
+                )
             )
         self._check_actions(pad_rows([tokens], self.max_new_tokens))
         return tokens
