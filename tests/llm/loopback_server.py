@@ -196,7 +196,12 @@ def remote_policy(server, model="base", **options):
     """A policy of five tokens on this server that retries soon."""
     from tether.llm import OpenAIPolicy
 
-    options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
+    options = {
+        "eos_token_id": 0,
+        "max_new_tokens": 5,
+        "retries": 2,
+        "probe_seconds": None,
+    } | options
     policy = OpenAIPolicy(server.url, model, **options)
     policy.client.first_retry_wait = 0.01
     return policy

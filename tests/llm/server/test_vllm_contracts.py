@@ -32,7 +32,15 @@ class Replay(Loopback):
 
 
 def remote_policy(server, **options):
-    return OpenAIPolicy(server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=0, **options)
+    return OpenAIPolicy(
+        server.url,
+        "tuned",
+        eos_token_id=2,
+        max_new_tokens=4,
+        retries=0,
+        probe_seconds=None,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("name", ["sample", "cut_off"])
@@ -58,7 +66,9 @@ def test_scores():
 
 def test_a_refusal_is_reported_and_not_repeated():
     with Replay("refused") as server:
-        policy = OpenAIPolicy(server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=3)
+        policy = OpenAIPolicy(
+            server.url, "tuned", eos_token_id=2, max_new_tokens=4, retries=3, probe_seconds=None
+        )
         with pytest.raises(ValueError, match=r"status 400: This model's maximum context length"):
             policy.sample([[5, 7, 9]], np.random.default_rng(0))
         assert len(server.requests) == 1

@@ -23,6 +23,7 @@ from tether.llm.prompts import Prompt
 from tether.llm.server import responses
 from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
+from tether.llm.server.probe_scores import PROBE_ROWS, ProbeScores
 
 NEUTRAL_SAMPLING: dict[str, Any] = {
     "temperature": 1.0,
@@ -80,6 +81,8 @@ class OpenAIPolicy(CompletionPolicy):
     reuse_stated : bool, default True
         Whether the log-probabilities that the server states with a draw are its score, so that it
         is not scored a second time. `preflight` compares both.
+    probe_seconds : float or None, default 60.0
+        How old the last `check_unchanged` may be when the policy is used; None never checks.
     batch_size : int, default 16
         The number of completions that are scored per request.
     context_length : int or None, optional
@@ -117,6 +120,7 @@ class OpenAIPolicy(CompletionPolicy):
         retries: int | None = None,
         concurrency: int | None = None,
         reuse_stated: bool = True,
+        probe_seconds: float | None = 60.0,
         batch_size: int = 16,
         context_length: int | None = None,
         add_special_tokens: bool = False,
@@ -132,6 +136,8 @@ class OpenAIPolicy(CompletionPolicy):
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
         self.batch_size = validate.integer_at_least("batch_size", batch_size)
+        if probe_seconds is not None:
+            validate.number("probe_seconds", probe_seconds, above=0, below=np.inf, including=(0,))
         self.client = HTTPClient(
             base_url,
             api_key,
@@ -141,6 +147,22 @@ class OpenAIPolicy(CompletionPolicy):
             concurrency=concurrency,
         )
         self._drawn = DrawnScores() if reuse_stated else None
+        self._probes = ProbeScores(model, probe_seconds)
+
+    def check_unchanged(self) -> None:
+        """Check that the server still serves the model that this policy was first used with.
+
+        The scores of a few fixed rows are compared. This also happens by itself when the policy is
+        used and the last comparison is older than `probe_seconds`.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If it serves another model under this name.
+        """
+        self._probes.compare(self._score_probes)
 
     def rescoring(self) -> OpenAIPolicy:
         """Return this policy as one whose draws are all scored by the server again.
@@ -182,6 +204,7 @@ class OpenAIPolicy(CompletionPolicy):
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
+        self._probes.compare_if_due(self._score_probes)
         seeds = rng.integers(2**63 - 1, size=len(prompts))
         requests = [
             self.sample_request(prompt, int(seed))
@@ -227,6 +250,7 @@ class OpenAIPolicy(CompletionPolicy):
         completions = self._check_actions(actions)
         prompts = self.prompts(as_contexts(contexts, completions))
         lengths = completion_lengths(completions)
+        self._probes.compare_if_due(self._score_probes)
         pairs = [
             (tuple(prompt), tuple(map(int, completion[:length])))
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
@@ -253,6 +277,10 @@ class OpenAIPolicy(CompletionPolicy):
                 each = responses.read_prompt_log_probs(choice, (*prompt, *completion))
                 scores[prompt, completion] = sum(each[len(prompt) - 1 :])
         return scores
+
+    def _score_probes(self) -> Floats:
+        scores = self._score(set(PROBE_ROWS))
+        return np.array([scores[row] for row in PROBE_ROWS])
 
     def sample_request(self, prompt: Prompt, seed: int) -> dict[str, Any]:
         """Build the request that draws one completion.
