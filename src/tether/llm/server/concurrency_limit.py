@@ -1,8 +1,8 @@
 """How many requests are under way at a time: as many as the server gains from.
 
 A server that batches requests answers more of them per second the more it has, up to a point that
-only the server knows. So the limit grows while the rate of answers grows with it, goes back where
-the rate falls, and is halved when the server says that it is overloaded.
+only the server knows. So the limit is doubled while the rate of answers grows with it, goes back
+where it does not, and is halved when the server says that it is overloaded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from collections.abc import Callable
 
 FIRST_CONCURRENCY, MAX_CONCURRENCY = 8, 256
 """How many requests are sent at a time at first, and at most, if the limit adapts."""
-GROWTH = 1.5
-"""The factor by which the limit grows."""
-WORTHWHILE_GAIN, NOTABLE_LOSS = 1.1, 0.8
-"""By which factors of the rate the limit grows again, and goes back to what it was."""
+WORTHWHILE_GAIN = 1.1
+"""The limit is doubled as long as that raises the rate of answers by at least this factor."""
 WINDOW_ROUNDS = 3
 """A rate is measured over so many answers per request under way."""
 
@@ -37,7 +35,7 @@ class ConcurrencyLimit:
         self._adapts, self._clock = fixed is None, clock
         self._under_way = 0
         self._turns: deque[asyncio.Future[None]] = deque()
-        self._last_limit, self._last_rate = 0, 0.0  # the best that was seen
+        self._last_limit, self._last_rate = 0, 0.0  # the best so far
         self._is_settled = False
         self._answers, self._begun = 0, math.nan
         self._sent_before = 0  # requests that were under way when the limit was halved
@@ -96,12 +94,10 @@ class ConcurrencyLimit:
     def _adapt(self, rate: float) -> None:
         if rate >= WORTHWHILE_GAIN * self._last_rate:
             self._last_limit, self._last_rate = self.limit, rate
-            self.limit = min(MAX_CONCURRENCY, math.ceil(GROWTH * self.limit))
+            self.limit = min(MAX_CONCURRENCY, 2 * self.limit)
             self._is_settled = self.limit == self._last_limit
         else:
-            self._is_settled = True
-            if rate < NOTABLE_LOSS * self._last_rate:
-                self.limit = self._last_limit
+            self.limit, self._is_settled = self._last_limit, True
         self._restart()
 
     def _restart(self) -> None:

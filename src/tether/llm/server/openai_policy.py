@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,26 +21,12 @@ from tether.llm.completions import (
 )
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
+from tether.llm.server.completion_requests import read_completion, sample_request, score_request
 from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
+from tether.llm.server.likely_tokens import likely_tokens
 from tether.llm.server.probe_scores import PROBE_ROWS, ProbeScores
-
-NEUTRAL_SAMPLING: dict[str, Any] = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "watermarking": False,
-}
-"""Every setting that changes what a server samples, switched off explicitly in each request.
-
-vLLM takes settings that a request omits from the model's `generation_config`, and watermarks what
-it generates if it was started to: then tokens follow from its key and not from the seed, so that
-all draws of one prompt are the same.
-"""
+from tether.llm.token_tables import TokenTables
 
 
 class OpenAIPolicy(CompletionPolicy):
@@ -102,6 +88,7 @@ class OpenAIPolicy(CompletionPolicy):
     OpenAIPolicy('http://localhost:8000/v1', 'base', max_new_tokens=48)
     """
 
+    is_served: ClassVar[bool] = True
     # A request that scores a completion generates one token more, which must fit as well.
     _tokens_beyond_completion: ClassVar[int] = 1
 
@@ -164,7 +151,7 @@ class OpenAIPolicy(CompletionPolicy):
         """
         self._probes.compare(self._score_probes)
 
-    def rescoring(self) -> OpenAIPolicy:
+    def rescoring(self) -> Self:
         """Return this policy as one whose draws are all scored by the server again.
 
         Returns
@@ -207,13 +194,13 @@ class OpenAIPolicy(CompletionPolicy):
         self._probes.compare_if_due(self._score_probes)
         seeds = rng.integers(2**63 - 1, size=len(prompts))
         requests = [
-            self.sample_request(prompt, int(seed))
+            sample_request(self, prompt, int(seed))
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
         answers = self.client.post_all("completions", requests)
         choices = [responses.read_choices(answer, 1)[0] for answer in answers]
         rows = [
-            self._read_completion(choice, prompt)
+            read_completion(self, choice, prompt)
             for choice, prompt in zip(choices, prompts, strict=True)
         ]
         scores = [
@@ -247,14 +234,8 @@ class OpenAIPolicy(CompletionPolicy):
             If a row is not a completion of this policy, or a response is not about the tokens that
             were sent.
         """
-        completions = self._check_actions(actions)
-        prompts = self.prompts(as_contexts(contexts, completions))
-        lengths = completion_lengths(completions)
+        pairs = self._pairs(contexts, actions)
         self._probes.compare_if_due(self._score_probes)
-        pairs = [
-            (tuple(prompt), tuple(map(int, completion[:length])))
-            for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
-        ]
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for pair in set(pairs):
             known = None if self._drawn is None else self._drawn.find(*pair)
@@ -263,12 +244,48 @@ class OpenAIPolicy(CompletionPolicy):
         scores |= self._score({pair for pair in pairs if pair not in scores})
         return np.array([scores[pair] for pair in pairs])
 
+    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
+        """Ask for the likeliest tokens at every position of completions.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        TokenTables
+            A table for every token.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If the server does not state likely tokens.
+        """
+        rows = self._pairs(contexts, actions)
+        requests = [score_request(self.model, [(*prompt, *tokens)]) for prompt, tokens in rows]
+        return likely_tokens(self.client, requests, rows)
+
+    def _pairs(self, contexts: Contexts, actions: Actions) -> list[tuple[Prompt, Prompt]]:
+        """Prompts and completions as token ids."""
+        completions = self._check_actions(actions)
+        prompts = self.prompts(as_contexts(contexts, completions))
+        lengths = completion_lengths(completions)
+        return [
+            (tuple(prompt), tuple(map(int, completion[:length])))
+            for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
+        ]
+
     def _score(self, pairs: set[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
         """Scores of prompts with completions by the server; those of similar length together."""
         ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = self.batch_size
         batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-        requests = [self.score_request([(*p, *c) for p, c in batch]) for batch in batches]
+        requests = [score_request(self.model, [(*p, *c) for p, c in batch]) for batch in batches]
         answers = self.client.post_all("completions", requests)
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for batch, answer in zip(batches, answers, strict=True):
@@ -282,86 +299,8 @@ class OpenAIPolicy(CompletionPolicy):
         scores = self._score(set(PROBE_ROWS))
         return np.array([scores[row] for row in PROBE_ROWS])
 
-    def sample_request(self, prompt: Prompt, seed: int) -> dict[str, Any]:
-        """Build the request that draws one completion.
-
-        Parameters
-        ----------
-        prompt : tuple of int
-            The token ids of the prompt.
-        seed : int
-            The seed of the draw.
-
-        Returns
-        -------
-        dict
-            The body of the request.
-        """
-        return {
-            "model": self.model,
-            "prompt": list(prompt),
-            "max_tokens": self.max_new_tokens,
-            "n": 1,
-            "seed": seed,
-            "stop_token_ids": self.end_token_ids.tolist(),
-            "logprobs": 0,
-            "return_token_ids": True,
-            **NEUTRAL_SAMPLING,
-        }
-
-    def score_request(self, rows: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Build the request that scores texts; the one token that it generates is not read.
-
-        Parameters
-        ----------
-        rows : sequence of sequence of int
-            The token ids of prompts with their completions.
-
-        Returns
-        -------
-        dict
-            The body of the request.
-        """
-        return {
-            "model": self.model,
-            "prompt": [list(row) for row in rows],
-            "max_tokens": 1,
-            "n": 1,
-            "prompt_logprobs": 0,
-            "return_token_ids": True,
-            **NEUTRAL_SAMPLING,
-        }
-
     def __repr__(self) -> str:
         return (
             f"OpenAIPolicy({self.client.base_url!r}, {self.model!r}, "
             f"max_new_tokens={self.max_new_tokens})"
         )
-
-    def _read_completion(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
-        """The tokens of one completion, after all possible checks of them."""
-        responses.check_prompt(choice, prompt)
-        tokens = responses.read_token_ids(choice, self.model)
-        reason = choice.get("finish_reason")
-        if reason not in ("stop", "length"):
-            raise ValueError(
-                f"the server stopped with finish_reason {reason!r}, expected 'stop' or 'length'"
-            )
-        if len(tokens) > self.max_new_tokens:
-            raise ValueError(
-                f"the server returned {len(tokens)} tokens, more than max_tokens = "
-                f"{self.max_new_tokens}"
-            )
-        if tokens[-1] not in self.end_token_ids and len(tokens) < self.max_new_tokens:
-            raise ValueError(
-                f"the server stopped after {len(tokens)} of {self.max_new_tokens} tokens at token "
-                f"{tokens[-1]} (finish_reason {reason!r}), which is not in eos_token_id "
-                f"{self.end_token_ids.tolist()}: it has "
-                + (
-                    "a limit of its own, such as max_new_tokens in the model's generation_config"
-                    if reason == "length"
-                    else "stop tokens or stop texts of its own"
-                )
-            )
-        self._check_actions(pad_rows([tokens], self.max_new_tokens))
-        return tokens
