@@ -77,7 +77,7 @@ def test_a_refusal_is_reported_and_not_repeated():
 @pytest.mark.parametrize("name", ["sample", "score"])
 def test_the_loopback_server_answers_in_the_same_fields(name):
     written = contract(name)
-    server = Loopback({"tuned": tiny_models.llama()})
+    server = Loopback({"tuned": tiny_models.llama(320)})
     status, answer = server.answer(written["request"])
     server.http.server_close()
     assert status == 200
