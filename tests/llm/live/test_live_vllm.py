@@ -58,7 +58,7 @@ def test_scores_are_those_of_transformers(folder, server):
 
 
 def test_two_right_servers_pass(folder, server):
-    with VLLM(folder) as other:
+    with VLLM(folder) as other:  # one adapter is asked for at each: nothing is mixed
         result = preflight(
             policy(server, "base"), policy(other, "tuned"), PROMPTS, np.random.default_rng(0)
         )
@@ -66,7 +66,10 @@ def test_two_right_servers_pass(folder, server):
 
 
 def test_one_server_that_mixes_adapters_in_a_batch_is_found(server):
-    """The processor's build of vLLM 0.32 answers for the base model with an adapter's weights."""
+    """The processor's build of vLLM 0.32 answers for the base model with an adapter's weights.
+
+    It does so if two adapters are loaded.
+    """
     result = preflight(
         policy(server, "base"), policy(server, "tuned"), PROMPTS, np.random.default_rng(0)
     )

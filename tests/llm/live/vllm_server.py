@@ -39,7 +39,7 @@ def make_models(folder):
     with torch.no_grad():
         for weights in base.parameters():
             if weights.ndim > 1:
-                weights.normal_(0, 0.08)
+                weights.normal_(0, 0.25)
     base.save_pretrained(folder / "base")
     words = ["<pad>", "<bos>", "<end>", *(f"w{number}" for number in range(3, WORDS))]
     made = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, "<pad>"))
@@ -71,7 +71,7 @@ class VLLM:
             # without target modules, prompt_logprobs beside adapters end vLLM 0.32
             "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8",
             "--lora-target-modules", "q_proj", "v_proj",
-            "--lora-modules", f"tuned={folder / 'tuned'}", *options,
+            "--lora-modules", *(f"{name}={folder / name}" for name in ("tuned", "other")), *options,
         ]  # fmt: skip
         self._log = folder / f"vllm-{self.port}.log"
 
