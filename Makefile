@@ -8,11 +8,15 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test test-vllm lint types unit coverage endurance bad-inputs bench validity power experiments clean
+.PHONY: demo serve-demo test test-vllm lint types unit coverage endurance bad-inputs bench soak \
+  validity power experiments clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
 	$(BIN)/python examples/demo.py
+
+serve-demo: $(VENV)/serve-demo
+	$(BIN)/python examples/serve_demo.py
 
 test: lint types unit
 
@@ -40,6 +44,9 @@ endurance: $(VENV)/test
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
+soak: $(VENV)/test
+	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30
+
 bad-inputs: $(VENV)/test
 	TETHER_BAD_INPUTS=3000 $(ALONE) $(BIN)/pytest tests/cli/test_bad_inputs.py
 
@@ -65,6 +72,10 @@ experiments: $(VENV)/test
 
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/serve-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[serve]'
 	touch $@
 
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python

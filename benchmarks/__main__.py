@@ -16,6 +16,7 @@ import numpy as np
 import tether
 from benchmarks import (
     export,
+    gateway,
     release_load,
     rounds,
     rounds_growth,
@@ -156,6 +157,7 @@ def main() -> None:
     release_load.main()
     rounds_writers.main()
     serve.main()
+    gateway.main()
     from benchmarks import llm  # heavy
 
     llm.main()

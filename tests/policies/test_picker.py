@@ -107,3 +107,31 @@ def test_bad_scores_are_refused(score, message):
     contexts = rng.normal(size=10)
     with pytest.raises((ValueError, TypeError), match=message):
         Shortlist(near, score, size=4).make_log(contexts, near(contexts, rng), np.zeros(10), rng)
+
+
+def test_threads_remember_their_own_scores():
+    """A score is computed once for the rows of a call, whatever other threads do meanwhile."""
+    import threading
+
+    barrier, calls = threading.Barrier(4), []
+
+    def score(contexts, candidates):
+        calls.append(float(candidates[0, 0]))
+        return candidates
+
+    picker = Picker(score, size=2)
+
+    def use(number):
+        rows = ShortlistRows(1, np.array([[float(number), 0.0]]))
+        with scoring_once(picker, rows):
+            barrier.wait(30)
+            first = picker.scores(rows)
+            barrier.wait(30)
+            assert picker.scores(rows) is first
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(calls) == [0.0, 1.0, 2.0, 3.0]

@@ -22,6 +22,11 @@ from tether.rounds.store.lanes import CONTROL_LANE
 TABLES = [table.name for table in schema.tables.sorted_tables]
 
 
+UNSTORED = {"number": 1, "spool": 7, "record": 3, "count": 2, "keys": '["a", "b"]'}
+UNSTORED |= {"first": "2026-01-01T00:00:00+00:00", "last": "2026-01-01T00:00:01+00:00"}
+"""What a release has, and no other run: for the chain they are all the same."""
+
+
 def make_store(path: Path, key: Path) -> None:
     """Rounds, two losses, alarms, withdrawals, keys, an audit trail, policies, checkpoints, …"""
     rng, settings = np.random.default_rng(0), {"alpha": {"a": 0.3, "b": 1.0}, "max_silence": 500}
@@ -41,6 +46,8 @@ def make_store(path: Path, key: Path) -> None:
             run.resume("it is over", actor="Bob")
             taken = round_.act(rng.normal(size=(10, 1)), rng)
             run.observe(taken.ids, {"a": np.zeros(10)})
+            with run._store.writing(exclusive=True) as writer:
+                writer.record(schema.unstored, UNSTORED)
             run.halt("the end", actor="Ada")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()

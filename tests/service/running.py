@@ -9,11 +9,10 @@ from threading import Thread
 from typing import Any
 
 import httpx2
-import uvicorn
 
 from tether.release import ArmCounts
 from tether.service.settings.service_settings import ServiceLimits, ServiceSettings
-from tether.service.web_server import make_config
+from tether.service.web_server import ServiceServer, make_config
 
 OLD_LOG = {"complaint": ArmCounts(2000, 20.0)}
 """Losses of the old system: a first share of about 1 %."""
@@ -40,7 +39,7 @@ def tries(seconds: float = 60.0) -> Iterator[None]:
 @contextmanager
 def running(given: ServiceSettings) -> Iterator[httpx2.Client]:
     """A client of a service that runs as long as the context."""
-    server = uvicorn.Server(make_config(given))
+    server = ServiceServer(make_config(given))
     server.config.timeout_graceful_shutdown = 2
     thread = Thread(target=server.run, daemon=True)
     thread.start()

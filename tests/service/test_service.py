@@ -1,11 +1,13 @@
 """A service whose store fails: an answer in time, and nothing lost that was answered."""
 
 import asyncio
+from threading import Event, Thread
 
 import pytest
 
 from tests.service.running import running, settings, tries
-from tether.rounds import verify_store
+from tether.rounds import read_release, verify_store
+from tether.rounds.releases.beginning import StepKeeper
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import service as service_module
 from tether.service.api_errors import ApiError
@@ -51,6 +53,45 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
             client.post("/v1/decisions", json=keys)
         assert {each["system"] for each in after} == {"old", "new"}
         assert client.get("/metrics").text.count('stored="false"') == 2
+    assert verify_store(store).ok
+
+
+def test_no_decision_waits_for_the_next_step(tmp_path, monkeypatch):
+    """What comes while it begins still belongs to the present step, and is stored."""
+    may_begin, begins = Event(), StepKeeper.advance_if_due
+
+    def begin(steps):
+        assert may_begin.wait(60)
+        begins(steps)
+
+    store, release = tmp_path / "release.db", {"guardrails": {"complaint": 0.5}}
+    release |= {"keys_per_step": 5, "max_silence": None}
+    with running(settings(store, release=release)) as client:
+        monkeypatch.setattr(StepKeeper, "advance_if_due", begin)
+        for first in range(0, 30, 3):
+            keys = {"keys": list(range(first, first + 3))}
+            found = client.post("/v1/decisions", json=keys).json()["decisions"]
+            assert all(each["stored"] for each in found)
+        may_begin.set()
+        for _ in tries():
+            if client.get("/v1/status").json()["step"]["number"] == 2:
+                break
+        may_begin.clear()
+        client.post("/v1/halt", json={"reason": "a test"})
+        act = Thread(target=client.post, args=["/v1/resume"], kwargs={"json": {"reason": "over"}})
+        act.start()
+        for _ in tries():  # an alarm that is cleared: the ramp begins anew with the next step
+            if read_release(store).alarm is None:
+                break
+        found = client.post("/v1/decisions", json={"keys": list(range(30, 60))}).json()
+        assert {(each["system"], each["stored"]) for each in found["decisions"]} == {("old", True)}
+        may_begin.set()
+        act.join()
+        for _ in tries():
+            if client.get("/v1/status").json()["step"]["number"] == 3:
+                break
+    first, second, _ = read_release(store).steps
+    assert (first.old.rows + first.new.rows, second.old.rows, second.new.rows) == (30, 30, 0)
     assert verify_store(store).ok
 
 

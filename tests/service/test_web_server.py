@@ -6,20 +6,22 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from dataclasses import replace
 
 import httpx2
+import pytest
 
-from tests.service.running import bearer
+from tests.service.running import bearer, settings
 from tether.rounds import verify_store
 from tether.service import add_key
+from tether.service.web_server import AnnouncingServer, make_config
 
 FILE = """
 [release]
 store = "release.db"
-guardrails = {{ complaint = 0.02 }}
+guardrails = { complaint = 0.02 }
 [listen]
-port = {port}
+port = 0
 [access]
 keys = "keys.json"
 [limits]
@@ -30,28 +32,25 @@ requests = true
 """
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def test_a_process_logs_json_without_secrets_and_ends_in_order(tmp_path):
-    port = free_port()
     secret = add_key(tmp_path / "keys.json", "ann", ["decide", "operate"])
-    (tmp_path / "serve.toml").write_text(FILE.format(port=port))
+    (tmp_path / "serve.toml").write_text(FILE)
     command = [sys.executable, "-m", "tether", "serve", str(tmp_path / "serve.toml")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            _use(process, f"http://127.0.0.1:{port}", secret)
+            lines = []
+            while not lines or json.loads(lines[-1])["event"] != "serving":
+                lines.append(process.stderr.readline())
+            _use(json.loads(lines[-1])["address"], secret)
             process.send_signal(signal.SIGTERM)
-            logs = process.communicate(timeout=60)[1]
+            logs = "".join(lines) + process.communicate(timeout=60)[1]
         finally:
             process.kill()
     assert process.returncode in (0, -signal.SIGTERM)
     events = [json.loads(line) for line in logs.splitlines()]
     assert all(re.fullmatch(r"\d{4}-.*\+00:00", each["time"]) for each in events)
-    assert events[0]["event"] == "serving"
+    serving = next(each for each in events if each["event"] == "serving")
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", serving["address"])
     acted = next(each for each in events if each["event"] == "an operator acted")
     assert (acted["act"], acted["actor"]) == ("halt", "ann")
     asked = [(each["route"], each["status"]) for each in events if each["event"] == "request"]
@@ -62,16 +61,21 @@ def test_a_process_logs_json_without_secrets_and_ends_in_order(tmp_path):
     assert verify_store(tmp_path / "release.db").ok
 
 
-def _use(process, url, secret):
+def _use(url, secret):
+    """The port is bound when the log says so."""
     with httpx2.Client(base_url=url, headers=bearer(secret), timeout=60) as client:
-        while True:
-            assert process.poll() is None
-            try:
-                assert client.get("/readyz").status_code == 200
-                break
-            except httpx2.ConnectError:
-                time.sleep(0.02)
+        assert client.get("/readyz").status_code == 200
         found = client.post("/v1/decisions", json={"key": "user 4711"})
         assert found.json()["stored"]
         client.post("/v1/halt", json={"reason": "private words"})
         client.get("/v1/status", headers=bearer("tether_wrong"))
+
+
+def test_a_port_that_is_taken_is_no_service(tmp_path, caplog):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        given = replace(settings(tmp_path / "release.db"), port=taken.getsockname()[1])
+        with pytest.raises(SystemExit):
+            AnnouncingServer(make_config(given), given).run()
+    assert "serving" not in caplog.text

@@ -15,13 +15,20 @@ def serve_key(
     file: Annotated[Path, typer.Argument(help="The file of keys, which access.keys names.")],
     name: Annotated[str, typer.Argument(help="Who has the key; shown in the audit trail.")],
     role: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="What it may do: decide, report, operate or read; repeat for several."),
-    ],
+    ] = None,
+    revoke: Annotated[bool, typer.Option(help="Remove the key from the file.")] = False,
 ) -> None:
-    """Make an API key: it is shown once, and its hash is added to the file."""
-    from tether.service import add_key
+    """Make an API key: it is shown once, and its hash is added to the file. Or revoke one."""
+    from tether.service import add_key, remove_key
 
-    secret = add_key(file, name, role)
+    if revoke == bool(role):
+        raise ValueError("name either --role, to make a key, or --revoke")
+    if revoke:
+        remove_key(file, name)
+        typer.echo(f"The key of {name} is revoked: services that run refuse it in two seconds.")
+        return
+    secret = add_key(file, name, role or [])
     print_line(secret)
     typer.echo(f"The key of {name} is not shown again; {file} has its hash.", err=True)

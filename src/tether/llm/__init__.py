@@ -1,4 +1,4 @@
-"""Language models as policies: actions are completions, with exact log-probabilities.
+"""Language models as policies: actions are completions, with exact log-probabilities or without.
 
 Needs the extra `tether[llm]`. Each name is imported when it is first used, so that
 `import tether.llm` loads neither torch nor transformers.
@@ -14,29 +14,42 @@ if TYPE_CHECKING:
     from tether.llm.preflight_checks.result import Check, Cost, Preflight
     from tether.llm.preflight_checks.run import preflight
     from tether.llm.prompt_mixture import PromptMixture
+    from tether.llm.server.chat_messages import chat_context, read_answer
+    from tether.llm.server.chat_policy import ChatPolicy
+    from tether.llm.server.chat_scorer import ChatScorer, ScoreServer
     from tether.llm.server.openai_policy import OpenAIPolicy
     from tether.llm.server.server_error import ServerError
 
 __all__ = [
     "CausalPolicy",
+    "ChatPolicy",
+    "ChatScorer",
     "Check",
     "Cost",
     "OpenAIPolicy",
     "Preflight",
     "PromptMixture",
+    "ScoreServer",
     "ServerError",
+    "chat_context",
     "preflight",
+    "read_answer",
 ]
 
 _MODULES = {
     "CausalPolicy": "tether.llm.local.causal_policy",
+    "ChatPolicy": "tether.llm.server.chat_policy",
+    "ChatScorer": "tether.llm.server.chat_scorer",
     "Check": "tether.llm.preflight_checks.result",
     "Cost": "tether.llm.preflight_checks.result",
     "OpenAIPolicy": "tether.llm.server.openai_policy",
     "Preflight": "tether.llm.preflight_checks.result",
     "PromptMixture": "tether.llm.prompt_mixture",
+    "ScoreServer": "tether.llm.server.chat_scorer",
     "ServerError": "tether.llm.server.server_error",
+    "chat_context": "tether.llm.server.chat_messages",
     "preflight": "tether.llm.preflight_checks.run",
+    "read_answer": "tether.llm.server.chat_messages",
 }
 
 

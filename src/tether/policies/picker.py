@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,7 +79,6 @@ class Picker:
                 f"policy, got {optimized!r}"
             )
         self.optimized = optimized
-        self._remembered: tuple[ShortlistRows, Floats | None] | None = None
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
     def scores(self, rows: ShortlistRows) -> Floats:
@@ -98,14 +99,12 @@ class Picker:
         ValueError
             If the scores have another shape, or one of them is NaN or +inf.
         """
-        remembered = self._remembered
-        if remembered is None or remembered[0] is not rows:
+        remembered = _remembered.get()
+        if remembered is None or remembered.picker is not self or remembered.rows is not rows:
             return self._compute(self._checked(rows))
-        scores = remembered[1]
-        if scores is None:
-            scores = self._compute(self._checked(rows))
-            self._remembered = (rows, scores)
-        return scores
+        if remembered.scores is None:
+            remembered.scores = self._compute(self._checked(rows))
+        return remembered.scores
 
     def _compute(self, rows: ShortlistRows) -> Floats:
         shape = (len(rows), self.size)
@@ -126,6 +125,17 @@ class Picker:
                 "the score's result", scores, ~(scores < np.inf), "a score below +inf, not NaN"
             )
         return scores
+
+    def check_is_due(self) -> bool:
+        """Whether a run is to see now that old rows have their scores; by default always.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
+        is_due = getattr(self.optimized, "check_is_due", None)
+        return True if is_due is None else bool(is_due())
 
     def log_prob_all(self, rows: ShortlistRows) -> Floats:
         """Compute the log-probability of picking each candidate.
@@ -224,16 +234,28 @@ class Picker:
 def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
     """Within this block a picker scores these rows only once, however often it is asked.
 
-    A score may be a large model. Any other policy is left as it is.
+    A score may be a large model. Any other policy is left as it is. Other threads are not affected.
     """
     if not isinstance(policy, Picker):
         yield
         return
-    policy._remembered = (rows, None)
+    before = _remembered.set(_Remembered(policy, rows))
     try:
         yield
     finally:
-        policy._remembered = None
+        _remembered.reset(before)
+
+
+@dataclass
+class _Remembered:
+    """The scores of some rows, once they are known."""
+
+    picker: Picker
+    rows: Any
+    scores: Floats | None = None
+
+
+_remembered: ContextVar[_Remembered | None] = ContextVar("remembered scores", default=None)
 
 
 def checked_temperature(temperature: float) -> float:

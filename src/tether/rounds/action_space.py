@@ -75,13 +75,22 @@ class ActionSpace:
             return contexts, actions
         return self._shortlist.join(contexts, actions, rng)
 
-    def taken(self, ids: Any, actions: Any, contexts: Any, failure: str = "") -> TakenActions:
+    def taken(
+        self,
+        ids: Any,
+        actions: Any,
+        contexts: Any,
+        failure: str = "",
+        served: int | Integers = 0,
+        *,
+        stored: bool = True,
+    ) -> TakenActions:
         """Stored rows as they are handed out."""
-        if not isinstance(contexts, ShortlistRows):
-            return TakenActions(ids, actions, contexts, failure)
-        return TakenActions(
-            ids, contexts.picked(actions), contexts.contexts, failure, contexts.candidates
-        )
+        candidates = None
+        if isinstance(contexts, ShortlistRows):
+            actions, candidates = contexts.picked(actions), contexts.candidates
+            contexts = contexts.contexts
+        return TakenActions(ids, actions, contexts, failure, candidates, served, stored)
 
     def served(self, deployed: Tethered | None) -> Policy | Sampler:
         """The policy that acts, as a user calls it."""
@@ -96,4 +105,5 @@ def taken_rows(space: ActionSpace, rows: Rows, where: Integers) -> TakenActions:
     """Rows of a run as they are handed out."""
     if not len(rows):
         return TakenActions(rows.ids, np.empty(0), 0)
-    return space.taken(rows.ids[where], rows.actions[where], take(rows.contexts, where))
+    contexts = take(rows.contexts, where)
+    return space.taken(rows.ids[where], rows.actions[where], contexts, "", rows.served[where])

@@ -50,6 +50,10 @@ class FinalLossError(ValueError):
         self.ids = tuple(ids)
 
 
+class KeyUsedError(ValueError):
+    """An idempotency key that was used for other contexts."""
+
+
 class RoundTakenError(RuntimeError):
     """Another process has already begun this round."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,7 @@ class LossesSeen:
         In a release those of the new system in a step, or with the part `OLD_SUMS` of the old one.
         In a ramp those of all rows of a round, or with `POLICY_SUMS` of its own policy.
         """
-        return self._named_sums(SAFE_SUMS if number is None else f"{part} {number}")
+        return self._named_sums(self._name(number, part))
 
     @property
     def parts(self) -> dict[str, str]:
@@ -76,6 +76,19 @@ class LossesSeen:
         if self._is_release:
             return {OLD_SUMS: "the old system in step"}
         return {POLICY_SUMS: "the policy of round"} if self._is_ramp else {}
+
+    def load_sums(self, numbers: Iterable[int]) -> None:
+        """Read the sums of rounds that will be asked for, in one query."""
+        parts = ("round", *self.parts)
+        self.kept.load(f"{part} {number}" for number in numbers for part in parts)
+
+    def unchanged(self, number: int | None, part: str = "round") -> str | None:
+        """The text of sums as they are kept; None if losses are new, or nothing is kept."""
+        name = self._name(number, part)
+        return None if name in self._changed else self.kept[name]
+
+    def _name(self, number: int | None, part: str) -> str:
+        return SAFE_SUMS if number is None else f"{part} {number}"
 
     def _named_sums(self, name: str) -> Sums:
         if name not in self._sums:
@@ -92,9 +105,7 @@ class LossesSeen:
         raised = None
         for lane, columns in self.new_observations(to):
             numbers = np.unique(columns["round"]).tolist()
-            self.kept.load(
-                f"{part} {number}" for number in numbers for part in ("round", *self.parts)
-            )
+            self.load_sums(numbers)
             for number in numbers:
                 of_round = columns["round"] == number
                 part = {name: values[of_round] for name, values in columns.items()}

@@ -43,10 +43,13 @@ _NUMBERS = ("log_safe", "log_optimized", "log_prob", "context_score")
 
 
 class Unavailability:
-    """Whether the store is believed to be unavailable."""
+    """Whether the store is believed to be unavailable.
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._try_again_at = store, 0.0
+    Without a `memory` every call tries the store again: for callers that do not wait for it.
+    """
+
+    def __init__(self, store: Store, *, memory: bool = True) -> None:
+        self._store, self._memory, self._try_again_at = store, memory, 0.0
 
     @property
     def is_believed(self) -> bool:
@@ -70,7 +73,7 @@ class Unavailability:
         except TamperedError:
             raise
         except StoreError:
-            if not self.is_believed:
+            if self._memory and not self.is_believed:
                 self._try_again_at = time.monotonic() + self._store.deadline
             raise
 
@@ -117,6 +120,7 @@ class Outage(Unavailability):
                 with self._store.writing(exclusive=True, patience=patience) as writer:
                     for record in batch:
                         _deliver(writer, self.spool.lane, record)
+                self._try_again_at = 0.0  # it answers: a key that was delivered is found there
                 self.spool.mark_delivered(batch[-1].number)
                 for record in batch:
                     self._by_key.pop(record.columns["key"], None)

@@ -324,6 +324,9 @@ def describe_family(family: Family) -> str | None:
 
 
 def _describe(value: Any) -> str | None:
+    own = getattr(value, "fingerprint", None)
+    if isinstance(own, str):
+        return repr(own)
     if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
         return repr(value)
     if isinstance(value, np.ndarray):

@@ -22,7 +22,7 @@ from tether.rounds.checked_observations import (
     without_observed,
     without_repeated,
 )
-from tether.rounds.errors import RoundOverError, StoreError
+from tether.rounds.errors import KeyUsedError, RoundOverError, StoreError
 from tether.rounds.kept import Kept
 from tether.rounds.limits import Limits
 from tether.rounds.monitors import Monitors
@@ -37,6 +37,8 @@ from tether.rounds.store.rows import read_codecs
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
 
+FoundActions = tuple[Integers, NDArray[Any], Any, str, Integers]
+"""Actions that are found by a key: ids, actions, contexts, failure and who took them."""
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
 
@@ -124,8 +126,8 @@ class Recorder:
             self._serving = read_serving(writer.connection)
         return self._serving.alarm
 
-    def find(self, key: str, contexts: Any) -> tuple[Integers, NDArray[Any], Any, str] | None:
-        """What was stored under a key: ids, actions, contexts and failure; None if nothing was."""
+    def find(self, key: str, contexts: Any) -> FoundActions | None:
+        """What was stored under a key; None if nothing was."""
         table, action = schema.entries, schema.actions
         with self._store.reading() as connection:
             query = sql.select(table).where(table.c.key.in_([key, f"{key}{SPOOLED_KEY}"]))
@@ -135,17 +137,17 @@ class Recorder:
             entry = entries[-1]  # what was spooled was returned
             start = first_id(entry.lane)
             wanted = action.c.id.between(start + entry.first, start + entry.last)
-            names = (action.c.id, action.c.context, action.c.candidates, action.c.action)
-            rows = connection.execute(sql.select(*names).where(wanted).order_by(action.c.id))
-            ids, stored, candidates, actions = zip(*rows.fetchall(), strict=True)
+            coded = (action.c.context, action.c.candidates, action.c.action)
+            query = sql.select(action.c.id, *coded, action.c.served).where(wanted)
+            rows = connection.execute(query.order_by(action.c.id)).fetchall()
+            ids, stored, candidates, actions, served = zip(*rows, strict=True)
             codecs = read_codecs(connection)
         _check_same_contexts(codecs, key, contexts, stored)
         decoded = codecs.decode_contexts(stored, candidates)
-        return np.array(ids), codecs.action.decode(actions), decoded, entry.note or ""
+        taken = codecs.action.decode(actions)
+        return np.array(ids), taken, decoded, entry.note or "", np.array(served)
 
-    def find_spooled(
-        self, key: str, contexts: Any
-    ) -> tuple[Integers, NDArray[Any], Any, str] | None:
+    def find_spooled(self, key: str, contexts: Any) -> FoundActions | None:
         """What waits in the spool under a key; None if nothing does."""
         record = None if self.outage is None else self.outage.find(key)
         if record is None or self.outage is None or self._codecs is None:
@@ -156,7 +158,8 @@ class Recorder:
         ids = np.arange(start, start + record.count)
         candidates = columns.get("candidates", [None] * record.count)
         decoded = codecs.decode_contexts(columns["context"], candidates)
-        return ids, codecs.action.decode(columns["action"]), decoded, record.columns["failure"]
+        actions = codecs.action.decode(columns["action"])
+        return ids, actions, decoded, record.columns["failure"], np.zeros(len(ids), np.int64)
 
     def spool_actions(self, new: NewActions) -> Integers:
         """Keep actions of the safe policy in the spool; returns their ids."""
@@ -323,6 +326,12 @@ class Recorder:
         if self._store.single_writer:
             self._monitors.update(writer)
 
+    def known_codecs(self) -> RowCodecs | None:
+        """The stored codecs; None before the first rows."""
+        if self._codecs is None:
+            self._codecs = _known_codecs(self._store)
+        return self._codecs
+
     def _find_codecs(self, contexts: Any, actions: NDArray[Any]) -> RowCodecs:
         """The stored codecs of contexts and actions; fixed by these rows if they are the first."""
         with self._lock:
@@ -368,7 +377,7 @@ def _check_same_contexts(codecs: RowCodecs, key: str, contexts: Any, stored: Any
     """Refuse a key that was used for something else."""
     given = codecs.context.encode("contexts", contexts)
     if given != [None if each is None else bytes(each) for each in stored]:
-        raise ValueError(f"key {key!r} was used for other contexts: use a key once")
+        raise KeyUsedError(f"key {key!r} was used for other contexts: use a key once")
 
 
 def _known_codecs(store: Store) -> RowCodecs | None:

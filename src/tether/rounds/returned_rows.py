@@ -31,6 +31,10 @@ class TakenActions:
         The error message, if the safe policy took the actions because the round's policy failed.
     candidates : numpy.ndarray, optional
         In a run on shortlists, the candidates of each row, of which the action is one.
+    served : int or numpy.ndarray of int, default 0
+        The round whose policy took the actions, or one for each action; 0 is the safe policy.
+    stored : bool, default True
+        Whether they are in the store; otherwise they wait in the spool.
     """
 
     ids: Integers
@@ -38,6 +42,8 @@ class TakenActions:
     contexts: Contexts
     failure: str = ""
     candidates: NDArray[Any] | None = None
+    served: int | Integers = 0
+    stored: bool = True
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -124,7 +124,7 @@ class Round:
             return self._act(given, rng, key)
         spooled = None if key is None else recorder.find_spooled(key, given)
         if spooled is not None:
-            return self._run._space.taken(*spooled)
+            return self._run._space.taken(*spooled, stored=False)
         budget, attempt = Budget(self._run._store.deadline), uuid4().hex
         try:
             taken = self._act(given, rng, key, budget, attempt)
@@ -177,7 +177,7 @@ class Round:
         new = self._new_actions(to_store, drawn, None, rng, key)
         new = new._replace(failure=failure, attempt=attempt)
         ids = self._run._recorder.spool_actions(new)
-        return self._run._space.taken(ids, drawn.actions, to_store, failure)
+        return self._run._space.taken(ids, drawn.actions, to_store, failure, SAFE, stored=False)
 
     def record(
         self, contexts: Contexts | None, actions: Actions, rng: np.random.Generator
@@ -293,7 +293,7 @@ class Round:
         ids = self._run._recorder.write_actions(new)
         if ids is None:
             return None
-        return self._run._space.taken(ids, drawn.actions, contexts, drawn.failure)
+        return self._run._space.taken(ids, drawn.actions, contexts, drawn.failure, drawn.served)
 
     def _new_actions(
         self,
@@ -319,7 +319,8 @@ class Round:
 
     def _check_unchanged(self, deployed: DeployedPolicy) -> None:
         """Refuse a model that was trained further since it was calibrated."""
-        if deployed.probe is not None:
+        is_due = getattr(deployed.optimized, "check_is_due", None)
+        if deployed.probe is not None and (is_due is None or is_due()):
             contexts, actions, scores = deployed.probe
             name = f"policy of round {self.number}"
             check_scores(name, deployed.optimized, contexts, actions, scores, "optimized")

@@ -12,11 +12,14 @@ CODES_BY_STATUS = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "too_slow",
     409: "conflict",
+    412: "gate_closed",
     413: "too_large",
     415: "unsupported_media_type",
     429: "too_many_requests",
     500: "internal",
+    502: "bad_gateway",
     503: "unavailable",
 }
 """The code that stands for each status."""
@@ -42,6 +45,8 @@ def error_response(status: int, message: str) -> Response:
     headers: dict[str, str] = {}
     if status in (429, 503):
         headers["Retry-After"] = str(RETRY_SECONDS)
+    if status in (408, 413):  # the rest of the body is not waited for
+        headers["Connection"] = "close"
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     content: dict[str, Any] = {"error": {"code": CODES_BY_STATUS[status], "message": message}}

@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tether.service.content_answer import ContentAnswer
+
 Schema = Mapping[str, Any]
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -41,6 +43,8 @@ class Endpoint:
         The media type of the answer.
     statuses : sequence of int
         Statuses that it may answer with, beside 200 and those that every request may have.
+    query : mapping, optional
+        The schema of each parameter of the query, all of which may be left out.
     """
 
     method: str
@@ -52,6 +56,7 @@ class Endpoint:
     result: Schema = field(default_factory=lambda: {"type": "object"})
     media: str = "application/json"
     statuses: Sequence[int] = ()
+    query: Mapping[str, Schema] = field(default_factory=dict)
 
     @property
     def parameter(self) -> str | None:
@@ -67,17 +72,27 @@ class Endpoints:
         self.all = tuple(endpoints)
         self._roles: dict[str, str | None] = {}
         self._parents: dict[str, str] = {}
+        self._quick = {
+            (each.method, each.path): each.answer
+            for each in self.all
+            if isinstance(each.answer, ContentAnswer)
+        }
         for each in self.all:
             if self._roles.setdefault(each.path, each.role) != each.role:
                 raise ValueError(f"{each.path} has two roles")
             if each.parameter is not None:
                 self._parents[each.path.rpartition("/")[0]] = each.path
+        self._plain = self._roles.keys() - set(self._parents.values())
 
     def route_of(self, path: str) -> str:
         """The path of the endpoint of a request, without what clients may choose."""
-        if path in self._roles and path not in self._parents.values():
+        if path in self._plain:
             return path
         return self._parents.get(path.rpartition("/")[0], OTHER_ROUTE)
+
+    def quick_answer(self, method: str, route: str) -> ContentAnswer | None:
+        """What answers a request without the web framework; None if nothing does."""
+        return self._quick.get((method, route))
 
     def role_of(self, route: str) -> str | None:
         """The role that a route needs; None if anyone may use it."""

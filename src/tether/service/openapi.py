@@ -15,7 +15,9 @@ STATUS_WORDS = {
     401: "A valid API key is needed.",
     403: "The API key has not the role.",
     404: "There is no such flag.",
+    408: "The body was sent too slowly.",
     409: "It contradicts what is stored.",
+    412: "The gate is closed.",
     413: "The body is too long.",
     429: "Too many requests.",
     502: "Neither system has answered.",
@@ -23,7 +25,7 @@ STATUS_WORDS = {
 }
 """What the schema says of each status."""
 _REFUSED = (401, 403, 429)
-_REFUSED_BODIES = (400, 413)
+_REFUSED_BODIES = (400, 408, 413)
 
 
 def openapi(title: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -56,8 +58,13 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         body = {"application/json": {"schema": endpoint.body}}
         made["requestBody"] = {"required": True, "content": body}
         refused |= set(_REFUSED_BODIES)
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "schema": schema} for name, schema in endpoint.query.items()
+    ]
     if (name := endpoint.parameter) is not None:
-        made["parameters"] = [{"name": name, "in": "path", "required": True, "schema": TEXT_SCHEMA}]
+        parameters.append({"name": name, "in": "path", "required": True, "schema": TEXT_SCHEMA})
+    if parameters:
+        made["parameters"] = parameters
     for status in sorted(refused):
         responses[str(status)] = {"description": STATUS_WORDS[status]}
     return made

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.types import Receive
 
 from tether.rounds.releases.key_rows import key_content
 from tether.service.api_errors import ApiError
 
+JSON_TYPE = "application/json"
+"""What every body is."""
+
 
 async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """The JSON object that is the body of a request."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
-    stated = request.headers.get("content-length", "0")
+    return parse_object(await read_content(request.headers, request.receive, max_bytes))
+
+
+async def read_content(headers: Mapping[str, str], receive: Receive, max_bytes: int) -> bytes:
+    """The body of a request that says that it is JSON, and is no longer than allowed."""
+    kind = headers.get("content-type", "")
+    if kind != JSON_TYPE:
+        kind = kind.partition(";")[0].strip().lower()
+        if kind != JSON_TYPE:
+            raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
+    stated = headers.get("content-length", "0")
     if not stated.isdecimal() or len(stated) > 18 or int(stated) > max_bytes:
         raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
-    content = bytearray()
-    try:
-        async for part in request.stream():
-            content += part
-            if len(content) > max_bytes:
-                raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
-    except ClientDisconnect:
-        raise ApiError(400, "the client has closed the connection") from None
-    return parse_object(bytes(content))
+    content, has_more = b"", True
+    while has_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(400, "the client has closed the connection")
+        content += message.get("body", b"")
+        has_more = message.get("more_body", False)
+        if len(content) > max_bytes:
+            raise ApiError(413, f"a body may have at most {max_bytes:,} bytes")
+    return content
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object."""
+    """A JSON object, in UTF-8."""
     try:
-        body = json.loads(content, parse_constant=_refuse_constant)
+        body = _DECODER.decode(content.decode())
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "the body must be JSON") from None
     if not isinstance(body, dict):
@@ -44,6 +57,9 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def refuse_others(body: dict[str, Any], known: Sequence[str], where: str = "the body") -> None:
@@ -61,6 +77,19 @@ def read_key(value: Any, name: str = "key") -> bytes:
         return key_content(value)
     except ValueError as error:
         raise ApiError(400, f"{name}: {error}") from None
+
+
+def encode_json(content: Mapping[str, Any]) -> bytes:
+    """An object as JSON."""
+    return _ENCODER.encode(content).encode()
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def encode_key(key: str | int) -> str:
+    """A key as JSON, as it was given."""
+    return encode_basestring(key) if isinstance(key, str) else str(key)
 
 
 def read_text(body: dict[str, Any], name: str, most: int = 1_000) -> str:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import math
+import socket
+import sys
+from typing import Any
 
 import uvicorn
 
 from tether._core.redact import redact_url
 from tether.service.application import make_application
+from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
+from tether.service.open_served import open_served
 from tether.service.operating.json_logs import log_as_json
 from tether.service.settings.service_settings import ServiceSettings
+from tether.service.workers import run_workers
 
 GRACE_SECONDS = 10
 """How long a service waits for requests under way when it is told to end."""
+
+SWITCH_SECONDS = 0.001
+"""How long the threads that use the store may keep requests from being answered."""
 
 log = logging.getLogger("tether.service")
 
@@ -32,20 +43,79 @@ def run_service(settings: ServiceSettings) -> None:
     StoreError
         If the store cannot be opened.
     """
-    server = uvicorn.Server(make_config(settings))
     log_as_json()
-    fields = {
-        "address": f"http://{settings.host}:{settings.port}",
+    if settings.workers == 1:
+        server = AnnouncingServer(make_config(settings), settings)
+        avoid_pauses()
+        server.run()
+        return
+    open_served(settings).close()  # errors in the settings are errors here
+    with socket.create_server(
+        (settings.host, settings.port), family=_family(settings.host), backlog=ACCEPTED_AT_ONCE
+    ) as listening:
+        announce(settings, listening)
+        run_workers(settings, _serve, listening)
+
+
+def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:
+    server = ServiceServer(make_config(settings))
+    avoid_pauses()
+    server.run(sockets)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+
+
+def avoid_pauses() -> None:
+    """Let requests wait less for other threads, and for the collection of garbage.
+
+    A full collection looks at everything that was imported, which takes as long as 50 decisions.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+
+
+class ServiceServer(uvicorn.Server):
+    """A web server that ends answers without an end before it waits for the others."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end that were accepted."""
+        self.config.app.state.end_streams()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+class AnnouncingServer(ServiceServer):
+    """Says where it serves once its port is bound."""
+
+    def __init__(self, config: uvicorn.Config, settings: ServiceSettings) -> None:
+        super().__init__(config)
+        self._settings = settings
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and log the address."""
+        await super().startup(sockets)
+        if self.started:
+            announce(self._settings, self.servers[0].sockets[0])
+
+
+def announce(settings: ServiceSettings, listening: Any) -> None:
+    """Log the address that is served; a port of 0 has become a real one."""
+    host, port = listening.getsockname()[:2]
+    fields: dict[str, Any] = {
+        "address": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
         "store": redact_url(settings.store),
         "flag": settings.flag,
     }
+    if settings.workers > 1:
+        fields["workers"] = settings.workers
     log.info("serving", extra={"fields": fields})
     if settings.keys is None:
         log.warning(
             "there are no API keys: only this machine may connect, and everyone on it may do "
             "everything"
         )
-    server.run()
 
 
 def make_config(settings: ServiceSettings) -> uvicorn.Config:
@@ -54,9 +124,12 @@ def make_config(settings: ServiceSettings) -> uvicorn.Config:
         make_application(settings),
         host=settings.host,
         port=settings.port,
+        http=limited_protocol(settings.limits),
+        backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=math.ceil(settings.limits.idle_seconds),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

@@ -96,8 +96,12 @@ def test_a_broken_server_is_found(server, fault):
             body.update(changes)
 
     with EditingProxy(server, edit) as broken:
+        length = {"max_new_tokens": 40}  # penalties need tokens that come back
         result = preflight(
-            policy(broken, "base"), policy(broken, "tuned"), PROMPTS, np.random.default_rng(0)
+            policy(broken, "base", **length),
+            policy(broken, "tuned", **length),
+            PROMPTS,
+            np.random.default_rng(0),
         )
     found = {each.removeprefix("safe: ").removeprefix("optimized: ") for each in failed(result)}
     assert found & {name, "sampling settings"}, str(result)

@@ -1,6 +1,7 @@
 """vLLM's shapes: what is sent and what is read, field by field."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -93,9 +94,7 @@ def shape(value):
     """What a value is made of; token ids and names, as keys, are all alike."""
     if isinstance(value, dict):
         keys = [
-            "token"
-            if key.isdigit() or key.startswith("token_id") or not key.isidentifier()
-            else key
+            "token" if key.isdigit() or re.match(r"token_id|w\d+$|[^a-z]", key) else key
             for key in value
         ]
         return {key: shape(item) for key, item in zip(keys, value.values(), strict=True)}

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
+from tests.rounds.forged_stores import UNSTORED
 from tests.rounds.store.forged_exports import (
     FORGERIES,
     UNDETECTABLE_WITHOUT_A_SIGNATURE,
     Opened,
 )
 from tether.rounds import Controller, StoreError, export_run, import_run
+from tether.rounds.store import schema
 from tether.rounds.store.export_format import KINDS
 from tether.rounds.store.import_run import check_export
 
@@ -45,6 +47,8 @@ def exported(tmp_path_factory):
             run.observe(taken.ids, np.clip(taken.actions - 0.5, 0, 1), taken.ids)
         taken = round_.act(20, rng)
         run.withdraw(taken.ids[5:8], "the power failed", actor="Ada")
+        with run._store.writing(exclusive=True) as writer:
+            writer.record(schema.unstored, UNSTORED)
         run.halt("lunch", actor="Ada")
         round_.act(5, rng)
     export_run(folder / "run.db", folder / "run.parquet", sign=sign)

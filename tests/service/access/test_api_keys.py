@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from tether.service import ApiKeys, add_key
+from tether.service import ApiKeys, add_key, remove_key
 
 
 def test_the_file_has_hashes_and_no_keys(tmp_path):
@@ -62,3 +62,16 @@ def test_other_files_are_no_files_of_keys(tmp_path):
     file.write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"keys\.json is not a file of API keys"):
         ApiKeys.read(file)
+
+
+def test_a_key_is_removed_by_its_name(tmp_path):
+    file = tmp_path / "keys.json"
+    ann, bob = (add_key(file, name, ["read"]) for name in ("ann", "bob"))
+    with pytest.raises(ValueError, match="name must be one of 'ann', 'bob', got 'eve'"):
+        remove_key(file, "eve")
+    remove_key(file, "ann")
+    keys = ApiKeys.read(file)
+    assert (keys.find(ann), keys.find(bob).name) == (None, "bob")
+    with pytest.raises(ValueError, match="would have no keys without 'bob'"):
+        remove_key(file, "bob")
+    assert ApiKeys.read(file).find(bob)

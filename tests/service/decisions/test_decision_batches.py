@@ -15,17 +15,19 @@ class Store:
         self.calls, self.may_answer, self.error = [], threading.Event(), None
         self.may_answer.set()
 
-    def assign(self, keys):
+    def assign(self, keys, is_wanted):
         self.calls.append(list(keys))
         self.may_answer.wait(30)
+        if not is_wanted():
+            return [None] * len(keys)
         if self.error is not None:
             raise self.error
         return [key.decode() for key in keys]
 
 
-def run(test, store, answer_within=30.0):
+def run(test, store, answer_within=30.0, keep=None):
     async def main():
-        batches = DecisionBatches(store.assign, answer_within=answer_within)
+        batches = DecisionBatches(store.assign, answer_within=answer_within, keep=keep)
         try:
             return await test(batches)
         finally:
@@ -76,21 +78,118 @@ def test_a_call_has_so_many_keys_unless_one_request_has_more():
     assert [len(each) for each in store.calls] == [501, 502, 2004]
 
 
-def test_a_frozen_store_is_not_waited_for():
+def test_a_frozen_store_is_not_waited_for(caplog):
     store = Store()
 
     async def test(batches):
         store.may_answer.clear()
         assert await batches.decide(named("a", "b")) == [None, None]
-        for _ in range(100):  # at once, while the call is overdue
-            assert await batches.decide(named("c")) == [None]
+        while not batches.is_lost:
+            assert await batches.decide(named("b")) == [None]
+        for _ in range(100):  # at once
+            waits = asyncio.create_task(batches.decide(named("c")))
+            await asyncio.sleep(0)
+            assert not batches._waiting
+            assert await waits == [None]
         store.may_answer.set()
         while await batches.decide(named("d")) != ["d"]:
             await asyncio.sleep(0.001)
+        assert not batches.is_lost
 
     run(test, store, answer_within=0.02)
     assert store.calls[0] == named("a", "b")
-    assert named("c") not in store.calls
+    assert not any(b"c" in each for each in store.calls)
+    assert "decisions are not stored" in caplog.text
+
+
+def test_a_store_that_is_only_busy_is_waited_for():
+    """Requests that come while a call is overdue have a wait of their own, and are stored."""
+    store = Store()
+
+    async def test(batches):
+        batches._answer_within = 0.02
+        first = await asked(batches, store)
+        assert await first == [None]
+        batches._answer_within = 30.0
+        second = asyncio.create_task(batches.decide(named("b")))
+        await asyncio.sleep(0)
+        assert not second.done()
+        store.may_answer.set()
+        assert await second == ["b"]
+
+    run(test, store)
+
+
+def test_a_lost_store_is_tried_again_by_one_request_at_a_time():
+    store = Store()
+
+    async def test(batches):
+        store.error = StoreError("no route")
+        assert await batches.decide(named("a")) == [None]
+        assert batches.is_lost
+        store.may_answer.clear()
+        probe = asyncio.create_task(batches.decide(named("b")))
+        while len(store.calls) < 2:
+            await asyncio.sleep(0.001)
+        assert await batches.decide(named("c")) == [None]
+        store.error = None
+        store.may_answer.set()
+        assert await probe == ["b"]
+        assert await batches.decide(named("d")) == ["d"]
+
+    run(test, store)
+    assert store.calls == [named("a"), named("b"), named("d")]
+
+
+def test_a_store_that_was_written_otherwise_is_believed_to_be_back():
+    store = Store()
+
+    async def test(batches):
+        store.error = StoreError("no route")
+        assert await batches.decide(named("a")) == [None]
+        assert batches.is_lost
+        batches.note_recovery()
+        assert not batches.is_lost
+
+    run(test, store)
+
+
+def test_what_is_answered_without_the_store_is_kept_first():
+    store, kept, may_keep = Store(), [], threading.Event()
+    store.error = StoreError("no route")
+
+    def keep(keys):
+        assert may_keep.wait(30)
+        kept.append(list(keys))
+
+    async def test(batches):
+        waits = [asyncio.create_task(batches.decide(named(name))) for name in "abc"]
+        await asyncio.sleep(0.02)
+        assert not any(each.done() for each in waits)
+        late = asyncio.create_task(batches.decide(named("d")))
+        await asyncio.sleep(0.01)
+        may_keep.set()
+        assert await asyncio.gather(*waits, late) == [[None]] * 4
+
+    run(test, store, keep=keep)
+    assert kept == [named("a", "b", "c"), named("d")]
+
+
+def test_a_disk_that_hangs_or_fails_delays_no_answer(caplog):
+    store, may_keep = Store(), threading.Event()
+    store.error = StoreError("no route")
+
+    def keep(keys):
+        assert may_keep.wait(30)
+        raise StoreError("the disk is full")
+
+    async def test(batches):
+        assert await batches.decide(named("a")) == [None]
+        may_keep.set()
+        assert await batches.decide(named("b")) == [None]
+
+    run(test, store, answer_within=0.02, keep=keep)
+    assert "are not kept either: the disk is full" in caplog.text
 
 
 def test_requests_that_were_given_up_are_not_asked_for_later():
@@ -169,3 +268,30 @@ def test_a_client_that_leaves_does_not_disturb_the_others():
         assert await stays == ["b"]
 
     run(test, store)
+
+
+def test_a_call_is_told_when_nobody_waits_for_it_any_more():
+    store, stored = Store(), []
+
+    def assign(keys, is_wanted):
+        found = Store.assign(store, keys, is_wanted)
+        stored.extend(key for key, system in zip(keys, found, strict=True) if system)
+        return found
+
+    async def test(batches):
+        batches._assign = assign
+        first = await asked(batches, store)
+        assert await first == [None]
+        outcome = asyncio.create_task(batches.settle(named("b", "a"), 30))
+        await batches.settle(named("b"), 30)  # another key waits for nothing
+        await asyncio.sleep(0.01)
+        assert not outcome.done()
+        store.may_answer.set()
+        await outcome
+        assert not batches.is_lost
+        await batches.settle(named("a"), 30)
+        batches._answer_within = 30
+        assert await batches.decide(named("c")) == ["c"]
+
+    run(test, store, answer_within=0.01)
+    assert stored == [b"c"]

@@ -54,5 +54,6 @@ def test_the_schema_has_every_path(client):
         operation = operations[each.method, each.path]
         assert ("security" in operation) == (each.role is not None)
         assert each.role is None or each.role in operation["description"]
-        wrong = client.request("GET" if each.method == "POST" else "POST", each.path)
-        assert wrong.status_code == 405
+        other = "GET" if each.method == "POST" else "POST"
+        if (other, each.path) not in operations:
+            assert client.request(other, each.path).status_code == 405

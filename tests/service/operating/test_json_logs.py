@@ -39,3 +39,20 @@ def test_a_record_is_one_line_without_passwords(lines):
     assert "ValueError" in found[2]["traceback"]
     assert "secret" not in json.dumps(found)
     assert [each["event"] for each in found].count("once") == 1
+
+
+def test_messages_of_unexpected_errors_are_not_logged(lines):
+    """They may quote a key of the release, or the body of a request."""
+    key = f"user {4700 + 11}"
+    try:
+        try:
+            raise KeyError(key)
+        except KeyError as error:
+            raise ValueError(f"got {key}") from error
+    except ValueError:
+        logging.getLogger("tether.service").exception("a request failed")
+    (found,) = lines()
+    assert key not in found["traceback"]
+    assert found["traceback"].count("test_json_logs.py") == 2
+    assert found["traceback"].endswith("KeyError")
+    assert "\nValueError\n" in found["traceback"]

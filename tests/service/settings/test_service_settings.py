@@ -62,10 +62,11 @@ def test_everything_may_be_set(tmp_path):
 
 def test_the_store_alone_is_enough(tmp_path, monkeypatch):
     given = '[release]\nstore = "postgresql://ann@db/x"'
-    assert read(tmp_path, given) == ServiceSettings("postgresql://ann@db/x")
+    assert read(tmp_path, given) == ServiceSettings("postgresql://ann@db/x", spool=tmp_path)
     monkeypatch.setenv("TETHER_TEST_STORE", "postgresql://ann:secret@db/x")
     named = read(tmp_path, '[release]\nstore_variable = "TETHER_TEST_STORE"')
     assert named.store == "postgresql://ann:secret@db/x"
+    (tmp_path / "k").touch()
     none = read(tmp_path, '[release]\nstore = "a"\nmax_silence = "none"\nsigning_key = "k"')
     assert none.release == {"max_silence": None, "signing_key": tmp_path / "k"}
 
@@ -98,6 +99,14 @@ def test_the_example_is_valid():
         ("[flag]\nold = 1", "flag.new must be text, a number or a boolean, got None"),
         ('[flag]\nold = 1\nnew = "b"', "two different values of one type, got 1 and 'b'"),
         ("[flag]\nold = 1.0\nnew = inf", "flag.new must be text, a number or a boolean, got inf"),
+        ("[limits]\nitems_per_request = 10001", "limits.items_per_request must be .* to 10000"),
+        (
+            "[limits]\nitems_per_request = 4001",
+            "must be at most 4000, as many keys as",
+        ),
+        ("[limits]\nanswer_within = 0.005", "at most 500, .*answer_within = 0.005 s, got 1000"),
+        ("[limits]\nbody_seconds = 0", "limits.body_seconds must be a number from 0.1 to 600"),
+        ("[limits]\nconnections = 0", "limits.connections must be an integer from 1 to 100000"),
         ("[limits]\nburst = 0", "limits.burst must be an integer from 1 to 1000000000, got 0"),
         ("[limits]\nanswer_within = nan", "limits.answer_within must be a number from 0.001"),
         ('[access]\norigins = "a"', "access.origins must be a list of texts, got 'a'"),
@@ -110,9 +119,18 @@ def test_errors_name_the_setting_and_show_the_value(tmp_path, text, message):
         read(tmp_path, text)
 
 
-def test_a_missing_file_of_keys_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path, '[release]\nstore = "a"\n[access]\nkeys = "none.json"')
+def test_a_missing_or_wrong_file_is_named_by_its_setting(tmp_path):
+    (tmp_path / "empty.json").touch()
+    for setting, message in (
+        (
+            '[access]\nkeys = "none.json"',
+            r"access\.keys must be a file .*none\.json': No such",
+        ),
+        ('[access]\nkeys = "empty.json"', r"access\.keys: .*empty\.json is not a file of API keys"),
+        ('signing_key = "none.pem"', r"release\.signing_key must be a file .*none\.pem'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(tmp_path, f'[release]\nstore = "a"\n{setting}')
 
 
 def test_loopback_addresses():

@@ -84,15 +84,18 @@ class HTTPClient:
         self._kept: dict[bytes, dict[str, Any]] = {}
         self._begin_anew()
 
-    def post_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], *, fresh: bool = False
+    ) -> list[dict[str, Any]]:
         """The responses to several requests, in order; the first that fails for good raises.
 
         Then, or when the caller is interrupted, nothing more is sent, and requests that are under
-        way are abandoned.
+        way are abandoned. Equal requests are sent once, as their answers are the same, unless they
+        ask for `fresh` draws without a seed: then each has an answer of its own, which is not kept.
         """
         if self._process != os.getpid():  # after a fork
             self._begin_anew()
-        return run_in_background(self._post_all(path, bodies))
+        return run_in_background(self._post_all(path, bodies, fresh))
 
     def __repr__(self) -> str:
         return f"HTTPClient({self.base_url!r})"
@@ -110,9 +113,12 @@ class HTTPClient:
         self._client: httpx2.AsyncClient | None = None
         self._limit, self._process = ConcurrencyLimit(self.concurrency), os.getpid()
 
-    async def _post_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        names = [sha256(f"{path} {json.dumps(body)}".encode()).digest() for body in bodies]
-        answers = {name: self._kept[name] for name in names if name in self._kept}
+    async def _post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], fresh: bool
+    ) -> list[dict[str, Any]]:
+        kept = {} if fresh else self._kept
+        names = [_name(path, body) + (b"%d" % k if fresh else b"") for k, body in enumerate(bodies)]
+        answers = {name: kept[name] for name in names if name in kept}
 
         has_failed = False
 
@@ -136,9 +142,11 @@ class HTTPClient:
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._kept = dict(list(answers.items())[-MAX_KEPT_ANSWERS:])
+            if not fresh:
+                self._kept = dict(list(answers.items())[-MAX_KEPT_ANSWERS:])
             raise
-        self._kept = {}
+        if not fresh:
+            self._kept = {}
         return [answers[name] for name in names]
 
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -217,6 +225,10 @@ def _read_json(response: httpx2.Response) -> Any:
         return response.json()
     except (ValueError, RecursionError) as error:
         raise _NotJSONError(str(error)) from None
+
+
+def _name(path: str, body: dict[str, Any]) -> bytes:
+    return sha256(f"{path} {json.dumps(body)}".encode()).digest()
 
 
 async def _wait(seconds: float) -> None:

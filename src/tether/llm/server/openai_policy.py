@@ -21,6 +21,7 @@ from tether.llm.completions import (
 )
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
+from tether.llm.server.chat_usage import count_draws
 from tether.llm.server.completion_requests import read_completion, sample_request, score_request
 from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
@@ -199,6 +200,8 @@ class OpenAIPolicy(CompletionPolicy):
         ]
         answers = self.client.post_all("completions", requests)
         choices = [responses.read_choices(answer, 1)[0] for answer in answers]
+        for answer in answers:
+            count_draws(1, answer.get("usage"))
         rows = [
             read_completion(self, choice, prompt)
             for choice, prompt in zip(choices, prompts, strict=True)

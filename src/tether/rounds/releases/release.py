@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -25,7 +25,7 @@ from tether.rounds.releases.key_rows import (
     listed_keys,
     tune_for_keys,
 )
-from tether.rounds.releases.observing import observe_keys
+from tether.rounds.releases.observing import ObservedKeys, observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
 from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
@@ -115,6 +115,9 @@ class Release(StoredRun[ReleaseSettings]):
     2
     """
 
+    _when_due: Callable[[], None] | None = None
+    """What is told that a step is over, where something else begins the next one."""
+
     def __init__(
         self,
         store: str | Path,
@@ -158,9 +161,18 @@ class Release(StoredRun[ReleaseSettings]):
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
             self._steps = StepKeeper(self._store, self.settings, monitors)
-            self._outage = None if fallback is None else Unavailability(self._store)
+            self._outage = (
+                None
+                if fallback is None
+                else Unavailability(self._store, memory=self._when_due is None)
+            )
             self._assigner = Assigner(
-                self._store, self.settings, self._recorder, self._steps, self._outage
+                self._store,
+                self.settings,
+                self._recorder,
+                self._steps,
+                self._outage,
+                self._when_due,
             )
             self._recorder.catch_up()
         except BaseException:
@@ -276,6 +288,16 @@ class Release(StoredRun[ReleaseSettings]):
         StoreError
             If they could not be stored.
         """
+        return self._observe(keys, losses, system, keep_first=keep_first).new
+
+    def _observe(
+        self,
+        keys: Key | Iterable[Key],
+        losses: ArrayLike | Mapping[str, ArrayLike],
+        system: str | Iterable[str] | None,
+        *,
+        keep_first: bool,
+    ) -> ObservedKeys:
         return observe_keys(
             self._store,
             self._recorder,

@@ -106,6 +106,8 @@ class ReleaseHistory:
         The alarms in order; the round of an alarm is a step.
     audit : tuple of AuditRecord
         What people did to the release, in order.
+    unstored : int
+        How many answers the old system gave while the store was unavailable, which count nowhere.
     """
 
     store: str
@@ -120,6 +122,7 @@ class ReleaseHistory:
     old_losses: Mapping[str, Estimate]
     alarms: tuple[Alarm, ...]
     audit: tuple[AuditRecord, ...]
+    unstored: int = 0
 
     @property
     def stalled(self) -> str:

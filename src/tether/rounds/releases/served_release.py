@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import sqlalchemy as sql
+from numpy.typing import ArrayLike
 
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.releases.beginning import ByHand
 from tether.rounds.releases.key_rows import OLD, Key
+from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.release import Release
+from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
+from tether.rounds.releases.unstored_answers import UnstoredAnswers
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import read_serving
@@ -37,9 +43,41 @@ class ReleaseState:
     share: float
     alarm: Alarm | None
 
+    unit = "step"
+    stopped = "the old system answers all keys"
+
+    @property
+    def sentence(self) -> str:
+        """How far the new system goes now."""
+        return f"the new system has {self.share:.3%} of the keys"
+
+    @property
+    def begun_details(self) -> dict[str, Any]:
+        """What webhooks are told of the present step."""
+        step = self.step
+        return {"number": step.number, "share": step.share, "begun": step.begun}
+
+    @property
+    def number(self) -> int:
+        """The number of the present step."""
+        return self.step.number
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What is measured and logged."""
+        return {"step": self.step.number, "share": self.share}
+
+    @property
+    def promises(self) -> Mapping[str, float]:
+        """What is promised of each guardrail."""
+        return self.step.ramp_share.promises or {}
+
 
 class ServedRelease(Release):
     """A `Release` with fallback="old" that a service stands in front of.
+
+    It does not begin a step that is over while a key waits: `begin_due_step` does, in a thread of
+    the service. Until then keys still belong to the present step.
 
     Parameters
     ----------
@@ -47,18 +85,54 @@ class ServedRelease(Release):
         As of `Release`.
     **options : object
         As of `Release`, without the fallback.
+    spool : pathlib.Path, optional
+        A folder for answers that were given while the store was unavailable; by default nothing
+        is kept of them.
+
+    Attributes
+    ----------
+    due : threading.Event
+        Set when a key has found that the present step is over.
+    unstored : UnstoredAnswers or None
+        The answers that were given while the store was unavailable, and wait to be listed.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, spool: Path | None = None, **options: Any) -> None:
+        self.due = Event()
+        self._when_due = self.due.set
         super().__init__(*arguments, **options, fallback=OLD)
+        self.unstored: UnstoredAnswers | None = None
+        if spool is not None:
+            try:
+                self.unstored = UnstoredAnswers(self._store, spool)
+            except BaseException:
+                self.close()
+                raise
 
-    def assign_stored(self, keys: Sequence[Key]) -> list[str | None]:
+    def close(self) -> None:
+        """Close the store, and release the spool."""
+        if self.unstored is not None:
+            self.unstored.close()
+        super().close()
+
+    def assign_stored(
+        self,
+        keys: Sequence[Key],
+        made_rows: Callable[[Sequence[tuple[bytes, str]]], None] | None = None,
+        is_wanted: Callable[[], bool] | None = None,
+    ) -> list[str | None]:
         """Say which system answers each key, as `assign`, and whether it was stored.
 
         Parameters
         ----------
         keys : sequence of str, bytes or int
             The keys.
+        made_rows : callable, optional
+            Is called, before this returns, with the keys and systems whose row this call has made:
+            the first units of those keys under those systems.
+        is_wanted : callable, optional
+            Whether anyone still waits for it. Once nobody does nothing is stored, unless that is
+            being committed just then.
 
         Returns
         -------
@@ -66,7 +140,35 @@ class ServedRelease(Release):
             "old" or "new" for each key; None where the old system answers because the store is
             unavailable, without a row.
         """
-        return self._assigner.assign_stored(keys)
+        return self._assigner.assign_stored(keys, made_rows, is_wanted)
+
+    def observe_counted(
+        self,
+        keys: Sequence[Key],
+        losses: Mapping[str, ArrayLike],
+        system: Sequence[str],
+        *,
+        keep_first: bool = False,
+    ) -> ObservedKeys:
+        """Store the losses of keys, as `observe`, and say how many keys have no row.
+
+        Parameters
+        ----------
+        keys : sequence of str, bytes or int
+            The keys.
+        losses : mapping of str to array-like of float
+            The losses, by guardrail.
+        system : sequence of str
+            The system of each key, as it was assigned.
+        keep_first : bool, default False
+            Skip losses of rows that have another one already.
+
+        Returns
+        -------
+        ObservedKeys
+            How many losses were new, and how many keys were skipped.
+        """
+        return self._observe(keys, losses, system, keep_first=keep_first)
 
     def state(self) -> ReleaseState:
         """Read what holds now.
@@ -86,6 +188,29 @@ class ServedRelease(Release):
         is_ramped = alarm is None and serving.cleared == step.cleared
         return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
 
+    def follow(self) -> ReleaseState:
+        """Begin a step that is due, read what holds now, and list answers without the store.
+
+        Returns
+        -------
+        ReleaseState
+            The present step, the share in force and the alarm that stands.
+        """
+        self.begin_due_step()
+        state = self.state()
+        self.list_unstored()
+        return state
+
+    def watch(self) -> ReleaseWatch:
+        """Begin to watch the release for a live page.
+
+        Returns
+        -------
+        ReleaseWatch
+            What looks at it; each look after the first reads what is new.
+        """
+        return ReleaseWatch(self._store, self.settings)
+
     def begin_due_step(self) -> bool:
         """Begin the next step if the present one is over, without waiting for a key.
 
@@ -94,6 +219,7 @@ class ServedRelease(Release):
         bool
             Whether it was.
         """
+        self.due.clear()
         with self._store.reading() as connection:
             serving = read_serving(connection)
             step = self._steps.of(connection, serving)
@@ -101,6 +227,16 @@ class ServedRelease(Release):
         if due:
             self._steps.advance_if_due()
         return due
+
+    def list_unstored(self) -> int:
+        """List the answers in the store that were given while it was unavailable.
+
+        Returns
+        -------
+        int
+            How many they were.
+        """
+        return 0 if self.unstored is None else self.unstored.deliver()
 
     def end_step(self, step: int, reason: str, *, actor: str) -> Step:
         """End a step by hand, as `advance`, and store who did it.

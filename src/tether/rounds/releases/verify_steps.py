@@ -23,6 +23,7 @@ from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.recounted_rows import add_rows
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.step import Seen, Step
+from tether.rounds.releases.unstored_answers import find_wrong_unstored
 from tether.rounds.releases.verify_seen import find_wrong_seen
 from tether.rounds.releases.verify_words import find_wrong_columns, find_wrong_words
 from tether.rounds.replayed_monitors import resumptions
@@ -91,6 +92,7 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
         connection, settings, {each.number: each for each in steps}, alarms
     )
     yield from find_repeated_keys(connection)
+    yield from find_wrong_unstored(connection)
 
 
 def find_wrong_length(settings: ReleaseSettings, step: Step, following: Step) -> Iterator[str]:

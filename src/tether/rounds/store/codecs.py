@@ -20,6 +20,8 @@ from tether.policies.shortlist_rows import ShortlistRows
 NUMBER_ROWS, TEXT_ROWS, LIST_ROWS, FRAME_ROWS = "numbers", "text", "lists", "frame"
 NO_CONTENT = "nothing"
 """The kind of contexts that are only a number: there is nothing to store for a row."""
+MAX_PADDED_BYTES = 1 << 26
+"""Larger arrays of text are arrays of objects: otherwise all rows have the longest one's size."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,10 @@ class Codec:
             return flat.astype(flat.dtype.newbyteorder("=")).reshape(len(rows), *self.shape)
         raw = [bytes(row) for row in rows if row is not None]
         if self.kind == TEXT_ROWS and not self.shape:
-            return np.array([row.decode() for row in raw], dtype=np.str_)
+            return text_array([row.decode() for row in raw], ())
         plain = [json.loads(row) for row in raw]
         if self.kind == TEXT_ROWS:
-            return np.array(plain, dtype=np.str_).reshape(len(rows), *self.shape)
+            return text_array(plain, self.shape)
         if self.kind == LIST_ROWS:
             array = np.empty(len(plain), dtype=object)
             array[:] = plain
@@ -192,6 +194,16 @@ class RowCodecs:
             Codec.from_dict(settings["actions"]),
             None if candidates is None else Codec.from_dict(candidates),
         )
+
+
+def text_array(rows: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Texts as an array; as one of objects where padding them to one length takes much memory."""
+    flat: list[Any] = rows
+    for _ in shape:
+        flat = [each for row in flat for each in row]
+    padded = 4 * len(flat) * max(map(len, flat), default=0)
+    array = np.array(flat, dtype=np.str_ if padded <= MAX_PADDED_BYTES else object)
+    return array.reshape(len(rows), *shape)
 
 
 def listed_candidates(candidates: NDArray[Any]) -> NDArray[Any]:

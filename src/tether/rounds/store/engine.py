@@ -20,6 +20,7 @@ OWNER_ALONE = 0o600
 """The mode of a new store: its owner may read and write it."""
 CONNECTIONS = {"pool_size": 8, "max_overflow": 56}
 """How many connections a store keeps, and how many more its threads may use at once."""
+_QUIET = {"hide_parameters": True}  # errors and logs show statements, and no keys or contexts
 
 _open_engines: WeakSet[sql.Engine] = WeakSet()
 """A child process must not use its parent's connections."""
@@ -59,7 +60,7 @@ def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:
         from tether.rounds.store import postgres_deadline
 
         named = url.set(drivername="postgresql+psycopg")
-        engine = sql.create_engine(named, pool_timeout=deadline, **CONNECTIONS)
+        engine = sql.create_engine(named, pool_timeout=deadline, **CONNECTIONS, **_QUIET)
     except ImportError as error:
         raise ImportError(
             f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
@@ -80,7 +81,7 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
         options = {"poolclass": pool.StaticPool}
     # a connection is used by one thread at a time, not always the same one
     arguments = {"timeout": deadline, "check_same_thread": False}
-    engine = sql.create_engine(url, connect_args=arguments, **options)
+    engine = sql.create_engine(url, connect_args=arguments, **options, **_QUIET)
     sqlite_deadline.install(engine)
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is

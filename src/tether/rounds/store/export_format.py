@@ -33,6 +33,7 @@ RECORDS: dict[str, sql.Table] = {
     "round": schema.rounds,
     "alarm": schema.alarms,
     "audit": schema.audit,
+    "unstored": schema.unstored,
     POLICY: schema.policies,
 }
 """The small tables, a row of which is a record."""

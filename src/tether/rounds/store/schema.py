@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, Double, Integer, LargeBinary, String, Te
 
 from tether.rounds.errors import StoreError
 
-VERSION = 8
+VERSION = 9
 """The version of the tables below. A change of the tables raises it."""
 
 tables = sql.MetaData()
@@ -95,6 +95,19 @@ audit = sql.Table(
     Column("done", Text, nullable=False),  # when
 )
 """What people did to the run, and who."""
+
+unstored = sql.Table(
+    "tether_unstored",
+    tables,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("spool", Identity, nullable=False),  # in which the answers waited,
+    Column("record", Identity, nullable=False),  # up to this record of it
+    Column("count", Integer, nullable=False),
+    Column("keys", Text, nullable=False),  # JSON: a list
+    Column("first", Text, nullable=False),  # when the first and the last of them were given
+    Column("last", Text, nullable=False),
+)
+"""Answers of the old system of a release while the store was unavailable: they count nowhere."""
 
 columns = sql.Table(
     "tether_columns",

@@ -39,7 +39,14 @@ RECORDS_PER_QUERY = 500
 """How many records are read at a time to be checked."""
 RECORD_TABLES = {
     record_kind(table): table
-    for table in (schema.settings, schema.rounds, schema.alarms, schema.audit, schema.policies)
+    for table in (
+        schema.settings,
+        schema.rounds,
+        schema.alarms,
+        schema.audit,
+        schema.unstored,
+        schema.policies,
+    )
 }
 
 

@@ -6,16 +6,21 @@ request's headers or body is logged.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import logging
 import time
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tether.service.access.api_keys import ROLES
+from tether.service.access.body_deadline import with_deadline
 from tether.service.access.rate_limit import RateLimit
 from tether.service.api_errors import ApiError, error_response
 from tether.service.endpoint import OTHER_ROUTE, Endpoints
@@ -33,7 +38,11 @@ SECURITY_HEADERS = {
 }
 """What every answer has that says nothing else: it is not to be run, embedded or kept."""
 _RAW_HEADERS = [(name.lower().encode(), each.encode()) for name, each in SECURITY_HEADERS.items()]
-_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key"
+_ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
+_EXPOSED_HEADERS = (
+    "ETag, X-Tether-Draws, X-Tether-Id, X-Tether-Key, X-Tether-Served, X-Tether-Stored, "
+    "X-Tether-System"
+)
 
 log = logging.getLogger("tether.service")
 
@@ -59,7 +68,8 @@ class AccessControl:
             await self._app(scope, receive, send)
             return
         begun, status, route = time.perf_counter(), 0, self._endpoints.route_of(scope["path"])
-        origin = Headers(scope=scope).get("origin")
+        headers = _read_headers(scope)
+        origin = headers.get("origin")
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -74,8 +84,15 @@ class AccessControl:
             await send(message)
 
         try:
-            refused = self._refused(scope, route)
+            refused = self._refused(scope, headers, route)
+            quick = self._endpoints.quick_answer(scope["method"], route)
             if refused is None:
+                receive = with_deadline(receive, self._settings.limits.body_seconds)
+            if refused is None and quick is not None:
+                adds = answer if origin is not None else send
+                usual = [] if origin is not None else _RAW_HEADERS
+                status = await quick.send(scope["path"], headers, receive, adds, usual)
+            elif refused is None:
                 await self._app(scope, receive, answer)
             else:
                 await refused(scope, receive, answer)
@@ -91,16 +108,18 @@ class AccessControl:
         if self._settings.log_requests:
             self._log_request(scope, route, status, seconds)
 
-    def _refused(self, scope: Scope, route: str) -> Response | None:
+    def _refused(self, scope: Scope, headers: Mapping[str, str], route: str) -> Response | None:
         """The answer to a request that may not pass; None if it may."""
-        headers = Headers(scope=scope)
         if route == OTHER_ROUTE:  # nothing passes whose role is not known
             return error_response(404, "there is no such path")
         if scope["method"] == "OPTIONS":
             return self._preflight(headers)
         keys, role = self._settings.keys, self._endpoints.role_of(route)
         if keys is None:
-            if _is_elsewhere(scope.get("client")):  # another web server may listen everywhere
+            client = scope.get("client")
+            if client is not None and _is_elsewhere(
+                client[0]
+            ):  # another web server may listen everywhere
                 return error_response(403, "only this machine may connect: there are no API keys")
             if not _is_local(headers.get("host", "")):
                 return error_response(403, "the host must be this machine: there are no API keys")
@@ -118,10 +137,10 @@ class AccessControl:
             return error_response(403, f"the API key {name!r} has not the role {role!r}")
         if not self._rate.allows(name):
             return error_response(429, "too many requests")
-        scope["tether.name"] = name
+        scope["tether.name"], scope["tether.roles"] = name, roles
         return None
 
-    def _preflight(self, headers: Headers) -> Response:
+    def _preflight(self, headers: Mapping[str, str]) -> Response:
         """The answer to a browser that asks whether a page may send a request."""
         if headers.get("origin") not in self._settings.origins:
             return error_response(403, "requests from this origin are not allowed")
@@ -146,27 +165,47 @@ class AccessControl:
 def _allow_origin(message: Message, origin: str) -> None:
     headers = MutableHeaders(raw=message["headers"])
     headers["Access-Control-Allow-Origin"] = origin
-    headers["Access-Control-Expose-Headers"] = "ETag"
+    headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
     headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     headers.add_vary_header("Origin")
     message["headers"] = headers.raw
 
 
-def _secret(headers: Headers) -> str:
-    """The API key that a request has; empty if it has none."""
+def _read_headers(scope: Scope) -> dict[str, str]:
+    """The headers of a request; of those that are there twice, the first."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    return found
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    """The API key that a request has; empty if it has none.
+
+    Some programs can only send the user and password of a URL: the key is then the password.
+    """
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(token.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return headers.get("x-api-key", "")
 
 
+@lru_cache(maxsize=256)
 def _is_local(host: str) -> bool:
     """Whether a Host header names this machine, and not a name that leads here."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return is_loopback(name.removeprefix("[").removesuffix("]").lower())
 
 
-def _is_elsewhere(client: tuple[str, int] | None) -> bool:
+@lru_cache(maxsize=256)
+def _is_elsewhere(client: str) -> bool:
     """Whether a request comes from another machine, as far as the web server tells."""
     try:
-        return client is not None and not ipaddress.ip_address(client[0]).is_loopback
+        return not ipaddress.ip_address(client).is_loopback
     except ValueError:  # no address, such as that of a local socket
         return False

@@ -101,13 +101,35 @@ class ApiKeys:
         OSError
             If it cannot be read.
         """
-        content = Path(path).read_bytes()
+        return cls.from_json(Path(path).read_bytes(), str(path))
+
+    @classmethod
+    def from_json(cls, content: bytes, name: str = "the file") -> ApiKeys:
+        """Convert from the content of a file.
+
+        Parameters
+        ----------
+        content : bytes
+            JSON, as `to_json` makes it.
+        name : str
+            What errors call the file.
+
+        Returns
+        -------
+        ApiKeys
+            Its keys, at least one.
+
+        Raises
+        ------
+        ValueError
+            If it is no file of keys.
+        """
         try:
             made = cls([_key(each) for each in json.loads(content.decode())["keys"]])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is not a file of API keys: {error}") from None
+            raise ValueError(f"{name} is not a file of API keys: {error}") from None
         if not made.keys:
-            raise ValueError(f"{path} has no API keys")
+            raise ValueError(f"{name} has no API keys")
         return made
 
     def to_json(self) -> str:
@@ -167,6 +189,34 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
     made = ApiKey(name, frozenset(roles), sha256(secret.encode()).hexdigest())
     files.write_text(target, ApiKeys([*known, made]).to_json(), overwrite=True)
     return secret
+
+
+def remove_key(path: str | Path, name: str) -> None:
+    """Remove a key from a file of keys: services that read it refuse it within two seconds.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The file.
+    name : str
+        Who has the key.
+
+    Raises
+    ------
+    ValueError
+        If the file has no key of that name, or no other one: a service needs at least one.
+    OSError
+        If the file cannot be read or written.
+    """
+    target = files.as_path("path", path)
+    known = ApiKeys.read(target).keys
+    kept = [key for key in known if key.name != name]
+    if len(kept) == len(known):
+        names = ", ".join(repr(key.name) for key in known)
+        raise ValueError(f"name must be one of {names}, got {name!r:.120}")
+    if not kept:
+        raise ValueError(f"{target} would have no keys without {name!r}: add another one first")
+    files.write_text(target, ApiKeys(kept).to_json(), overwrite=True)
 
 
 def _key(entry: dict[str, object]) -> ApiKey:

@@ -14,7 +14,10 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.releases.observing import ObservedKeys
+from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
+from tether.service.content_answer import ContentAnswer
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import (
     FLAG_SCHEMA,
@@ -25,7 +28,13 @@ from tether.service.json_schemas import (
     list_schema,
     object_schema,
 )
-from tether.service.request_body import read_key, read_object, refuse_others
+from tether.service.request_body import (
+    encode_key,
+    parse_object,
+    read_key,
+    read_object,
+    refuse_others,
+)
 from tether.service.service import Service
 
 OUTCOME_FIELDS = ("key", "system", "losses")
@@ -60,14 +69,16 @@ class JsonApi:
         ]
         decided = [decision, object_schema({"decisions": list_schema(decision)})]
         reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
+        observed = object_schema(dict.fromkeys(ObservedKeys._fields, INTEGER_SCHEMA))
         return [
             Endpoint(
-                "POST", "/v1/decisions", "decide", self.decisions, "Which system answers.",
+                "POST", "/v1/decisions", "decide",
+                ContentAnswer(self.decide, self._limits.body_bytes), "Which system answers.",
                 {"oneOf": asked}, {"oneOf": decided},
             ),
             Endpoint(
                 "POST", "/v1/outcomes", "report", self.outcomes, "Store losses.",
-                {"oneOf": reported}, object_schema({"new": INTEGER_SCHEMA}), statuses=[409, 503],
+                {"oneOf": reported}, observed, statuses=[409, 503],
             ),
             Endpoint(
                 "GET", "/v1/status", "read", self.status, "What holds now.",
@@ -75,20 +86,20 @@ class JsonApi:
             ),
         ]  # fmt: skip
 
-    async def decisions(self, request: Request) -> Response:
+    async def decide(self, content: bytes, _: str) -> tuple[int, bytes]:
         """Say which system answers a key, or each of many."""
-        body = await read_object(request, self._limits.body_bytes)
+        body = parse_object(content)
         refuse_others(body, ("key", "keys"))
         if ("key" in body) == ("keys" in body):
             raise ApiError(400, "the body must have either key or keys")
         if "key" in body:
             systems = await self._service.decide([read_key(body["key"])])
-            return JSONResponse(_decision(body["key"], systems[0]))
+            return 200, _decision(body["key"], systems[0]).encode()
         keys = self._items(body, "keys")
         contents = [read_key(key, f"keys[{place}]") for place, key in enumerate(keys)]
         systems = await self._service.decide(contents) if contents else []
-        made = [_decision(key, each) for key, each in zip(keys, systems, strict=True)]
-        return JSONResponse({"decisions": made})
+        made = ",".join(_decision(key, each) for key, each in zip(keys, systems, strict=True))
+        return 200, f'{{"decisions":[{made}]}}'.encode()
 
     async def outcomes(self, request: Request) -> Response:
         """Store the losses of a key, or of each of many: all of them or nothing."""
@@ -115,24 +126,26 @@ class JsonApi:
             for name, loss in named.items():
                 losses.setdefault(name, []).append(loss)
 
-        def observe() -> int:
-            return self._service.release.observe(
-                keys, losses, system=systems, keep_first=keep_first
+        def observe() -> ObservedKeys:
+            return self._service.release.observe_counted(
+                keys, losses, systems, keep_first=keep_first
             )
 
+        await self._service.settle(keys)
         try:
-            count = await self._service.call(observe) if keys else 0
+            found = await self._service.call(observe)
         except (ValueError, TypeError) as error:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(count)
-        return JSONResponse({"new": count})
+        self._service.metrics.outcomes(found.new)
+        return JSONResponse(found._asdict())
 
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""
         follower, settings = self._service.follower, self._service.release.settings
+        unstored = self._service.unstored
         state = follower.state
-        if state is None:
+        if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
         ramp = state.step.ramp_share
         guardrails = {
@@ -154,6 +167,7 @@ class JsonApi:
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
                 "store_available": self._service.is_store_available,
+                "unstored_waiting": 0 if unstored is None else unstored.waiting,
                 "version": __version__,
             }
         )
@@ -191,5 +205,12 @@ class JsonApi:
         return key, system, {name: float(loss) for name, loss in losses.items()}
 
 
-def _decision(key: Any, system: str | None) -> dict[str, Any]:
-    return {"key": key, "system": system or "old", "stored": system is not None}
+def _decision(key: str | int, system: str | None) -> str:
+    """The answer for a key, as JSON."""
+    return f'{{"key":{encode_key(key)},{_ANSWERS[system]}}}'
+
+
+_ANSWERS = {
+    system: f'"system":"{system or "old"}","stored":{"false" if system is None else "true"}'
+    for system in ("old", "new", None)
+}

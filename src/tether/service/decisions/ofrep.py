@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tether.service.api_errors import ApiError
+from tether.service.content_answer import ContentAnswer
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import SYSTEM_SCHEMA, TEXT_SCHEMA, list_schema, object_schema
-from tether.service.request_body import read_key, read_object
+from tether.service.request_body import encode_json, parse_object, read_content, read_key
 from tether.service.service import Service
 
 OFREP_PATH = "/ofrep/v1/evaluate/flags"
@@ -54,7 +55,8 @@ class Ofrep:
         one, every = "Evaluate the flag (OFREP).", "Evaluate all flags (OFREP)."
         return [
             Endpoint(
-                "POST", f"{OFREP_PATH}/{{key}}", "decide", self.evaluate, one, body, flag,
+                "POST", f"{OFREP_PATH}/{{key}}", "decide",
+                ContentAnswer(self.evaluate, self._settings.limits.body_bytes), one, body, flag,
                 statuses=[404],
             ),
             Endpoint(
@@ -62,23 +64,24 @@ class Ofrep:
             ),
         ]  # fmt: skip
 
-    async def evaluate(self, request: Request) -> Response:
+    async def evaluate(self, content: bytes, flag: str) -> tuple[int, bytes]:
         """Evaluate one flag."""
-        flag = request.path_params["key"]
         if flag != self._settings.flag:
             missing = {"key": flag, "errorCode": "FLAG_NOT_FOUND"}
             missing["errorDetails"] = f"there is no flag {flag!r:.120}"
-            return JSONResponse(missing, 404)
+            return 404, encode_json(missing)
         try:
-            return JSONResponse(await self._evaluation(await self._key(request)))
+            return 200, encode_json(await self._evaluation(_key(content)))
         except EvaluationError as error:
-            content = {"key": flag, "errorCode": error.code, "errorDetails": error.details}
-            return JSONResponse(content, 400)
+            wrong = {"key": flag, "errorCode": error.code, "errorDetails": error.details}
+            return 400, encode_json(wrong)
 
     async def evaluate_all(self, request: Request) -> Response:
         """Evaluate all flags: the one that there is."""
         try:
-            evaluation = await self._evaluation(await self._key(request))
+            limit = self._settings.limits.body_bytes
+            content = await read_content(request.headers, request.receive, limit)
+            evaluation = await self._evaluation(_key(content))
         except EvaluationError as error:
             return JSONResponse({"errorCode": error.code, "errorDetails": error.details}, 400)
         tag = f'"{sha256(repr(sorted(evaluation.items())).encode()).hexdigest()[:32]}"'
@@ -98,28 +101,27 @@ class Ofrep:
             "metadata": {"stored": system is not None},
         }
 
-    async def _key(self, request: Request) -> bytes:
-        """The targeting key of a request."""
-        try:
-            body = await read_object(request, self._settings.limits.body_bytes)
-        except ApiError as error:
-            if error.status != 400:
-                raise
-            raise EvaluationError(_PARSE_ERROR, error.message) from None
-        context = body.get("context")
-        if context is None or (isinstance(context, dict) and "targetingKey" not in context):
-            raise EvaluationError(_NO_KEY, "the context must have a targetingKey")
-        if not isinstance(context, dict):
-            raise EvaluationError(_INVALID, f"context must be an object, got {context!r:.80}")
-        key = context["targetingKey"]
-        if key == "":
-            raise EvaluationError(_NO_KEY, "the targetingKey is empty")
-        if not isinstance(key, str):
-            raise EvaluationError(_INVALID, f"targetingKey must be text, got {key!r:.80}")
-        try:
-            return read_key(key, "targetingKey")
-        except ApiError as error:
-            raise EvaluationError(_INVALID, error.message) from None
+
+def _key(content: bytes) -> bytes:
+    """The targeting key of a request."""
+    try:
+        body = parse_object(content)
+    except ApiError as error:
+        raise EvaluationError(_PARSE_ERROR, error.message) from None
+    context = body.get("context")
+    if context is None or (isinstance(context, dict) and "targetingKey" not in context):
+        raise EvaluationError(_NO_KEY, "the context must have a targetingKey")
+    if not isinstance(context, dict):
+        raise EvaluationError(_INVALID, f"context must be an object, got {context!r:.80}")
+    key = context["targetingKey"]
+    if key == "":
+        raise EvaluationError(_NO_KEY, "the targetingKey is empty")
+    if not isinstance(key, str):
+        raise EvaluationError(_INVALID, f"targetingKey must be text, got {key!r:.80}")
+    try:
+        return read_key(key, "targetingKey")
+    except ApiError as error:
+        raise EvaluationError(_INVALID, error.message) from None
 
 
 def _is_among(tag: str, header: str) -> bool:

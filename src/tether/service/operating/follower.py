@@ -7,11 +7,12 @@ people do is seen here within a moment, and logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
 
 from tether.rounds.errors import StoreError
-from tether.rounds.releases.served_release import ReleaseState, ServedRelease
+from tether.rounds.json_rows import json_number
+from tether.service.served import Served, ServedState
 
 FOLLOW_SECONDS = 0.25
 """How often the state is read."""
@@ -20,18 +21,18 @@ log = logging.getLogger("tether.service")
 
 
 class Follower:
-    """Follows a release; `noticed` is called with every state, or None if the store is silent."""
+    """Follows what is served; `noticed` is called with every state, or None without the store."""
 
     def __init__(
         self,
-        release: ServedRelease,
-        noticed: Callable[[ReleaseState | None], None],
+        served: Served,
+        noticed: Callable[[ServedState | None], None],
         every: float = FOLLOW_SECONDS,
     ) -> None:
-        self._release, self._noticed, self._every = release, noticed, every
+        self._served, self._noticed, self._every = served, noticed, every
         self._end, self._lock = Event(), Lock()
         self._thread = Thread(target=self._follow, name="tether-follower", daemon=True)
-        self.state: ReleaseState | None = None
+        self.state: ServedState | None = None
         self.is_available = False
 
     def start(self) -> None:
@@ -42,18 +43,18 @@ class Follower:
     def stop(self) -> None:
         """End the thread."""
         self._end.set()
+        self._served.due.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Begin a step that is due, and read the state."""
+        """Begin what is due, and read the state."""
         with self._lock:
             self._look()
 
     def _look(self) -> None:
         try:
-            self._release.begin_due_step()
-            state = self._release.state()
+            state = self._served.follow()
         except StoreError as error:
             if self.is_available or self.state is None:
                 log.error("the store is unavailable: %s", error)
@@ -67,21 +68,30 @@ class Follower:
         self._noticed(state)
 
     def _follow(self) -> None:
-        while not self._end.wait(self._every):
+        while not self._end.is_set():
+            self._served.due.wait(self._every)
+            if not self.is_available:
+                self._end.wait(self._every)  # whoever waits for a step says so again and again
+            if self._end.is_set():
+                return
             try:
                 self.look()
             except Exception:  # it must go on
                 self.is_available = False
-                log.exception("following the release failed")
+                log.exception("following the store failed")
 
-    def _log_changes(self, state: ReleaseState) -> None:
+    def _log_changes(self, state: ServedState) -> None:
         before = self.state
-        if before is None or before.step.number != state.step.number:
-            fields = {"step": state.step.number, "share": state.step.share}
-            log.info("a step has begun", extra={"fields": fields})
+        if before is None or before.number != state.number:
+            log.info("a %s has begun", state.unit, extra={"fields": _shown(state.figures)})
         alarm_before = None if before is None else before.alarm
         if state.alarm is not None and state.alarm != alarm_before:
             alarm = {"monitor": state.alarm.monitor, "message": state.alarm.message}
             log.warning("an alarm stands", extra={"fields": alarm})
         elif state.alarm is None and alarm_before is not None:
             log.info("the alarm is cleared")
+
+
+def _shown(figures: Mapping[str, float]) -> dict[str, float | str]:
+    """Figures as JSON can have them."""
+    return {name: json_number(figure) for name, figure in figures.items()}

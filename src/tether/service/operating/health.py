@@ -42,7 +42,7 @@ class Health:
 
     def describe(self, endpoints: Sequence[Endpoint]) -> None:
         """Take the endpoints that the schema describes: those of the whole service."""
-        self._schema = openapi(self._service.settings.flag, endpoints)
+        self._schema = openapi(self._service.settings.title, endpoints)
 
     async def healthz(self, request: Request) -> Response:
         """Say that the process answers."""
@@ -56,7 +56,7 @@ class Health:
 
     async def metrics(self, request: Request) -> Response:
         """Show the metrics of this process."""
-        self._service.metrics.available(self._service.is_store_available)
+        self._service.note_availability()
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def schema(self, request: Request) -> Response:

@@ -1,10 +1,11 @@
-"""Logs as JSON lines, without passwords and control characters."""
+"""Logs as JSON lines, without passwords, control characters and messages of unexpected errors."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import traceback
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -12,6 +13,8 @@ from tether._core.redact import redact_text
 
 LOGGERS = ("tether.service", "uvicorn", "uvicorn.error")
 """The loggers that a service writes with."""
+MOST_TRACEBACK_LINES = 100
+"""How much is logged of where an error came from."""
 
 
 class JsonLines(logging.Formatter):
@@ -27,8 +30,18 @@ class JsonLines(logging.Formatter):
         }
         entry |= getattr(record, "fields", {})
         if record.exc_info:
-            entry["traceback"] = redact_text(self.formatException(record.exc_info))
+            entry["traceback"] = redact_text(_places(record.exc_info[1]))
         return json.dumps(entry, default=str)
+
+
+def _places(error: BaseException | None) -> str:
+    """Where an error came from and of which types it is; messages may quote keys or bodies."""
+    lines: list[str] = []
+    while error is not None and len(lines) < MOST_TRACEBACK_LINES:
+        lines += [line.rstrip() for line in traceback.format_tb(error.__traceback__)]
+        lines.append(type(error).__name__)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(lines[:MOST_TRACEBACK_LINES])
 
 
 def log_as_json(stream: TextIO | None = None) -> None:

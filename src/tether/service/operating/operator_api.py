@@ -1,4 +1,4 @@
-"""What people do to a release over HTTP; each act is stored with the name of the API key."""
+"""What people do to what is served; each act is stored with the name of the API key."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tether.rounds.releases.beginning import StepOverError
+from tether.rounds.served_run import NoSuchRoundError, ServedRun
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import (
@@ -39,8 +40,12 @@ class OperatorApi:
         halted, why = object_schema({"halted": FLAG_SCHEMA}), object_schema(_REASON)
         step = object_schema({"step": INTEGER_SCHEMA, **_REASON})
         begun = object_schema({"step": INTEGER_SCHEMA, "share": NUMBER_SCHEMA})
-        texts = "Let the old system answer all keys.", "Clear the alarms.", "End the present step."
-        return [
+        texts = (
+            "Let the old system, or the safe policy, answer.",
+            "Clear the alarms.",
+            "End the present step.",
+        )
+        common = [
             Endpoint(
                 "POST", "/v1/halt", "operate", self.halt, texts[0], why, halted, statuses=[503]
             ),
@@ -48,24 +53,36 @@ class OperatorApi:
                 "POST", "/v1/resume", "operate", self.resume, texts[1], why, halted,
                 statuses=[409, 503],
             ),
-            Endpoint(
-                "POST", "/v1/advance", "operate", self.advance, texts[2], step, begun,
-                statuses=[409, 503],
-            ),
         ]  # fmt: skip
+        if isinstance(self._service.served, ServedRun):
+            after = object_schema({"round": INTEGER_SCHEMA, **_REASON})
+            next_round = object_schema({"beginning": INTEGER_SCHEMA})
+            text, statuses = "Calibrate the next round, beside all requests.", [409, 503]
+            return [
+                *common,
+                Endpoint(
+                    "POST", "/v1/begin", "operate", self.begin, text, after, next_round,
+                    statuses=statuses,
+                ),
+            ]  # fmt: skip
+        by_hand = Endpoint(
+            "POST", "/v1/advance", "operate", self.advance, texts[2], step, begun,
+            statuses=[409, 503],
+        )  # fmt: skip
+        return [*common, by_hand]
 
     async def halt(self, request: Request) -> Response:
         """Let the old system answer all keys, in every process."""
         body, actor = await self._body(request, "reason"), request.scope["tether.name"]
         reason = read_text(body, "reason")
-        await self._act("halt", actor, lambda: self._service.release.halt(reason, actor=actor))
+        await self._act("halt", actor, lambda: self._service.served.halt(reason, actor=actor))
         return JSONResponse({"halted": True})
 
     async def resume(self, request: Request) -> Response:
         """Clear the alarms that stand; the ramp begins anew."""
         body, actor = await self._body(request, "reason"), request.scope["tether.name"]
         reason = read_text(body, "reason")
-        await self._act("resume", actor, lambda: self._service.release.resume(reason, actor=actor))
+        await self._act("resume", actor, lambda: self._service.served.resume(reason, actor=actor))
         return JSONResponse({"halted": False})
 
     async def advance(self, request: Request) -> Response:
@@ -75,8 +92,18 @@ class OperatorApi:
         if isinstance(number, bool) or not isinstance(number, int):
             raise ApiError(400, f"step must be the number of the present step, got {number!r:.80}")
         end = self._service.release.end_step
-        begun = await self._act("advance", actor, lambda: end(number, reason, actor=actor))
-        return JSONResponse({"step": begun.number, "share": begun.share})
+        ended = await self._act("advance", actor, lambda: end(number, reason, actor=actor))
+        return JSONResponse({"step": ended.number, "share": ended.share})
+
+    async def begin(self, request: Request) -> Response:
+        """Calibrate the round after the present one, which the request names, and begin it."""
+        body, actor = await self._body(request, "round", "reason"), request.scope["tether.name"]
+        reason, number = read_text(body, "reason"), body.get("round")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ApiError(400, f"round must be that of the present round, got {number!r:.80}")
+        begin = self._service.run.begin
+        next_one = await self._act("begin", actor, lambda: begin(number, reason, actor=actor))
+        return JSONResponse({"beginning": next_one}, 202)
 
     async def _body(self, request: Request, *known: str) -> dict[str, Any]:
         body = await read_object(request, self._service.settings.limits.body_bytes)
@@ -87,7 +114,7 @@ class OperatorApi:
         """Do it, count it and log it."""
         try:
             done = await self._service.act(act)
-        except StepOverError as error:
+        except (StepOverError, NoSuchRoundError) as error:
             raise ApiError(409, str(error)) from None
         except ValueError as error:
             raise ApiError(409 if name == "resume" else 400, str(error)) from None

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import os
+from typing import Final
 
-from tether.rounds.releases.served_release import ReleaseState
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from tether.service.served import ServedState
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 """The seconds that requests are counted by."""
+FIGURES = {
+    "share": "The share of the new system, or of the new policy.",
+    "step": "The number of the present step.",
+    "round": "The number of the present round.",
+    "beta": "How far the optimized policy may go.",
+}
+"""The figures of a state, which are gauges of the same names."""
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the folder in which several workers share their metrics."""
+_LATEST: Final = "livemostrecent"
+_LEAST: Final = "livemin"
+_SUM: Final = "livesum"
 
 
 class ServiceMetrics:
-    """The metrics of one process."""
+    """The metrics of a service: of this process, or of all its workers together."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -37,14 +53,50 @@ class ServiceMetrics:
             "new": decisions.labels("new", "true"),
             None: decisions.labels("old", "false"),
         }
+        self._actions = Counter(
+            "tether_actions",
+            "Actions taken; failed=true if the safe policy stood in for the round's.",
+            ["served", "stored", "failed"],
+            registry=kept,
+        )
+        self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
-        self._share = Gauge("tether_share", "The new system's share of the keys.", registry=kept)
-        self._step = Gauge("tether_step", "The number of the present step.", registry=kept)
-        self._alarm = Gauge("tether_alarm_standing", "1 while an alarm stands.", registry=kept)
-        self._available = Gauge("tether_store_available", "1 if the store answers.", registry=kept)
+        self._figures: dict[str, Gauge] = {}
+        self._alarm = Gauge(
+            "tether_alarm_standing",
+            "1 while an alarm stands.",
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
+        self._available = Gauge(
+            "tether_store_available",
+            "1 if the store answers.",
+            multiprocess_mode=_LEAST,
+            registry=kept,
+        )
+        self._waiting = Gauge(
+            "tether_unstored_waiting",
+            "Answers without the store that wait to be listed in it.",
+            multiprocess_mode=_SUM,
+            registry=kept,
+        )
+        self._listed = Counter(
+            "tether_unstored_listed", "Answers without the store listed in it.", registry=kept
+        )
         self._promise = Gauge(
-            "tether_promise", "What is promised of each guardrail.", ["guardrail"], registry=kept
+            "tether_promise",
+            "What is promised of each guardrail.",
+            ["guardrail"],
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
+        self._listed_before = 0
+        self._webhooks = Counter(
+            "tether_webhook_attempts",
+            "Events sent: delivered, failed (and tried again), or given_up.",
+            ["webhook", "result"],
+            registry=kept,
         )
         self._routes: dict[str, Histogram] = {}
         self._statuses: dict[tuple[str, int], Counter] = {}
@@ -60,8 +112,16 @@ class ServiceMetrics:
 
     def decisions(self, systems: list[str | None]) -> None:
         """Count answers to keys."""
+        self.decision_count += len(systems)
         for system in systems:
             self._decisions[system].inc()
+
+    def actions(self, safe: int, tethered: int, *, stored: bool, failed: bool) -> None:
+        """Count actions."""
+        for name, count in (("safe", safe), ("tethered", tethered)):
+            if count:
+                labels = (name, str(stored).lower(), str(failed).lower())
+                self._actions.labels(*labels).inc(count)
 
     def outcomes(self, count: int) -> None:
         """Count new losses."""
@@ -71,20 +131,41 @@ class ServiceMetrics:
         """Count what a person did."""
         self._acts.labels(name).inc()
 
-    def state(self, state: ReleaseState | None) -> None:
+    def webhook(self, place: int, result: str) -> None:
+        """Count what became of an event that was sent to a webhook."""
+        self._webhooks.labels(str(place), result).inc()
+
+    def state(self, state: ServedState | None) -> None:
         """Note what holds now; None if the store does not tell."""
         if state is None:
             return
-        self._share.set(state.share)
-        self._step.set(state.step.number)
+        for name, figure in state.figures.items():
+            if name not in self._figures:
+                self._figures[name] = Gauge(
+                    f"tether_{name}",
+                    FIGURES[name],
+                    multiprocess_mode=_LATEST,
+                    registry=self.registry,
+                )
+            self._figures[name].set(figure)
         self._alarm.set(state.alarm is not None)
-        for name, promise in (state.step.ramp_share.promises or {}).items():
+        for name, promise in state.promises.items():
             self._promise.labels(name).set(promise)
 
     def available(self, is_available: bool) -> None:
         """Note whether the store answers and takes decisions."""
         self._available.set(is_available)
 
+    def unstored(self, waiting: int, listed: int) -> None:
+        """Note how many answers without the store wait to be listed in it, and how many were."""
+        self._waiting.set(waiting)
+        self._listed.inc(listed - self._listed_before)
+        self._listed_before = listed
+
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        if METRICS_FOLDER not in os.environ:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)

@@ -25,9 +25,11 @@ def read_store(table: Table, folder: Path) -> str:
     variable = table.optional_text("store_variable")
     if variable is not None:
         if table.has("store"):
-            raise ValueError("name either release.store or release.store_variable, got both")
+            raise ValueError(
+                f"name either {table.full('store')} or {table.full('store_variable')}, got both"
+            )
         if not os.environ.get(variable):
-            raise ValueError(f"release.store_variable names {variable!r}, which is not set")
+            raise ValueError(f"{table.full('store_variable')} names {variable!r}, which is not set")
         return os.environ[variable]
     store = table.text("store")
     return store if "://" in store else str(folder / store)
@@ -59,6 +61,11 @@ def read_release_options(table: Table, folder: Path) -> dict[str, Any]:
             raise ValueError(f"release.salt must be in hexadecimal, got {salt!r:.80}") from None
     if (key := table.optional_text("signing_key")) is not None:
         options["signing_key"] = folder / key
+        if not (folder / key).is_file():
+            raise ValueError(
+                f"release.signing_key must be a file that `tether keygen` made, got {key!r:.120}, "
+                f"and there is no {folder / key}"
+            )
     for name in RELEASE_OPTIONS:
         if table.has(name):
             options[name] = table.take(name)

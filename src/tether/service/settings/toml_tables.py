@@ -26,6 +26,10 @@ class Table:
         """Whether a setting is given and was not taken yet."""
         return key in self._values
 
+    def peek(self, key: str) -> Any:
+        """A value as it is, which can still be taken; None where it is not given."""
+        return self._values.get(key)
+
     def take(self, key: str) -> Any:
         """A value as it is; None where it is not given."""
         return self._values.pop(key, None)

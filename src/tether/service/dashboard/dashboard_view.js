@@ -1,0 +1,248 @@
+// What is shown for each part of the document. All text is set as text, never as markup: keys,
+// reasons and messages may be anything.
+import { draw } from "./dashboard_charts.js";
+
+export const $ = (id) => document.getElementById(id);
+
+/** An element with children: nodes, or anything else as text. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children.map((child) => (child instanceof Node ? child : String(child))));
+  return made;
+}
+
+export const number = (value, digits = 3) => {
+  if (value === null || value === undefined) return "–";
+  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(digits - 1);
+  if (Math.abs(value) >= 10 ** digits) return Math.round(value).toLocaleString("en");
+  return String(Number(value.toPrecision(digits)));
+};
+export const percent = (value) => `${number(100 * value)} %`;
+export const clock = (iso) => new Date(iso).toLocaleTimeString("en-GB");
+const moment = (iso) => new Date(iso).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const interval = (mean) => (mean ? `${number(mean.lower)} to ${number(mean.upper)}` : "–");
+const time = (iso) => (iso ? element("time", { datetime: iso }, moment(iso)) : "–");
+const plural = (count, noun, several = `${noun}s`) => `${Number(count).toLocaleString("en")} ${count === 1 ? noun : several}`;
+const duration = (seconds) => {
+  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const place = Math.max(0, units.findIndex(([size]) => seconds >= size));
+  const [size, name] = seconds >= 1 ? units[place] : units[3];
+  const next = units[place + 1];
+  const rest = next && seconds >= 1 ? Math.floor((seconds % size) / next[0]) : 0;
+  return `${Math.floor(seconds / size)} ${name}${rest ? ` ${rest} ${next[1]}` : ""}`;
+};
+
+/** A table in a region that can be scrolled with the keys. */
+function table(caption, headings, wide) {
+  const head = element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, each))));
+  const body = element("tbody");
+  const made = element("table", {}, element("caption", { class: "visually-hidden" }, caption), head, body);
+  const region = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+  const fill = (rows, names = []) => body.replaceChildren(...rows.map((cells, k) => {
+    const row = element("tr", names[k] ? { class: names[k] } : {});
+    row.append(...cells.map((cell, column) => element("td", column === wide ? { class: "wide" } : cell instanceof HTMLTimeElement ? { class: "time" } : {}, cell)));
+    return row;
+  }));
+  return { region, fill };
+}
+
+/** A table that says so when there is nothing in it. */
+function section(id, caption, headings, wide, empty) {
+  const made = table(caption, headings, wide), none = element("p", { class: "quiet" }, empty);
+  $(id).replaceChildren(none, made.region);
+  return (rows, names) => {
+    none.hidden = rows.length > 0;
+    made.region.hidden = rows.length === 0;
+    made.fill(rows, names);
+  };
+}
+
+/** A chart with its title, its explanation and its numbers. */
+function figure(title, explanation, headings, heading = element("h4", {}, title)) {
+  const numbers = table(`${title}: the numbers`, headings);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const words = element("p", { class: "quiet" }, explanation);
+  const holder = element("div", { class: "plot" }, svg);
+  const made = element(
+    "figure", {}, element("figcaption", {}, heading, words), holder,
+    element("details", {}, element("summary", {}, "Show the numbers"), numbers.region),
+  );
+  let chart = null;
+  new ResizeObserver(() => { if (chart && holder.clientWidth) draw(svg, chart); }).observe(holder);
+  return {
+    made,
+    explain: (text) => { words.textContent = text; },
+    show: (next, rows) => {
+      chart = next;
+      if (holder.clientWidth) draw(svg, chart);
+      numbers.fill(rows);
+    },
+  };
+}
+
+const fillAlarms = section("alarms", "Alarms, latest first", ["Alarm", "Step", "Monitor", "What it found", "Raised", "Cleared", "By", "Why"], 3, "None so far.");
+const fillActs = section("acts", "What people did, latest first", ["When", "Who", "What", "Why"], 3, "Nobody has halted, resumed or advanced.");
+const fillRecent = section("recent", "Recent decisions, latest first", ["Key", "System", "Step", "Seen", "Losses so far"], 0, "None so far.");
+const share = figure("Share of the keys that the new system answers", "", ["Step", "Began", "Share", "Why"], "");
+$("path").replaceChildren(share.made);
+
+function showPath(all) {
+  const { path, value, number: present, left_out: leftOut } = all;
+  const points = [], last = path.at(-1), fell = last.value !== value;
+  for (const step of path) points.push([step.number, step.value], [step.number + (fell && step === last ? 0.5 : 1), step.value]);
+  const marks = [{ kind: "line", points }];
+  if (fell) marks.push({ kind: "line", name: "fall", points: [[last.number + 0.5, last.value], [last.number + 0.5, value], [last.number + 1, value]] });
+  const most = Math.max(...path.map((step) => step.value));
+  const now = `Step ${present}: ${percent(value)} now${fell ? `, ${percent(last.value)} when it began` : ""}.`;
+  share.explain(`${now}${leftOut ? ` The first ${plural(leftOut, "step")} are left out.` : ""}`);
+  share.show({
+    title: "Share of the new system by step",
+    description: `${plural(path.length, "step")}, at most ${percent(most)}. ${now}`,
+    x: [path[0].number, last.number + 1], shift: 0.5, top: Math.min(1, Math.max(1.15 * most, 0.001)), xLabel: "step",
+    format: percent, levels: [], marks,
+  }, [...path].reverse().map((step) => [step.number, time(step.begun), percent(step.value), step.why]));
+}
+
+/** One guardrail: its numbers and two charts, made once and then only changed. */
+class GuardrailView {
+  constructor(name) {
+    this.facts = element("dl", { class: "facts" });
+    this.monitor = figure("Its monitor in this step", "", ["Losses", "Mean", "Lower", "Upper"]);
+    this.means = figure("Both systems, step by step", "Dots are the new system, rings the old one, each with a 95 % interval that is valid at all times.", ["Step", "Old", "Interval", "New", "Interval"]);
+    this.nothing = element("p", { class: "quiet" });
+    this.made = element("article", { class: "guardrail" }, element("h3", {}, name), this.facts, element("div", { class: "charts two" }, element("div", {}, this.nothing, this.monitor.made), this.means.made));
+  }
+
+  show(rail, target) {
+    const facts = [
+      [target === "promise" ? "Promise to keep" : "Tolerated, alpha", number(rail.alpha), `of at most ${number(rail.bound)}`],
+      ["Promised now", rail.promise === null ? "nothing" : `≤ ${number(rail.promise)}`, "of all keys"],
+      ["Old system", number(rail.old?.mean), rail.old ? `${interval(rail.old)}, ${plural(rail.old.count, "key")} of all steps` : "no losses yet"],
+      ["New system", number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, "key")} of step ${rail.new_step}` : "no losses yet"],
+      ["Alarm level", number(rail.alarm_risk), "risk of what is served"],
+    ];
+    this.facts.replaceChildren(...facts.map(([term, value, note]) => element("div", {}, element("dt", {}, term), element("dd", {}, value), element("dd", { class: "quiet" }, note))));
+    this.showMonitor(rail);
+    this.showMeans(rail, target);
+  }
+
+  showMonitor(rail) {
+    const { monitor } = rail, points = monitor?.points ?? [];
+    this.monitor.made.hidden = points.length === 0;
+    this.nothing.hidden = points.length > 0;
+    this.nothing.textContent = monitor ? "The monitor has not seen a loss of the new system in this step yet." : "No monitor: with this share the new system cannot lift the risk of what is served to the alarm level.";
+    if (!points.length) return;
+    const [seen, mean, lower, upper] = points.at(-1);
+    const evidence = `${number(monitor.evidence)} so far; ${number(monitor.needed)} raises an alarm`;
+    const state = monitor.alarm_at === null ? `Evidence of a violation: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}.`;
+    this.monitor.explain(`The mean loss of the new system and its confidence sequence. ${state}`);
+    this.monitor.show({
+      title: `Monitor of ${rail.name}`,
+      description: `After ${plural(seen, "loss", "losses")} the mean is ${number(mean)}, its expectation between ${number(lower)} and ${number(upper)}; the alarm level of the new system is ${number(monitor.level)}. ${state}`,
+      x: [0, seen], top: Math.min(rail.bound, Math.max(2 * monitor.level, 1.2 * mean)), xLabel: "losses of the new system", format: (value) => number(value, 2),
+      levels: [{ kind: "alarm", value: monitor.level, label: `alarm level ${number(monitor.level)}` }],
+      marks: [
+        { kind: "band", lower: points.map(([n, , low]) => [n, low]), upper: points.map(([n, , , high]) => [n, high]) },
+        { kind: "line", points: points.map(([n, value]) => [n, value]) },
+        ...(monitor.alarm_at === null ? [] : [{ kind: "upright", name: "alarm", at: monitor.alarm_at }]),
+      ],
+    }, [...points].reverse().map(([n, ...rest]) => [n.toLocaleString("en"), ...rest.map((each) => number(each))]));
+  }
+
+  showMeans(rail, target) {
+    const known = rail.means.filter((step) => step.old || step.new), side = 0.12;
+    this.means.made.hidden = known.length === 0;
+    if (!known.length) return;
+    const of = (system, shift) => known.filter((step) => step[system]).map((step) => [step.number + shift, step[system].mean, step[system].lower, step[system].upper]);
+    const old = of("old", -side), fresh = of("new", side);
+    const bars = (points, name) => ({ kind: "bars", name, ranges: points.map(([n, , low, high]) => [n, low, high]) });
+    const last = known.at(-1);
+    const say = (system) => (last[system] ? `${system} ${number(last[system].mean)} (${interval(last[system])})` : "");
+    this.means.show({
+      title: `Mean ${rail.name} of both systems by step`,
+      description: `${plural(known.length, "step")}; ${target} is ${number(rail.alpha)}. Step ${last.number}: ${[say("new"), say("old")].filter(Boolean).join(", ")}.`,
+      x: [known[0].number - 0.5, last.number + 0.5], xLabel: "step", format: (value) => number(value, 2),
+      top: Math.min(1.02 * rail.bound, Math.max(3 * rail.alpha, ...[...old, ...fresh].map(([, mean]) => 1.15 * mean))),
+      levels: [{ kind: "level", value: rail.alpha, label: `${target} ${number(rail.alpha)}` }],
+      marks: [bars(old, "bar old"), bars(fresh, "bar"), { kind: "dots", name: "ring", points: old }, { kind: "dots", name: "dot", points: fresh }],
+    }, [...known].reverse().map((step) => [step.number, number(step.old?.mean), interval(step.old), number(step.new?.mean), interval(step.new)]));
+  }
+}
+
+const views = new Map();
+function showGuardrails({ guardrails, target }) {
+  for (const rail of guardrails) {
+    if (!views.has(rail.name)) {
+      views.set(rail.name, new GuardrailView(rail.name));
+      $("guardrails").append(views.get(rail.name).made);
+    }
+    views.get(rail.name).show(rail, target);
+  }
+}
+
+function showState({ state, value, number: present, promise, title, measure }) {
+  $("opening").dataset.kind = state.kind;
+  $("heading").textContent = state.heading;
+  $("sentence").textContent = state.sentence;
+  $("details").textContent = state.details;
+  $("note").hidden = !state.note;
+  $("note").textContent = state.note && `The share does not grow: ${state.note}.`;
+  $("promise").textContent = promise.sentence;
+  $("promise-details").textContent = promise.details;
+  $("value").textContent = measure === "share" ? percent(value) : number(value);
+  $("value-note").textContent = state.kind === "alarm" ? "an alarm stands" : "of the keys now";
+  $("step").textContent = present;
+  $("title").textContent = title;
+  document.title = `${state.kind === "alarm" ? "⚠ " : ""}${percent(value)} · ${title} · tether`;
+}
+
+/** How far the step is; called again as time passes. `now` is the server's time. */
+export function showProgress({ progress }, now) {
+  const done = progress.done ?? (now - Date.parse(progress.begun)) / 1000;
+  const show = (value) => (progress.unit === "seconds" ? duration(Math.max(0, value)) : plural(value, "key"));
+  $("progress").hidden = progress.length === null || progress.is_paused;
+  if (progress.length !== null) $("progress").value = Math.min(1, done / progress.length);
+  if (progress.is_paused) $("progress-note").textContent = "does not end while an alarm stands";
+  else if (progress.length === null) $("progress-note").textContent = `${show(done)} so far; ends by hand`;
+  else $("progress-note").textContent = `${show(Math.min(done, progress.length))} of ${show(progress.length)}`;
+}
+
+function showService({ service }) {
+  const bad = !service.is_store_available;
+  $("store").textContent = bad ? "unavailable" : "available";
+  $("store").classList.toggle("bad", bad);
+  $("store-note").textContent = bad ? "the old system answers" : service.is_read ? `tether ${service.version}` : "what is shown is not up to date";
+  $("rate").textContent = number(service.decisions_per_second, 2);
+}
+
+const showAlarms = ({ alarms }) => fillAlarms(
+  alarms.map((each) => [each.number, each.round, each.monitor, each.message, time(each.raised), each.cleared ? time(each.cleared) : "it stands", each.actor ?? "–", each.reason ?? "–"]),
+  alarms.map((each) => (each.cleared ? "" : "stands")),
+);
+const showAssumptions = ({ assumptions }) => $("assumptions").replaceChildren(...assumptions.map((each) => element(
+  "li", {}, element("span", { class: "quiet" }, each.status), element("div", {}, element("strong", {}, each.title), element("p", { class: "quiet" }, each.explanation)),
+)));
+const showActs = ({ acts }) => fillActs(acts.map((each) => [time(each.done), each.actor, each.act, each.reason]));
+const showRecent = ({ recent }) => fillRecent(recent.map((each) => [
+  each.key, each.system, each.step, each.seen ? time(each.seen) : "earlier",
+  Object.entries(each.losses).map(([name, loss]) => `${name} ${number(loss)}`).join(", ") || "none",
+]));
+
+const SHOWN_BY = [
+  [["state", "value", "number", "promise", "title", "measure"], showState],
+  [["path", "value", "left_out"], showPath],
+  [["guardrails", "target"], showGuardrails],
+  [["service"], showService],
+  [["alarms"], showAlarms],
+  [["acts"], showActs],
+  [["assumptions"], showAssumptions],
+  [["recent"], showRecent],
+];
+
+/** Show what has changed; `all` has every part. */
+export function show(all, changed) {
+  for (const [parts, shows] of SHOWN_BY) {
+    if (parts.some((part) => part in changed) && parts.every((part) => part in all)) shows(all);
+  }
+}

@@ -1,0 +1,1 @@
+"""A gateway for language models: two upstreams that speak OpenAI's protocol, behind one release."""

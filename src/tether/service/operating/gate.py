@@ -1,0 +1,112 @@
+"""A gate for other rollout tools: may they go on, as far as the release knows.
+
+`GET` tells it in the body, as the web metric of Argo Rollouts reads it; `POST` by the status, as
+Flagger's webhooks do. Where the store does not answer nobody knows, and the status is 503.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tether.rounds.releases.served_release import ReleaseState
+from tether.service.api_errors import ApiError
+from tether.service.endpoint import Endpoint
+from tether.service.json_schemas import (
+    FLAG_SCHEMA,
+    INTEGER_SCHEMA,
+    NUMBER_SCHEMA,
+    TEXT_SCHEMA,
+    object_schema,
+)
+from tether.service.request_body import read_object
+from tether.service.service import Service
+
+GATE_PATH = "/v1/gate"
+"""Where other tools ask."""
+CLOSED_STATUS = 412
+"""What `POST` answers where the gate is closed."""
+
+
+class Gate:
+    """The gate, which is open while no alarm stands and the share is what is asked for."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        result = object_schema(
+            {
+                "pass": FLAG_SCHEMA,
+                "reason": TEXT_SCHEMA,
+                "share": NUMBER_SCHEMA,
+                "step": INTEGER_SCHEMA,
+                "alarm": {"type": ["integer", "null"]},
+            }
+        )
+        query = {"weight": NUMBER_SCHEMA | {"minimum": 0, "maximum": 100}}
+        anything = object_schema({}, closed=False)
+        told = "Whether another tool may go on, told by the status."
+        return [
+            Endpoint(
+                "GET", GATE_PATH, "read", self.read, "Whether another tool may go on.",
+                result=result, statuses=[400, 503], query=query,
+            ),
+            Endpoint(
+                "POST", GATE_PATH, "read", self.check, told, anything, result,
+                statuses=[CLOSED_STATUS, 503], query=query,
+            ),
+        ]  # fmt: skip
+
+    async def read(self, request: Request) -> Response:
+        """Say whether the gate is open."""
+        return JSONResponse(await self._answer(request))
+
+    async def check(self, request: Request) -> Response:
+        """Say it by the status; the body of the request is not used."""
+        await read_object(request, self._service.settings.limits.body_bytes)
+        answer = await self._answer(request)
+        return JSONResponse(answer, 200 if answer["pass"] else CLOSED_STATUS)
+
+    async def _answer(self, request: Request) -> dict[str, Any]:
+        weight = _weight(request)
+        if not self._service.is_store_available:
+            raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
+        state = await self._service.call(self._service.release.state)  # not what held before
+        reason = why_closed(state, weight)
+        return {
+            "pass": reason is None,
+            "reason": reason or "no alarm stands",
+            "share": state.share,
+            "step": state.step.number,
+            "alarm": None if state.alarm is None else state.alarm.number,
+        }
+
+
+def why_closed(state: ReleaseState, weight: float | None) -> str | None:
+    """Why another tool may not go on to a weight, in percent; None if it may."""
+    if state.alarm is not None:
+        return f"alarm {state.alarm.number} stands ({state.alarm.monitor}): {state.alarm.message}"
+    if weight is not None and state.share < weight / 100:
+        return f"the new system has {state.share:.3%} of the keys, less than {weight:g} %"
+    return None
+
+
+def _weight(request: Request) -> float | None:
+    """The weight that a request asks for, in percent."""
+    given = request.query_params.multi_items()
+    if not given:
+        return None
+    try:
+        ((name, text),) = given
+        weight = float(text)
+    except ValueError:
+        name, weight = "", math.nan
+    if name != "weight" or not 0 <= weight <= 100:
+        shown = str(request.url.query)
+        raise ApiError(400, f"the query may have one weight, from 0 to 100, got {shown!r:.80}")
+    return weight

@@ -1,0 +1,193 @@
+"""The dashboard in Chromium: a release that goes wrong before its eyes, and who may do what."""
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.report import headless_browser
+from tests.service.running import running, settings, tries
+from tether.release import ArmCounts
+from tether.rounds import read_release
+from tether.service import ApiKeys, add_key
+
+LOG = {"complaint": ArmCounts(20_000, 20.0), "delay": ArmCounts(20_000, 200.0)}
+RELEASE = {"guardrails": {"complaint": 0.1, "delay": (0.2, 2.0)}, "old": LOG, "keys_per_step": 100}
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+TAB, ENTER = "\ue004", "\ue007"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    made = headless_browser.start(tmp_path_factory.mktemp("profile"))
+    headless_browser.set_width(made, 1200)
+    headless_browser.set_preferences(made, "light")
+    yield made
+    made.quit()
+
+
+def text(driver, name):
+    return driver.find_element("id", name).get_attribute("textContent")
+
+
+def until(driver, name, pattern):
+    """Wait until an element says something."""
+    for _ in tries():
+        if re.search(pattern, found := text(driver, name)):
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def press(driver, *keys):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(driver, duration=0).send_keys(*keys).perform()
+
+
+def serve(client, keys, new_loss):
+    """Let keys be answered; the new system has one loss for all of them."""
+    found = client.post("/v1/decisions", json={"keys": keys}).json()["decisions"]
+    outcomes = [
+        {
+            "key": each["key"],
+            "system": each["system"],
+            "losses": {"complaint": new_loss * (each["system"] == "new"), "delay": 0},
+        }
+        for each in found
+    ]
+    assert client.post("/v1/outcomes", json={"outcomes": outcomes}).status_code == 200
+
+
+def errors(driver):
+    """What the console says, but for requests that were refused or found nobody."""
+    return [each for each in driver.get_log("browser") if each["source"] != "network"]
+
+
+def check_layout(driver):
+    for pixels, scheme in ((360, "light"), (820, "dark"), (1200, "light")):
+        headless_browser.set_width(driver, pixels)
+        headless_browser.set_preferences(driver, scheme)
+        for _ in tries():  # charts are drawn again
+            widths = driver.execute_script(
+                "return [document.documentElement.scrollWidth, ...[...document.querySelectorAll("
+                "'svg')].map((svg) => Math.max(svg.getBoundingClientRect().right, "
+                "svg.viewBox.baseVal.width))]"
+            )
+            if max(widths) <= pixels:
+                break
+        assert len(widths) == 6
+        checked, too_low = driver.execute_script(headless_browser.FIND_LOW_CONTRAST)
+        assert checked > 100
+        assert too_low == []
+
+
+@pytest.mark.slow
+def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
+    given = settings(tmp_path / "release.db", release=RELEASE, flag="checkout")
+    with running(given) as client:
+        driver.get(f"{client.base_url}/")
+        driver.execute_script("window.neverLoadedAgain = true")
+        until(driver, "connection", "^live$")
+        until(driver, "sentence", "in step 1")
+        assert text(driver, "announcement") == "live"
+        for number in range(4):
+            keys = [f"user {number} {each}" for each in range(100)]
+            serve(client, keys[:-1], 0)
+            serve(client, keys[-1:], 0)  # the step may end before its loss arrives
+            for _ in tries():  # the next one begins beside
+                if client.get("/v1/status").json()["step"]["number"] == number + 2:
+                    break
+        until(driver, "value", "^100 %$")
+        until(driver, "sentence", "The new system answers 100.% of the keys in step 5")
+        serve(client, [HOSTILE, *(f"late {each}" for each in range(60))], 1)
+        until(driver, "heading", "^Active alarm$")
+        until(driver, "value", "^0 %$")
+        assert "since an alarm in step 5" in until(driver, "announcement", "^Alarm 1: ")
+        assert "It raised an alarm at loss" in text(driver, "guardrails")
+        assert "it stands" in text(driver, "alarms")
+        serve(client, [f"{HOSTILE}{each}" for each in range(3)], 1)
+        until(driver, "recent", re.escape(HOSTILE))
+        image = driver.find_element("css selector", "#guardrails svg")
+        assert image.get_attribute("role") == "img"
+        assert "the alarm level of the new system is 0.15" in image.get_attribute("aria-label")
+        check_layout(driver)
+        _resume_by_keyboard(driver)
+        until(driver, "sentence", "in step 6")
+        until(driver, "acts", f"anyone on this machineresume{re.escape(HOSTILE)}")
+        assert text(driver, "heading").startswith("Running")
+        until(driver, "announcement", "^No alarm stands|^Resume: done")
+        assert driver.execute_script("return window.neverLoadedAgain")
+        assert driver.find_elements("tag name", "img") == []
+        assert "owned" not in driver.title
+        assert driver.get_log("browser") == []
+        port = client.base_url.port
+    until(driver, "connection", r"^reconnecting, as of \d\d:\d\d:\d\d$")
+    assert text(driver, "announcement") == "The connection is lost; reconnecting."
+    with running(replace(given, port=port)):
+        until(driver, "connection", "^live$")
+    assert errors(driver) == []
+    assert read_release(tmp_path / "release.db").audit[-1].reason == HOSTILE
+
+
+def _resume_by_keyboard(driver):
+    driver.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+    for _ in range(20):
+        press(driver, TAB)
+        focused = driver.switch_to.active_element
+        if focused.get_attribute("id") == "resume":
+            break
+    assert focused.value_of_css_property("outline-style") == "solid"
+    press(driver, ENTER)
+    assert driver.switch_to.active_element.get_attribute("id") == "reason"
+    press(driver, ENTER)  # without a reason nothing is sent
+    assert driver.execute_script("return document.getElementById('act').open")
+    press(driver, *HOSTILE, ENTER)
+    for _ in tries():
+        if driver.switch_to.active_element.get_attribute("id") == "sentence":
+            return
+
+
+def test_what_is_shown_depends_on_the_key(driver, tmp_path):
+    file = tmp_path / "keys.json"
+    roles = {"shop": ["decide"], "ann": ["read"], "bob": ["read", "operate"]}
+    secrets = {name: add_key(file, name, each) for name, each in roles.items()}
+    given = settings(tmp_path / "release.db", keys=ApiKeys.read(file))
+
+    def sign_in(secret):
+        driver.find_element("id", "key").send_keys(secret, ENTER)
+
+    def is_enabled(name):
+        return driver.find_element("id", name).is_enabled()
+
+    with running(given) as client:
+        driver.get(f"{client.base_url}/")
+        for _ in tries():
+            if driver.switch_to.active_element.get_attribute("id") == "key":
+                break
+        sign_in("tether_wrong")
+        until(driver, "problem", "does not accept this API key")
+        sign_in(secrets["shop"])
+        until(driver, "problem", "'shop' has not the role 'read'")
+        assert not driver.find_element("id", "board").is_displayed()
+        sign_in(secrets["ann"])
+        until(driver, "you", "^ann$")
+        assert driver.find_element("id", "board").is_displayed()
+        assert not is_enabled("halt")
+        assert driver.find_element("id", "may-not").is_displayed()
+        assert text(driver, "problem") == ""
+        driver.find_element("id", "forget").click()
+        for _ in tries():
+            if driver.find_elements("css selector", "#sign-in:not([hidden])"):
+                break
+        sign_in(secrets["bob"])
+        until(driver, "you", "^bob$")
+        assert is_enabled("halt")
+        assert secrets["bob"] not in driver.current_url
+        assert driver.execute_script("return [localStorage.length, document.cookie]") == [0, ""]
+        requested = headless_browser.requested_urls(driver)
+        assert not any(secret in url for url in requested for secret in secrets.values())
+        driver.refresh()  # the key is kept as long as the tab
+        until(driver, "you", "^bob$")
+    assert errors(driver) == []

@@ -1,0 +1,89 @@
+"""What is shown of a release is what its history says."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tether.monitor import RiskMonitor
+from tether.release import ArmCounts
+from tether.report.releases.release_sentences import release_promise, release_state
+from tether.rounds.releases.served_release import ServedRelease
+from tether.service.dashboard import release_document as module
+from tether.service.dashboard.release_document import WatchedRelease
+
+LOG = {"complaint": ArmCounts(10_000, 0.0)}
+
+
+def watched(release):
+    return json.loads(json.dumps(WatchedRelease(release, "checkout").look().parts()))
+
+
+def test_the_numbers_and_sentences_are_those_of_the_history(monkeypatch):
+    monkeypatch.setattr(module, "STEPS_SHOWN", 2)
+    with ServedRelease("sqlite://", {"complaint": 0.2}, old=LOG, salt=b"s") as release:
+        for number in range(3):
+            keys = [f"{number} {each}" for each in range(60)]
+            release.observe(keys, [0.25] * 60, system=release.assign(keys))
+            release.advance() if number < 2 else None
+        shown, history = watched(release), release.history()
+        state, promise = release_state(history), release_promise(history)
+        assert (shown["number"], shown["left_out"], len(shown["path"])) == (3, 1, 2)
+        assert shown["value"] == pytest.approx(history.share, rel=1e-5)
+        assert shown["state"]["sentence"] == state.sentence
+        assert (shown["promise"]["sentence"], shown["promise"]["details"]) == promise
+        (rail,) = shown["guardrails"]
+        estimate = history.steps[-1].new.losses["complaint"]
+        assert rail["new"]["upper"] == pytest.approx(estimate.upper, rel=1e-5)
+        assert (rail["new_step"], rail["new"]["count"]) == (3, estimate.count)
+        promised = history.steps[-1].calibration.promises["complaint"]
+        assert rail["promise"] == pytest.approx(promised, rel=1e-5)
+        level = history.limits["complaint"].alarm_risk / history.share
+        expected = RiskMonitor(level).update([0.25] * estimate.count)
+        seen, mean, lower, upper = rail["monitor"]["points"][-1]
+        assert (seen, mean) == (estimate.count, 0.25)
+        assert (lower, upper) == pytest.approx((expected.lower, expected.upper), rel=1e-5)
+        assert rail["monitor"]["level"] == pytest.approx(level, rel=1e-5)
+        assert rail["monitor"]["needed"] == 20
+        assert [step["number"] for step in rail["means"]] == [2, 3]
+
+
+def test_an_alarm_and_what_people_did_are_shown_latest_first():
+    with ServedRelease("sqlite://", {"complaint": 0.2}, old=LOG) as release:
+        release.halt("<b>why</b>", actor="ann")
+        release.resume("fine", actor="bob")
+        release.halt("again", actor="ann")
+        shown = watched(release)
+    assert shown["value"] == 0 < shown["path"][-1]["value"]
+    assert shown["state"]["kind"] == "alarm"
+    assert [each["cleared"] is None for each in shown["alarms"]] == [True, False]
+    assert [each["act"] for each in shown["acts"]] == ["halt", "resume", "halt"]
+    assert shown["acts"][-1]["reason"] == "<b>why</b>"
+    assert shown["guardrails"][0]["promise"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "unit", "length", "can_advance"),
+    [
+        ({"keys_per_step": 10}, "keys", 10, False),
+        ({"step_duration": timedelta(hours=1)}, "seconds", 3600, False),
+        ({"step_duration": 60, "confidence": 0.9}, "seconds", 60, True),
+        ({}, "keys", None, True),
+    ],
+)
+def test_the_progress_of_a_step(options, unit, length, can_advance):
+    with ServedRelease("sqlite://", {"complaint": 0.2}, old=LOG, **options) as release:
+        release.assign(["ann", "bob"])
+        found = watched(release)["progress"]
+        assert (found["unit"], found["length"], found["can_advance"]) == (unit, length, can_advance)
+        assert found["done"] == (2 if unit == "keys" else None)
+        assert not found["is_paused"]
+        release.halt("a test", actor="ann")
+        assert watched(release)["progress"]["is_paused"]
+
+
+def test_a_release_without_losses_can_be_shown():
+    with ServedRelease("sqlite://", {"complaint": 0.02}) as release:
+        shown = watched(release)
+    assert (shown["value"], shown["guardrails"][0]["old"]) == (0, None)
+    assert shown["guardrails"][0]["monitor"] is None

@@ -1,0 +1,112 @@
+"""Completions under a budgeted clip, in front of a server with log-probabilities."""
+
+import numpy as np
+import openai
+import pytest
+
+pytest.importorskip("transformers", reason="needs tether[llm]")
+
+from tests.llm import tiny_models
+from tests.llm.loopback_server import Loopback
+from tests.service.running import PATIENT, running, tries
+from tether.rounds import verify_store
+from tether.service import read_service_settings
+from tether.service.settings.clip_table import ClipSettings
+from tether.service.settings.service_settings import ServiceSettings
+from tether.service.settings.tethered_table import SafeUpstream, TetheredSettings
+
+WIDTH = 3
+
+
+def settings(store, url, tokenizer=None):
+    upstreams = [SafeUpstream(url, name, timeout=30.0, retries=0) for name in ("base", "tuned")]
+    tethered = TetheredSettings(
+        str(store),
+        upstreams[0],
+        new=upstreams[1],
+        clip=ClipSettings(4, WIDTH, (0,), tokenizer),
+        controller={"alpha": 0.5, "draws": 4},
+        requests_at_once=8,
+    )
+    return ServiceSettings(str(store), tethered=tethered, port=0, limits=PATIENT)
+
+
+@pytest.fixture(scope="module")
+def server():
+    models = {"base": tiny_models.llama(scale=0.3), "tuned": tiny_models.llama(scale=0.3, seed=1)}
+    with Loopback(models) as made:
+        yield made
+
+
+def test_collect_begin_act(server, tmp_path):
+    store = tmp_path / "clip.db"
+    with running(settings(store, server.url)) as client:
+        chat = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
+        raw = chat.completions.with_raw_response.create(
+            model="any", prompt=[5, 7], max_tokens=WIDTH
+        )
+        made, headers = raw.parse(), raw.headers
+        tokens = [int(each) for each in made.choices[0].text.split()]
+        assert 0 < len(tokens) <= WIDTH
+        assert made.choices[0].finish_reason in ("stop", "length")
+        assert (headers["x-tether-served"], headers["x-tether-draws"]) == ("safe", "1")
+        assert made.usage.completion_tokens >= len(tokens)
+        run = client.server.config.app.state.service.run
+        run.observe([int(headers["x-tether-id"])], {"loss": [0.0]})
+        taken = run.act(np.array(["5 7", "4"] * 8))
+        run.observe(taken.ids.tolist(), {"loss": np.zeros(16)})
+        assert client.post("/v1/begin", json={"round": 1, "reason": "x"}).status_code == 202
+        for _ in tries():
+            status = client.get("/v1/status").json()
+            if status["round"] == 2 and not status["beginning"]:
+                break
+            assert not status["begin_failure"], status
+        assert float(status["beta"]) > 0
+        body = {"prompt": [5, 7], "stream": True}
+        chat.close()
+        raw = client.post("/v1/completions", json=body)
+        assert raw.headers["x-tether-served"] == "round 2"
+        assert int(raw.headers["x-tether-draws"]) >= 1
+        assert raw.text.endswith("data: [DONE]\n\n")
+    assert verify_store(store).ok
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"prompt": "text"}, "no tokenizer"),
+        ({"prompt": [5], "temperature": 0.5}, "temperature must be 1"),
+        ({"prompt": [5], "max_tokens": 9}, "max_tokens must be 3"),
+        ({"prompt": [5], "logit_bias": {}}, "cannot be set"),
+        ({"prompt": [5], "n": 2}, "n must be 1"),
+        ({}, "must have prompt"),
+    ],
+)
+def test_draws_are_as_the_settings_say(server, tmp_path_factory, body, message):
+    with running(settings(tmp_path_factory.mktemp("clip") / "clip.db", server.url)) as client:
+        answer = client.post("/v1/completions", json=body)
+        assert answer.status_code == 400
+        assert message in answer.json()["error"]["message"]
+        chat = {"messages": [{"role": "user", "content": "x"}]}
+        assert "chat template" in client.post("/v1/chat/completions", json=chat).text
+
+
+def test_settings_are_read(tmp_path):
+    path = tmp_path / "serve.toml"
+    start = (
+        '[gateway]\nmode = "tethered"\nstore = "a.db"\nalpha = 0.1\nfamily = "{family}"\n{more}\n'
+    )
+    end = '[gateway.old]\nurl = "http://a/v1"\n[gateway.new]\nurl = "http://b/v1"\nmodel = "m"\n'
+    path.write_text(start.format(family="clip", more="eos_token_id = [1, 2]\nbudget = 3") + end)
+    made = read_service_settings(path).tethered
+    assert made.clip == ClipSettings(3, 64, (1, 2))
+    assert (made.new.model, made.scorer) == ("m", None)
+    assert made.controller == {"alpha": 0.1}
+    for family, more, message in (
+        ("mix", "eos_token_id = 1", "family must be 'clip'"),
+        ("clip", "", "eos_token_id must be a token id"),
+        ("clip", "eos_token_id = [true]", "eos_token_id must be a token id"),
+    ):
+        path.write_text(start.format(family=family, more=more) + end)
+        with pytest.raises(ValueError, match=message):
+            read_service_settings(path)
