@@ -219,8 +219,9 @@ def main(
         wrong += find_wrong(soak.store, soak.log)
         wrong += find_growth(samples, answers)
     finally:
-        for each in (soak.process, soak.old.process, soak.new.process):
-            each.kill()
+        soak.process.kill()
+        soak.old.kill()
+        soak.new.kill()
         if soak.server is not None:
             soak.server.close()
     quantiles = np.quantile(soak.log.seconds, [0.5, 0.99, 0.999])

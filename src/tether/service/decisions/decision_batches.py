@@ -42,11 +42,13 @@ class _Batch:
     count: int = 0
     timer: asyncio.TimerHandle | None = None
     is_given_up: bool = False
+    is_stopped: bool = False  # before it was stored, since nobody waited for it
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_wanted(self) -> bool:
-        """Whether requests wait for it."""
-        return not self.is_given_up
+        """Whether requests wait for it; if not, the call stops."""
+        self.is_stopped = self.is_given_up
+        return not self.is_stopped
 
     @property
     def keys(self) -> list[bytes]:
@@ -152,7 +154,7 @@ class DecisionBatches:
             )
         systems: Decisions = finished.result() if error is None else [None] * batch.count
         batch.ended.set()
-        if not batch.is_given_up or None not in systems:  # then nothing was to be stored
+        if not batch.is_stopped:  # otherwise it says nothing about the store
             self._note(is_lost=None in systems)
         begin, unstored = 0, []
         for keys, answer in batch.requests:
