@@ -14,7 +14,7 @@ from tether.rounds import verify_store
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service.settings.service_settings import ServiceLimits
 
-REPORTED = {"failure_guardrail": "failure"}
+REPORTED = {"failure_guardrail": "failure", "slow_after": LONG}
 
 
 @pytest.fixture

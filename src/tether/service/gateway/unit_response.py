@@ -61,7 +61,12 @@ class Unit:
 
 
 class UnitResponse(Response):
-    """Answers one request; in the end `ended` is called with its unit, whatever happens."""
+    """Answers one request; in the end `ended` is called with its unit, whatever happens.
+
+    A client that leaves is no failure, unless it has waited for longer than its `patience` for the
+    next part of its answer: clients give up on a system that hangs, and that must not look as if
+    all were well.
+    """
 
     def __init__(
         self,
@@ -70,17 +75,22 @@ class UnitResponse(Response):
         relay: Relay,
         metrics: GatewayMetrics,
         ended: Callable[[Unit], None],
+        patience: float,
     ) -> None:
         self._question, self._decide, self._ended = question, decide, ended
-        self._relay, self._metrics = relay, metrics
-        self._has_begun = self._is_streaming = False
+        self._relay, self._metrics, self._patience = relay, metrics, patience
+        self._has_begun = self._is_streaming = self._is_complete = False
+        self._waits_since = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
         unit = await self._decide()
+        self._waits_since = unit.begun
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(unit, send))
+            if not self._is_complete:  # the client has left
+                unit.failed |= time.perf_counter() - self._waits_since > self._patience
         except asyncio.CancelledError:  # the service ends, and cannot wait
             unit.failed = True
             await self._cut_off(send)
@@ -93,8 +103,11 @@ class UnitResponse(Response):
             self._ended(unit)
 
     async def _answer(self, unit: Unit, send: Send) -> None:
+        def fell_back() -> None:
+            unit.failed = True
+
         try:
-            relayed = await self._relay.ask(unit.system, self._question)
+            relayed = await self._relay.ask(unit.system, self._question, fell_back)
         except UpstreamError:
             content = json.dumps(openai_error(502, NO_UPSTREAM)).encode()
             relayed = Relayed(UpstreamAnswer(502, _JSON, content), "none", failed=True)
@@ -109,6 +122,7 @@ class UnitResponse(Response):
             await send(_start(answer.status, headers))
             if answer.rest is None:
                 await send({"type": "http.response.body", "body": answer.content})
+                self._is_complete = True
             else:
                 await self._stream(unit, relayed, send)
         finally:
@@ -124,6 +138,7 @@ class UnitResponse(Response):
                 is_broken = unit.failed = True
                 self._relay.broke(relayed.served)
             await send({"type": "http.response.body", "body": events, "more_body": True})
+            self._waits_since = time.perf_counter()
 
         self._is_streaming = True
         await pass_on(answer.content)
@@ -132,8 +147,9 @@ class UnitResponse(Response):
             async for events in answer.rest:
                 await pass_on(events)
         except UpstreamError:
-            await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
-        self._is_streaming = False
+            if not is_broken:  # otherwise the upstream has said so itself
+                await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
+        self._is_streaming, self._is_complete = False, True
         await send({"type": "http.response.body", "body": b""})
 
     async def _cut_off(self, send: Send) -> None:
