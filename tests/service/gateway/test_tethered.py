@@ -262,6 +262,73 @@ def test_a_scorer_that_is_down_or_garbled(tmp_path):
     assert verify_store(store).ok
 
 
+def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
+    """As long as it has: the safe policy answers, and no row counts as the scorer's."""
+    rng, store, weight = np.random.default_rng(0), tmp_path / "gateway.db", [2.0]
+    with (
+        ChatServer(draw_answer) as upstream,
+        ChatServer(lambda body, answer: weight[0] * ANSWERS.index(answer["content"])) as scores,
+    ):
+        url = scores.url.removesuffix("/v1") + "/score"
+        scorer = ScorerSettings("remote", url=url, timeout=30.0)
+        with running(service_settings(store, upstream.url, scorer=scorer)) as client:
+            chat, policy = asking(client), client.server.config.app.state.service.run.run
+            collect(client, 600, rng)
+            assert float(begin(client)["beta"]) > 0
+            weight[0] = 3.0
+            policy.round._deployed.optimized.check_again()  # a minute later
+            for _ in range(3):
+                assert ask(chat)[1]["x-tether-served"] == "safe"
+            weight[0] = 2.0
+            assert ask(chat)[1]["x-tether-served"] == "round 2"
+    assert read_history(store).rounds[-1].fallback_rows == 3
+    assert verify_store(store).ok
+
+
+@pytest.mark.parametrize("fault", ["400", "NaN"])
+def test_a_scorer_that_cannot_score_is_no_error_of_the_clients(tmp_path, fault, caplog):
+    rng, store = np.random.default_rng(0), tmp_path / "gateway.db"
+    is_broken = []
+
+    def score(body, answer):
+        return float("nan") if is_broken else 2.0 * ANSWERS.index(answer["content"])
+
+    with ChatServer(draw_answer) as upstream, ChatServer(score) as scores:
+        url = scores.url.removesuffix("/v1") + "/score"
+        scorer = ScorerSettings("remote", url=url, timeout=30.0)
+        with running(service_settings(store, upstream.url, scorer=scorer)) as client:
+            collect(client, 600, rng)
+            begin(client)
+            chat = asking(client)
+            ask(chat)
+            if fault == "NaN":
+                is_broken.append(True)
+            else:
+                scores.faults = [400]
+            with pytest.raises(openai.InternalServerError, match="cannot score") as found:
+                ask(chat, "a secret question")
+            assert found.value.status_code == 502
+    assert "the scorer cannot score the answers to a request" in caplog.messages
+    assert "secret" not in "".join(caplog.messages)
+
+
+def test_answers_that_cannot_be_read_are_not_logged(client, upstream, caplog):
+    def spoil(answer):
+        answer["choices"][0]["finish_reason"] = "abort"
+        answer["choices"][0]["message"]["content"] = "secret"
+
+    chat = asking(client)
+    for fault in (spoil, 500):
+        upstream.faults = [fault]
+        with pytest.raises(openai.InternalServerError):
+            ask(chat)
+    text = "".join(caplog.messages)
+    assert "abort" in text
+    assert "status 500" in text
+    assert "secret" not in text
+    assert "overloaded" not in text  # what the server says may repeat what it was asked
+
+
 def test_the_store_is_held_by_another_program(tmp_path):
     store, limits = tmp_path / "gateway.db", ServiceLimits(store_deadline=0.3)
     with ChatServer(draw_answer) as upstream:

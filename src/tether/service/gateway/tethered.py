@@ -8,12 +8,14 @@ The request is answered when its row is stored, so answers are buffered.
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
 from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.recording import MAX_KEY_LENGTH
@@ -32,6 +34,8 @@ from tether.service.settings.tethered_table import TetheredSettings
 
 WAITING_PER_THREAD = 4
 """How many requests may wait for each one that is answered; more are refused."""
+
+log = logging.getLogger("tether.service")
 
 
 class TetheredGateway:
@@ -112,8 +116,14 @@ class TetheredGateway:
         return taken, usage
 
     def _draw(self, context: str, key: str | None) -> tuple[TakenActions, ChatUsage]:
-        with counting_usage() as usage:
-            return self._service.run.act(np.array([context], dtype=object), key=key), usage
+        try:
+            with counting_usage() as usage:
+                return self._service.run.act(np.array([context], dtype=object), key=key), usage
+        except ValueError as error:
+            if not is_scorer_error(error):
+                raise
+            log.error("the scorer cannot score the answers to a request", exc_info=error)
+            raise ApiError(502, "the scorer cannot score the answers") from None
 
     async def _close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)
