@@ -1,9 +1,12 @@
 """Requests over HTTP: what is sent again, after which wait, and what ends the waiting."""
 
 import signal
+import socket
 import threading
 import time
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,7 +18,8 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import OpenAIPolicy
 from tether.llm.server import http_client
-from tether.llm.server.http_client import ServerError
+from tether.llm.server.daemon_calls import ending
+from tether.llm.server.http_client import HTTPClient, ServerError
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 DEADLINE = 60.0
@@ -125,7 +129,7 @@ def test_parsing_of_retry_after_headers():
 def assert_no_request_is_pending():
     """All threads that send requests end soon, though the wait before a retry is an hour."""
     for thread in threading.enumerate():
-        if thread.name.startswith("ThreadPoolExecutor"):
+        if thread.name == "tether-request":
             thread.join(DEADLINE)
             assert not thread.is_alive()
 
@@ -194,6 +198,47 @@ def test_a_server_that_does_not_answer_in_time_is_an_error(server):
     with pytest.raises(ServerError, match=r"failed 2 time\(s\), at last with \w+Timeout"):
         remote_policy(server, timeout=0.1, retries=1).sample([[4]], np.random.default_rng(0))
     answer.set()
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_too_slow():
+    """Also in its headers, which the client's own limits never end."""
+    for head in (b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"HTTP/1.1 200 OK\r\n"):
+        with dripping(head) as url:
+            client = HTTPClient(url, None, timeout=0.2, retries=0, concurrency=1)
+            begun = time.monotonic()
+            with (
+                patch.object(http_client, "MAX_RETRY_WAIT", 0.1),
+                pytest.raises(ServerError, match=r"no whole response|did not end within"),
+            ):
+                client.post_all("x", [{}])
+            assert time.monotonic() - begun < DEADLINE
+
+
+def test_a_caller_whose_program_ends_does_not_wait(server):
+    answer, end = threading.Event(), threading.Event()
+    server.faults = [answer]
+    threading.Timer(0.1, end.set).start()
+    with ending(end), pytest.raises(ServerError, match="the program ends"):
+        remote_policy(server, timeout=DEADLINE).sample([[4]], np.random.default_rng(0))
+    answer.set()
+
+
+@contextmanager
+def dripping(head):
+    """A server whose answer begins with this, and then goes on a byte at a time."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.recv(100_000)
+            connection.sendall(head)
+            while True:
+                connection.sendall(b"a")
+                time.sleep(0.05)
+
+    threading.Thread(target=serve, daemon=True).start()
+    with listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def test_secrets_in_an_address_are_refused_and_not_shown():

@@ -2,7 +2,9 @@
 
 import json
 import threading
+from contextlib import suppress
 
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -327,6 +329,32 @@ def test_answers_that_cannot_be_read_are_not_logged(client, upstream, caplog):
     assert "status 500" in text
     assert "secret" not in text
     assert "overloaded" not in text  # what the server says may repeat what it was asked
+
+
+def test_a_service_that_ends_does_not_wait_for_its_upstream(tmp_path):
+    never = threading.Event()
+    with ChatServer(draw_answer) as upstream:
+        given = service_settings(tmp_path / "gateway.db", upstream.url, requests_at_once=1)
+        upstream.faults = [never] * 9
+        with running(given) as client:
+            client.server.config.timeout_graceful_shutdown = 0.1
+            body = {"model": "m", "messages": [{"role": "user", "content": "treat?"}]}
+
+            def leave():
+                with suppress(httpx2.HTTPError):
+                    httpx2.post(f"{client.base_url}/v1/chat/completions", json=body, timeout=90)
+
+            threads = [threading.Thread(target=leave, daemon=True) for _ in range(3)]
+            for each in threads:
+                each.start()
+            for _ in tries():
+                if upstream.requests:
+                    break
+        # `running` has ended the service within 20 seconds, though the upstream has 30 for each
+        assert len(upstream.requests) == 1
+        never.set()
+        for each in threads:
+            each.join(60)
 
 
 def test_the_store_is_held_by_another_program(tmp_path):

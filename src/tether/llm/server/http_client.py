@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 import weakref
 from collections.abc import Sequence
-from concurrent import futures
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Event
@@ -14,6 +15,7 @@ import httpx2
 
 from tether._core import validate
 from tether.llm.server.api_keys import check_key, hide_key
+from tether.llm.server.daemon_calls import POLL_INTERVAL, Call, call_all, is_ending
 
 RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 """Statuses after which the same request may succeed: it came too early, or the server failed.
@@ -24,8 +26,8 @@ INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
 """Refusals of the request itself, such as a prompt too long; others are of the sender."""
 MAX_RETRY_WAIT = 30.0
 """The largest number of seconds between two attempts, whatever the server asks for."""
-POLL_INTERVAL = 1.0
-"""Seconds after which a waiting caller checks for an interrupt."""
+MAX_RESPONSE_BYTES = 64_000_000
+"""The longest response that is read."""
 MAX_SHOWN_CHARACTERS = 500
 """How much of a server's error message is shown."""
 
@@ -57,9 +59,10 @@ class HTTPClient:
         self.retries, self.concurrency = retries, concurrency
         self.first_retry_wait = 0.5
         self._key = check_key(api_key)
+        self._timeout = validate.number("timeout", timeout, above=0, below=float("inf"))
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=validate.number("timeout", timeout, above=0, below=float("inf")),
+            timeout=self._timeout,
             limits=httpx2.Limits(max_connections=concurrency),
         )
         weakref.finalize(self, self._client.close)
@@ -67,16 +70,25 @@ class HTTPClient:
     def post_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The responses to several requests, in order; the first that fails for good raises.
 
-        Then, or when the caller is interrupted, nothing more is sent, and requests that are under
-        way are not waited for.
+        Then, or when the caller is interrupted or `ending` is over, nothing more is sent, and
+        requests that are under way are not waited for.
         """
-        pool, abandoned = futures.ThreadPoolExecutor(max_workers=self.concurrency), Event()
+        abandoned, longest = Event(), (self.retries + 1) * (3 * self._timeout + MAX_RETRY_WAIT)
+        calls = [lambda body=body: self._post(path, body, abandoned) for body in bodies]
         try:
-            pending = [pool.submit(self._post, path, body, abandoned) for body in bodies]
-            return [_wait_for(response) for response in pending]
+            pending = call_all(calls, self.concurrency, abandoned)
+            return [self._wait_for(path, each, longest) for each in pending]
         finally:
             abandoned.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _wait_for(self, path: str, call: Call[dict[str, Any]], longest: float) -> dict[str, Any]:
+        """What a call returns; an error if it takes longer than all its limits together."""
+        while not call.wait(POLL_INTERVAL):
+            if is_ending():
+                raise ServerError(self._message(path, "was not waited for: the program ends"))
+            if call.seconds > longest:
+                raise ServerError(self._message(path, f"did not end within {longest:g} seconds"))
+        return call.future.result()
 
     def __repr__(self) -> str:
         return f"HTTPClient({self.base_url!r})"
@@ -92,13 +104,13 @@ class HTTPClient:
                     break
                 default_wait, requested_wait = 2 * default_wait, None
             try:
-                response = self._client.post(f"{self.base_url}/{path}", json=body)
+                response, read = self._send(path, body)
             except httpx2.RequestError as error:
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if response.status_code == 200:
                 try:
-                    content = response.json()
+                    content = json.loads(read)
                 except (ValueError, RecursionError) as error:
                     failure = f"a response that is not JSON ({error})"
                     continue
@@ -107,7 +119,7 @@ class HTTPClient:
                 raise ServerError(
                     self._message(path, f"returned {type(content).__name__}, not an object")
                 )
-            failure = f"status {response.status_code}: {self._error_of(response)}"
+            failure = f"status {response.status_code}: {self._error_of(read)}"
             if response.status_code not in RETRIED_STATUSES:
                 invalid = response.status_code in INVALID_REQUEST_STATUSES
                 error_class = ValueError if invalid else ServerError
@@ -119,20 +131,32 @@ class HTTPClient:
             self._message(path, f"failed {self.retries + 1} time(s), at last with {failure}")
         )
 
+    def _send(self, path: str, body: dict[str, Any]) -> tuple[httpx2.Response, bytes]:
+        """A response and its content, all of it in time: the client's limit is for each part."""
+        end, content = time.monotonic() + self._timeout, bytearray()
+        with self._client.stream("POST", f"{self.base_url}/{path}", json=body) as response:
+            for part in response.iter_bytes():
+                content += part
+                if time.monotonic() > end:
+                    raise httpx2.ReadTimeout(f"no whole response within {self._timeout:g} seconds")
+                if len(content) > MAX_RESPONSE_BYTES:
+                    raise httpx2.ReadError(f"more than {MAX_RESPONSE_BYTES:,} bytes")
+        return response, bytes(content)
+
     def _message(self, path: str, text: str) -> str:
         return hide_key(f"{self.base_url}/{path} {text}", self._key)
 
-    def _error_of(self, response: Any) -> str:
+    def _error_of(self, read: bytes) -> str:
         """The server's error message, in OpenAI's format where it has that, without the key.
 
         Truncated only after the key is hidden: a truncated key would not be recognized.
         """
         try:
-            content = response.json()
+            content = json.loads(read)
             content = content.get("error", content)
             text = str(content.get("message", content))
         except (ValueError, RecursionError, AttributeError):
-            text = str(response.text)
+            text = read.decode(errors="replace")
         return hide_key(text, self._key)[:MAX_SHOWN_CHARACTERS]
 
 
@@ -151,12 +175,6 @@ def parse_retry_after(header: str | None, now: datetime) -> float | None:
         return max((date - now).total_seconds(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def _wait_for(response: futures.Future[dict[str, Any]]) -> dict[str, Any]:
-    while not futures.wait([response], timeout=POLL_INTERVAL).done:
-        pass
-    return response.result()
 
 
 def _check_url(base_url: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
+from tether.llm.server.daemon_calls import ending
 from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
@@ -48,7 +50,7 @@ class TetheredGateway:
             self._words = ClippedCompletions(service.run.run.safe)
         self._threads = ThreadPoolExecutor(settings.requests_at_once, "tether-gateway")
         self._most, self._asked = (1 + WAITING_PER_THREAD) * settings.requests_at_once, 0
-        self._acted = Acted(service)
+        self._acted, self._ending = Acted(service), threading.Event()
         service.closing.append(self._close)
 
     def endpoints(self) -> list[Endpoint]:
@@ -117,8 +119,12 @@ class TetheredGateway:
 
     def _draw(self, context: str, key: str | None) -> tuple[TakenActions, ChatUsage]:
         try:
-            with counting_usage() as usage:
+            with ending(self._ending), counting_usage() as usage:
                 return self._service.run.act(np.array([context], dtype=object), key=key), usage
+        except RuntimeError:
+            if self._ending.is_set():
+                raise ApiError(503, "the service is shutting down") from None
+            raise
         except ValueError as error:
             if not is_scorer_error(error):
                 raise
@@ -126,4 +132,6 @@ class TetheredGateway:
             raise ApiError(502, "the scorer cannot score the answers") from None
 
     async def _close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
+        """Give up what waits for the upstream: the web server has waited for it long enough."""
+        self._ending.set()
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
