@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -26,6 +28,8 @@ from tether.service.gateway.relay import Question, Relay, Relayed
 from tether.service.gateway.unit_key import KEY_HEADER, shown_key
 from tether.service.gateway.upstream_answer import UpstreamAnswer
 
+CLIENT_TAKES_WITHIN = 60.0
+"""Seconds in which a client must take a part of its answer."""
 _JSON = ((b"content-type", b"application/json"),)
 
 
@@ -121,7 +125,7 @@ class UnitResponse(Response):
             self._has_begun = True
             await send(_start(answer.status, headers))
             if answer.rest is None:
-                await send({"type": "http.response.body", "body": answer.content})
+                await self._give(send, {"body": answer.content})
                 self._is_complete = True
             else:
                 await self._stream(unit, relayed, send)
@@ -137,8 +141,7 @@ class UnitResponse(Response):
             if has_error(events) and not is_broken:
                 is_broken = unit.failed = True
                 self._relay.broke(relayed.served)
-            await send({"type": "http.response.body", "body": events, "more_body": True})
-            self._waits_since = time.perf_counter()
+            await self._give(send, {"body": events, "more_body": True})
 
         self._is_streaming = True
         await pass_on(answer.content)
@@ -151,6 +154,13 @@ class UnitResponse(Response):
                 await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
         self._is_streaming, self._is_complete = False, True
         await send({"type": "http.response.body", "body": b""})
+
+    async def _give(self, send: Send, part: dict[str, Any]) -> None:
+        """Send a part of the answer; a client that does not take it has left (a TimeoutError)."""
+        self._waits_since = math.inf  # now it is waited for the client
+        async with asyncio.timeout(CLIENT_TAKES_WITHIN):
+            await send({"type": "http.response.body", **part})
+        self._waits_since = time.perf_counter()
 
     async def _cut_off(self, send: Send) -> None:
         """End an answer at once, with an error."""
