@@ -13,7 +13,8 @@ from tether._core import validate
 from tether._core.policy_calls import ERRORS_ABOUT_INPUT
 from tether._core.types import Floats
 from tether.llm.server.chat_messages import message_of, messages_of
-from tether.llm.server.http_client import HTTPClient, ServerError
+from tether.llm.server.http_client import HTTPClient
+from tether.llm.server.server_error import ServerError
 
 Messages = list[Any]
 Score = Callable[[Messages, list[dict[str, Any]]], Sequence[float]]
@@ -205,7 +206,9 @@ class ScoreServer:
             {"messages": asked, "answers": given}
             for asked, given in zip(messages, answers, strict=True)
         ]
-        made = self.client.post_all(self._path, bodies)
+        # Nothing is remembered: while the server is down that would decide, by the answers that
+        # were seen before, which of them it picks.
+        made = self.client.post_all(self._path, bodies, fresh=True)
         return [_read_scores(each, len(given)) for each, given in zip(made, answers, strict=True)]
 
     def __repr__(self) -> str:

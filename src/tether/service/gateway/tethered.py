@@ -16,9 +16,9 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tether.llm.server.background_loop import ending
 from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
-from tether.llm.server.daemon_calls import ending
 from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
