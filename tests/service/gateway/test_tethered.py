@@ -26,6 +26,8 @@ from tether.service.settings.service_settings import ServiceLimits
 from tether.service.settings.tethered_table import ScorerSettings
 
 OPENED = []
+LENIENT = {"alpha": 0.5}
+"""So much is tolerated that chance cannot make beta 0."""
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
@@ -242,7 +244,9 @@ def test_a_scorer_that_is_down_or_garbled(tmp_path):
     ):
         url = scores.url.removesuffix("/v1") + "/score"
         scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        given = service_settings(store, upstream.url, scorer=scorer, limits=limits)
+        given = service_settings(
+            store, upstream.url, scorer=scorer, limits=limits, controller=LENIENT
+        )
         with running(given) as client:
             chat = asking(client)
             collect(client, 600, rng)
@@ -273,7 +277,9 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
     ):
         url = scores.url.removesuffix("/v1") + "/score"
         scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        with running(service_settings(store, upstream.url, scorer=scorer)) as client:
+        with running(
+            service_settings(store, upstream.url, scorer=scorer, controller=LENIENT)
+        ) as client:
             chat, policy = asking(client), client.server.config.app.state.service.run.run
             collect(client, 600, rng)
             assert float(begin(client)["beta"]) > 0
@@ -298,7 +304,9 @@ def test_a_scorer_that_cannot_score_is_no_error_of_the_clients(tmp_path, fault, 
     with ChatServer(draw_answer) as upstream, ChatServer(score) as scores:
         url = scores.url.removesuffix("/v1") + "/score"
         scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        with running(service_settings(store, upstream.url, scorer=scorer)) as client:
+        with running(
+            service_settings(store, upstream.url, scorer=scorer, controller=LENIENT)
+        ) as client:
             collect(client, 600, rng)
             begin(client)
             chat = asking(client)
