@@ -120,7 +120,7 @@ def _is_normalized(policy: Any) -> bool:
     return type(policy).__module__.startswith("tether.policies.")
 
 
-_ERRORS_ABOUT_INPUT = (
+ERRORS_ABOUT_INPUT = (
     ValueError,
     TypeError,
     LookupError,
@@ -144,7 +144,7 @@ def _naming_the_policy(failure: str) -> Iterator[None]:
         yield
     except Exception as error:
         self_explaining = isinstance(error, (ValueError, RuntimeError))
-        error_type = ValueError if isinstance(error, _ERRORS_ABOUT_INPUT) else RuntimeError
+        error_type = ValueError if isinstance(error, ERRORS_ABOUT_INPUT) else RuntimeError
         raise error_type(f"{failure}: {error if self_explaining else repr(error)}") from error
 
 

@@ -137,6 +137,12 @@ class Picker:
         is_due = getattr(self.optimized, "check_is_due", None)
         return True if is_due is None else bool(is_due())
 
+    def check_again(self) -> None:
+        """Note that old rows did not have their scores, or have none now: the check stays due."""
+        check_again = getattr(self.optimized, "check_again", None)
+        if check_again is not None:
+            check_again()
+
     def log_prob_all(self, rows: ShortlistRows) -> Floats:
         """Compute the log-probability of picking each candidate.
 

@@ -54,6 +54,10 @@ class KeyUsedError(ValueError):
     """An idempotency key that was used for other contexts."""
 
 
+class ChangedPolicyError(ValueError):
+    """A policy that scores stored actions otherwise than it did when they were stored."""
+
+
 class RoundTakenError(RuntimeError):
     """Another process has already begun this round."""
 

@@ -26,6 +26,7 @@ from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
+from tether.rounds.errors import ChangedPolicyError
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import first_id
@@ -294,7 +295,7 @@ def compare_scores(name: str, scores: Floats, expected: Floats, kind: str) -> No
     differs = (differs | (np.isneginf(scores) != np.isneginf(expected))) & ~both_zero
     if differs.any():
         row = int(np.argmax(differs))
-        raise ValueError(
+        raise ChangedPolicyError(
             f"the {kind} policy is not the {name!r} of this store: it scores a stored action "
             f"{scores[row]:.6g}, but {expected[row]:.6g} was stored ({int(differs.sum())} of "
             f"{len(differs)} scores differ). If it was trained further in place, pass a copy of it "

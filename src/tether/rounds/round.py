@@ -19,7 +19,7 @@ from tether.policies.policy import Policy
 from tether.policies.sampler import Sampler
 from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
-from tether.rounds.errors import ClosedError, StoreError, TamperedError
+from tether.rounds.errors import ChangedPolicyError, ClosedError, StoreError, TamperedError
 from tether.rounds.outage import Budget
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
 from tether.rounds.recording import NewActions, checked_key
@@ -87,8 +87,9 @@ class Round:
         While an alarm stands the safe policy acts. It also acts in a call in which another policy
         is unavailable (a RuntimeError, a lost connection, no memory). Those rows count as the safe
         policy's, which is valid as long as failures do not depend on contexts or actions. A policy
-        that rejects its input, returns NaN, or exceeds its cap on draws is an error. Each row is
-        assigned at random, once, to training or to calibration.
+        that rejects its input, returns NaN, or exceeds its cap on draws is an error, and so is one
+        that has changed; with fallback="safe" the safe policy acts instead of that one. Each row
+        is assigned at random, once, to training or to calibration.
 
         Parameters
         ----------
@@ -261,7 +262,12 @@ class Round:
 
         if by_safe:
             return draw_from_safe()
-        return call_with_fallback(lambda: self._by_deployed(contexts, rng), draw_from_safe)
+        try:
+            return call_with_fallback(lambda: self._by_deployed(contexts, rng), draw_from_safe)
+        except ChangedPolicyError as error:  # seen on old rows, whatever is drawn here
+            if self._run._recorder.outage is None:
+                raise
+            return draw_from_safe(str(error))
 
     def _by_safe(self, contexts: Any, actions: NDArray[Any], failure: str = "") -> Drawn:
         log_safe = policy_calls.score("safe", self._run.safe, contexts, actions, drew=True)
@@ -323,7 +329,12 @@ class Round:
         if deployed.probe is not None and (is_due is None or is_due()):
             contexts, actions, scores = deployed.probe
             name = f"policy of round {self.number}"
-            check_scores(name, deployed.optimized, contexts, actions, scores, "optimized")
+            try:
+                check_scores(name, deployed.optimized, contexts, actions, scores, "optimized")
+            except Exception:
+                if is_due is not None:
+                    deployed.optimized.check_again()  # type: ignore[attr-defined]
+                raise
 
 
 def _log_prob(

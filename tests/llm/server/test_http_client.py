@@ -4,8 +4,10 @@ import asyncio
 import multiprocessing
 import pickle
 import signal
+import socket
 import threading
 import time
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,7 +20,8 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import OpenAIPolicy
 from tether.llm.server import http_client
-from tether.llm.server.background_loop import background_loop
+from tether.llm.server.background_loop import background_loop, ending
+from tether.llm.server.http_client import HTTPClient
 from tether.llm.server.server_error import ServerError, parse_retry_after
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
@@ -252,6 +255,42 @@ def test_a_server_that_does_not_answer_in_time_is_an_error(server):
     with pytest.raises(ServerError, match=r"failed 2 time\(s\), at last with \w+Timeout"):
         remote_policy(server, timeout=0.1, retries=1).sample([[4]], np.random.default_rng(0))
     answer.set()
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_too_slow():
+    """In its headers and in its body: the limit is for the whole response."""
+    for head in (b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"HTTP/1.1 200 OK\r\n"):
+        with dripping(head) as url:
+            client = HTTPClient(url, timeout=0.2, retries=0, concurrency=1)
+            with pytest.raises(ServerError, match="no whole answer in time"):
+                client.post_all("x", [{}])
+
+
+def test_a_caller_whose_program_ends_does_not_wait(server):
+    answer, end = threading.Event(), threading.Event()
+    server.faults = [answer]
+    threading.Timer(0.1, end.set).start()
+    with ending(end), pytest.raises(ServerError, match="the program ends"):
+        remote_policy(server, timeout=DEADLINE).sample([[4]], np.random.default_rng(0))
+    answer.set()
+
+
+@contextmanager
+def dripping(head):
+    """A server whose answer begins with this, and then goes on a byte at a time."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.recv(100_000)
+            connection.sendall(head)
+            while True:
+                connection.sendall(b"a")
+                time.sleep(0.05)
+
+    threading.Thread(target=serve, daemon=True).start()
+    with listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def test_secrets_in_an_address_are_refused_and_not_shown():

@@ -6,7 +6,13 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether.service.gateway.event_stream import WholeEvents, error_event, first_data, has_error
+from tether.service.gateway.event_stream import (
+    WholeEvents,
+    error_event,
+    first_data,
+    has_end,
+    has_error,
+)
 
 LINES = st.sampled_from([b"data: {}", b"data:x", b": ping", b"event: a", b"id", b"data: \xc3"])
 
@@ -35,11 +41,20 @@ def test_the_first_data_is_found_after_comments():
     assert first_data(b"xdata: y\n\n") is None
 
 
+def test_the_end_of_an_answer_is_seen():
+    assert has_end(b"data: {}\n\ndata: [DONE]\n\n")
+    assert has_end(b'data: {"choices": [{"finish_reason" : "length"}]}\n\n')
+    assert not has_end(b'data: {"choices": [{"finish_reason": null}]}\n\n')
+    text = {"delta": {"content": 'data: [DONE] "finish_reason": "stop"'}}
+    assert not has_end(b"data: " + json.dumps({"choices": [text]}).encode() + b"\n\n")
+
+
 def test_errors_amid_a_stream_are_seen():
     made = error_event({"error": {"message": "no"}})
     assert json.loads(first_data(made)) == {"error": {"message": "no"}}
     assert has_error(made)
     assert has_error(b'data: {}\n\ndata:{ "error" : "no"}\n\n')
+    assert has_error(b'data: {"id": "1", "choices": [], "error": {"code": 502}}\r\n\r\n')
     assert not has_error(b'data: {"error": null, "choices": []}\n\n')
     assert not has_error(
         b'data: {"choices": [{"delta": {"content": "data: {\\"error\\": 1"}}]}\n\n'

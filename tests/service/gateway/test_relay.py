@@ -1,14 +1,17 @@
 """What is answered, and what is reported, when upstreams fail: the promise is about users."""
 
+import json
 import logging
+import socket
+from contextlib import contextmanager
 from threading import Timer
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from starlette.responses import Response
 
-from tests.service.gateway.gateways import chat, gateway, metric
-from tests.service.gateway.upstreams import dead_url, token, upstream
+from tests.service.gateway.gateways import chat, gateway, key_of, metric
+from tests.service.gateway.upstreams import LONG, dead_url, token, upstream
 from tests.service.running import tries
 from tether.rounds import read_release, verify_store
 
@@ -53,6 +56,18 @@ def losses(store, guardrail="failure"):
     return found
 
 
+@contextmanager
+def asking(http, system):
+    """A connection over which a stream is asked for, and which is closed before its end."""
+    content = json.dumps({"model": "m", "messages": [], "stream": True, "user": key_of(system)})
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    place = http.base_url.host, http.base_url.port
+    with socket.create_connection(place, LONG) as connection:
+        connection.sendall((head + content).encode())
+        yield connection
+
+
 def garbage(request, body):
     return Response("<html>", media_type="application/json")
 
@@ -66,7 +81,8 @@ FAILURES = {
     "rate_limited": refuse(429),
     "garbled": lambda made: garbage,
     "slow": lambda made: made.gated,
-    "refused": refuse(401),
+    "unauthorized": refuse(401),
+    "refused": refuse(404),
 }
 
 
@@ -106,6 +122,59 @@ def test_what_both_refuse_is_the_clients_error(tmp_path, old, new):
         assert served(chat(http, "old", 1)) == (429, "old", "old")
         assert served(chat(http, "new", 1)) == (429, "new", "old")
     assert losses(store) == {"old": (2, 1), "new": (2, 1)}
+
+
+@pytest.mark.parametrize("status", [401, 402, 407, 408])
+def test_a_refusal_of_the_operators_key_is_no_error_of_the_clients(tmp_path, old, new, status):
+    store = tmp_path / "release.db"
+    old.respond, new.respond = old.status(status), new.status(400)
+    with gateway(store, old.url, new.url, REPORTED) as http:
+        found = chat(http, "old")
+        assert served(found) == (502, "old", "none")
+        assert "old says" not in found.text  # which may name the key
+        assert served(chat(http, "new")) == (400, "new", "new")
+    assert losses(store) == {"old": (1, 1), "new": (1, 1)}
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_client_that_leaves_after_the_new_upstream_failed_has_seen_a_failure(
+    tmp_path, old, new, is_refused
+):
+    store = tmp_path / "release.db"
+    new.respond, old.respond = new.status(404 if is_refused else 500), old.gated
+    asked = len(old.bodies)
+    with gateway(store, old.url, new.url, REPORTED) as http:
+        old.closed.clear()
+        with asking(http, "new"):
+            for _ in tries():
+                if len(old.bodies) > asked:
+                    break
+        assert old.closed.wait(LONG)
+    assert losses(store)["new"] == (1, 1)
+
+
+@pytest.mark.parametrize(("slow_after", "failures"), [(0.001, 1), (LONG, 0)])
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_a_client_that_gives_up_waiting_has_seen_a_failure(
+    tmp_path, old, new, slow_after, failures, tokens
+):
+    store = tmp_path / "release.db"
+    new.respond = new.gated
+    for gate in new.gates[:tokens]:
+        gate.set()
+    asked, options = len(new.bodies), REPORTED | {"slow_after": slow_after}
+    with gateway(store, old.url, new.url, options) as http:
+        new.closed.clear()
+        with asking(http, "new") as connection:
+            for _ in tries():
+                if len(new.bodies) > asked:
+                    break
+            if tokens:
+                while b"new 0" not in connection.recv(10_000):
+                    pass
+            sleep(0.02)
+        assert new.closed.wait(LONG)
+    assert losses(store)["new"] == (1, failures)
 
 
 def test_without_any_upstream_there_is_an_error(tmp_path, new):

@@ -167,7 +167,7 @@ def test_when_a_client_leaves_before_the_first_byte_the_upstream_is_told_too(htt
     ("status", "error"),
     [
         (400, openai.BadRequestError),
-        (401, openai.AuthenticationError),
+        (403, openai.PermissionDeniedError),
         (404, openai.NotFoundError),
         (422, openai.UnprocessableEntityError),
         (429, openai.RateLimitError),

@@ -2,7 +2,9 @@
 
 import json
 import threading
+from contextlib import suppress
 
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -24,6 +26,8 @@ from tether.service.settings.service_settings import ServiceLimits
 from tether.service.settings.tethered_table import ScorerSettings
 
 OPENED = []
+LENIENT = {"alpha": 0.5}
+"""So much is tolerated that chance cannot make beta 0."""
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
@@ -240,7 +244,9 @@ def test_a_scorer_that_is_down_or_garbled(tmp_path):
     ):
         url = scores.url.removesuffix("/v1") + "/score"
         scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        given = service_settings(store, upstream.url, scorer=scorer, limits=limits)
+        given = service_settings(
+            store, upstream.url, scorer=scorer, limits=limits, controller=LENIENT
+        )
         with running(given) as client:
             chat = asking(client)
             collect(client, 600, rng)
@@ -260,6 +266,103 @@ def test_a_scorer_that_is_down_or_garbled(tmp_path):
     last = read_history(store).rounds[-1]
     assert last.fallback_rows == 3
     assert verify_store(store).ok
+
+
+def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
+    """As long as it has: the safe policy answers, and no row counts as the scorer's."""
+    rng, store, weight = np.random.default_rng(0), tmp_path / "gateway.db", [2.0]
+    with (
+        ChatServer(draw_answer) as upstream,
+        ChatServer(lambda body, answer: weight[0] * ANSWERS.index(answer["content"])) as scores,
+    ):
+        url = scores.url.removesuffix("/v1") + "/score"
+        scorer = ScorerSettings("remote", url=url, timeout=30.0)
+        with running(
+            service_settings(store, upstream.url, scorer=scorer, controller=LENIENT)
+        ) as client:
+            chat, policy = asking(client), client.server.config.app.state.service.run.run
+            collect(client, 600, rng)
+            assert float(begin(client)["beta"]) > 0
+            weight[0] = 3.0
+            policy.round._deployed.optimized.check_again()  # a minute later
+            for _ in range(3):
+                assert ask(chat)[1]["x-tether-served"] == "safe"
+            weight[0] = 2.0
+            assert ask(chat)[1]["x-tether-served"] == "round 2"
+    assert read_history(store).rounds[-1].fallback_rows == 3
+    assert verify_store(store).ok
+
+
+@pytest.mark.parametrize("fault", ["400", "NaN"])
+def test_a_scorer_that_cannot_score_is_no_error_of_the_clients(tmp_path, fault, caplog):
+    rng, store = np.random.default_rng(0), tmp_path / "gateway.db"
+    is_broken = []
+
+    def score(body, answer):
+        return float("nan") if is_broken else 2.0 * ANSWERS.index(answer["content"])
+
+    with ChatServer(draw_answer) as upstream, ChatServer(score) as scores:
+        url = scores.url.removesuffix("/v1") + "/score"
+        scorer = ScorerSettings("remote", url=url, timeout=30.0)
+        with running(
+            service_settings(store, upstream.url, scorer=scorer, controller=LENIENT)
+        ) as client:
+            collect(client, 600, rng)
+            begin(client)
+            chat = asking(client)
+            ask(chat)
+            if fault == "NaN":
+                is_broken.append(True)
+            else:
+                scores.faults = [400]
+            with pytest.raises(openai.InternalServerError, match="cannot score") as found:
+                ask(chat, "a secret question")
+            assert found.value.status_code == 502
+    assert "the scorer cannot score the answers to a request" in caplog.messages
+    assert "secret" not in "".join(caplog.messages)
+
+
+def test_answers_that_cannot_be_read_are_not_logged(client, upstream, caplog):
+    def spoil(answer):
+        answer["choices"][0]["finish_reason"] = "abort"
+        answer["choices"][0]["message"]["content"] = "secret"
+
+    chat = asking(client)
+    for fault in (spoil, 500):
+        upstream.faults = [fault]
+        with pytest.raises(openai.InternalServerError):
+            ask(chat)
+    text = "".join(caplog.messages)
+    assert "abort" in text
+    assert "status 500" in text
+    assert "secret" not in text
+    assert "overloaded" not in text  # what the server says may repeat what it was asked
+
+
+def test_a_service_that_ends_does_not_wait_for_its_upstream(tmp_path):
+    never = threading.Event()
+    with ChatServer(draw_answer) as upstream:
+        given = service_settings(tmp_path / "gateway.db", upstream.url, requests_at_once=1)
+        upstream.faults = [never] * 9
+        with running(given) as client:
+            client.server.config.timeout_graceful_shutdown = 0.1
+            body = {"model": "m", "messages": [{"role": "user", "content": "treat?"}]}
+
+            def leave():
+                with suppress(httpx2.HTTPError):
+                    httpx2.post(f"{client.base_url}/v1/chat/completions", json=body, timeout=90)
+
+            threads = [threading.Thread(target=leave, daemon=True) for _ in range(3)]
+            for each in threads:
+                each.start()
+            for _ in tries():
+                if upstream.requests:
+                    break
+        # `running` has ended the service within 20 seconds, though the upstream has 30 for each
+        assert len(upstream.requests) == 1
+        never.set()
+        for each in threads:
+            each.join(60)
 
 
 def test_the_store_is_held_by_another_program(tmp_path):

@@ -1,20 +1,23 @@
 """One request from its decision to its loss: whose loss it is, and what happens at the end."""
 
+import asyncio
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from starlette.responses import StreamingResponse
 
 from tests.service.gateway.gateways import chat, gateway, key_of, metric
-from tests.service.gateway.test_relay import losses, served
+from tests.service.gateway.test_relay import asking, losses, served
 from tests.service.gateway.upstreams import LONG, token, upstream
 from tests.service.running import tries
 from tether.rounds import verify_store
 from tether.rounds.releases.served_release import ServedRelease
+from tether.service.gateway import unit_response
 from tether.service.settings.service_settings import ServiceLimits
 
-REPORTED = {"failure_guardrail": "failure"}
+REPORTED = {"failure_guardrail": "failure", "slow_after": LONG}
 
 
 @pytest.fixture
@@ -62,6 +65,28 @@ def test_a_client_that_leaves_is_no_failure(tmp_path, upstreams):
         with streaming(http, new):
             pass
         assert new.closed.wait(LONG)
+    assert losses(store)["new"] == (1, 0)
+
+
+def test_a_client_that_does_not_read_is_left_and_no_failure(tmp_path, upstreams, monkeypatch):
+    monkeypatch.setattr(unit_response, "CLIENT_TAKES_WITHIN", 0.1)
+    old, new = upstreams
+
+    def endless(request, body):
+        async def send():
+            while True:
+                yield token("x" * 100_000)
+                await asyncio.sleep(0)
+
+        return StreamingResponse(send(), media_type="text/event-stream")
+
+    new.respond = endless
+    store, options = tmp_path / "release.db", REPORTED | {"slow_after": 0.001}
+    with gateway(store, old.url, new.url, options) as http:
+        with asking(http, "new"):
+            for _ in tries():
+                if metric(http, "tether_outcomes_total"):
+                    break
     assert losses(store)["new"] == (1, 0)
 
 

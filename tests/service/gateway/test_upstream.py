@@ -121,7 +121,7 @@ def test_an_encoding_is_undone(server):
         ask(server.url)
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429])
+@pytest.mark.parametrize("status", [400, 403, 404, 429])
 def test_refusals_are_answers(server, status):
     server.respond = server.status(status, **{"Retry-After": "3"})
     found, headers, content = ask(server.url, STREAM)
@@ -140,10 +140,14 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: "
         (b"this is not HTTP\r\n\r\n", "broken"),
         (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "server_error"),
         (b"HTTP/1.1 503 No\r\n\r\n", "server_error"),
+        (b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "unauthorized"),
+        (b"HTTP/1.1 408 No\r\nContent-Length: 0\r\n\r\n", "slow"),
         (b"HTTP/1.1 302 No\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "garbled"),
         (OK + b"application/json\r\n\r\n<html>", "garbled"),
         (OK + b"application/json\r\n\r\n[]", "garbled"),
         (OK + b'application/json\r\n\r\n{"choices": 3}', "garbled"),
+        (OK + b'application/json\r\n\r\n{"choices": []}', "garbled"),
+        (OK + b'application/json\r\n\r\n{"choices": [{}], "error": {"code": 5}}', "garbled"),
         (OK + b"application/json\r\n\r\n" + b"[" * 100_000, "garbled"),
         (OK + b'application/json\r\nContent-Length: 99\r\n\r\n{"choices": []', "broken"),
         (OK + b"text/event-stream\r\n\r\n", "garbled"),
@@ -217,9 +221,17 @@ def test_a_stream_that_breaks_gives_whole_events_and_an_error(server):
 
 
 @pytest.mark.parametrize(
-    ("end", "is_whole"), [(b"data: [DONE]", True), (b"data: {}\n", True), (b'data: {"ch', False)]
+    ("end", "is_whole"),
+    [
+        (b"data: [DONE]", True),
+        (b'data: {"choices": [{"finish_reason": "stop"}]}\n', True),
+        (b'data: {"choices": [{"finish_reason": "stop"}]}\n\n', True),
+        (b"data: {}\n", False),
+        (b"", False),
+        (b'data: {"ch', False),
+    ],
 )
-def test_the_last_event_may_lack_its_empty_line(end, is_whole):
+def test_a_stream_says_that_it_ends_and_may_lack_its_last_empty_line(end, is_whole):
     with raw_server(OK + b"text/event-stream\r\n\r\n" + token("a") + end) as made:
         if is_whole:
             assert ask(made.url, STREAM)[2] == token("a") + end

@@ -67,6 +67,7 @@ def test_all_or_nothing(client):
         ({"id": "1", "losses": {"delay": 61}}, "from 0 to 60"),
         ({"id": "1", "losses": {"delay": "1"}}, "from 0 to 60"),
         ({"id": "1", "losses": {"delay": 1}, "reward": "a"}, "reward of the body"),
+        ({"id": "1", "losses": {"delay": 1}, "reward": 10**400}, "reward of the body"),
         ({"id": "1", "losses": {"delay": 1}, "key": 1}, "got 'key'"),
         ({"outcomes": {}}, "must be a list"),
         ({"outcomes": [1]}, "must be an object"),

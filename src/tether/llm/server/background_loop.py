@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent import futures
-from threading import Lock, Thread
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Event, Lock, Thread
 from typing import Any, TypeVar
+
+from tether.llm.server.server_error import ServerError
 
 Result = TypeVar("Result")
 
 POLL_INTERVAL = 1.0
 """Seconds after which a waiting caller checks for an interrupt."""
 
+_ending: ContextVar[Event | None] = ContextVar("ending", default=None)
 _lock = Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
@@ -32,11 +37,26 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:
-    """Wait for what a coroutine returns; if the wait is interrupted, the coroutine is cancelled."""
+    """Wait for what a coroutine returns; if the wait is interrupted, the coroutine is cancelled.
+
+    Once `ending` is over it is not waited for.
+    """
     running = asyncio.run_coroutine_threadsafe(work, background_loop())
     try:
         while not futures.wait([running], timeout=POLL_INTERVAL).done:
-            pass
+            event = _ending.get()
+            if event is not None and event.is_set():
+                raise ServerError("the server was not waited for: the program ends")
         return running.result()
     finally:
         running.cancel()
+
+
+@contextmanager
+def ending(event: Event) -> Iterator[None]:
+    """Within this block and thread nobody waits for a server any more once the event is set."""
+    before = _ending.set(event)
+    try:
+        yield
+    finally:
+        _ending.reset(before)

@@ -142,13 +142,20 @@ def _action_of_choice(choice: Any, is_chat: bool) -> str:
     content, calls = message.get("content"), message.get("tool_calls")
     if not isinstance(content, str | list | None) or not isinstance(calls, list | None):
         _refuse(choice)
+    if not all(isinstance(each, dict) for each in calls or ()):
+        _refuse(choice)
     kept = {name: each for name, each in message.items() if each is not None}
     kept |= {"role": "assistant", "content": content}
     return canonical_json({"finish_reason": reason, "message": kept})
 
 
 def _refuse(choice: Any) -> NoReturn:
-    raise UnreadableAnswerError(f"the server's answer cannot be read: {choice!r:.200}")
+    """Say what is wrong without the answer itself, which has no place in logs."""
+    found = f"it is a {type(choice).__name__}"
+    if isinstance(choice, dict):
+        types = {str(name): type(value).__name__ for name, value in choice.items()}
+        found = f"its finish_reason is {choice.get('finish_reason')!r:.40}, its fields {types}"
+    raise UnreadableAnswerError(f"the server's answer cannot be read: {found:.300}")
 
 
 class UnreadableAnswerError(RuntimeError):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.policy_calls import ERRORS_ABOUT_INPUT
 from tether._core.types import Floats
 from tether.llm.server.chat_messages import message_of, messages_of
 from tether.llm.server.http_client import HTTPClient
@@ -83,7 +84,11 @@ class ChatScorer:
             for context, answers in zip(contexts, candidates, strict=True)
         ]
         distinct = list(dict.fromkeys(rows))
-        scores = dict(zip(distinct, self._ask(distinct), strict=True))
+        try:
+            made = self._ask(distinct)
+        except ERRORS_ABOUT_INPUT as error:
+            raise ScorerError(f"the scorer failed: {error!r:.200}") from error
+        scores = dict(zip(distinct, made, strict=True))
         return np.array([scores[row] for row in rows], dtype=np.float64)
 
     def check_is_due(self) -> bool:
@@ -104,6 +109,11 @@ class ChatScorer:
                 self._checked_at = now
         return is_due
 
+    def check_again(self) -> None:
+        """Note that old rows did not have their scores, or have none now: the check stays due."""
+        with self._lock:
+            self._checked_at = -float("inf")
+
     def __repr__(self) -> str:
         return f"ChatScorer({self.name or self._score!r})"
 
@@ -123,7 +133,26 @@ class ChatScorer:
                     f"the scorer returned {each!r:.80} for {len(row) - 1} answers, expected one "
                     f"score per answer"
                 )
+            if not all(score < np.inf for score in each):
+                raise ValueError(f"the scorer returned {each!r:.80}, expected no NaN and no inf")
         return scores
+
+
+class ScorerError(ValueError):
+    """A scorer that cannot score these answers: that depends on them, so nobody acts instead.
+
+    Examples
+    --------
+    >>> issubclass(ScorerError, ValueError)
+    True
+    """
+
+
+def is_scorer_error(error: BaseException | None) -> bool:
+    """Whether an error, or one that it comes from, is that of a scorer."""
+    while error is not None and not isinstance(error, ScorerError):
+        error = error.__cause__
+    return error is not None
 
 
 class ScoreServer:
@@ -177,7 +206,9 @@ class ScoreServer:
             {"messages": asked, "answers": given}
             for asked, given in zip(messages, answers, strict=True)
         ]
-        made = self.client.post_all(self._path, bodies)
+        # Nothing is remembered: while the server is down that would decide, by the answers that
+        # were seen before, which of them it picks.
+        made = self.client.post_all(self._path, bodies, fresh=True)
         return [_read_scores(each, len(given)) for each, given in zip(made, answers, strict=True)]
 
     def __repr__(self) -> str:
@@ -190,5 +221,6 @@ def _read_scores(response: dict[str, Any], count: int) -> list[float]:
         isinstance(each, int | float) and not isinstance(each, bool) for each in scores
     )
     if not are_numbers or len(scores) != count:  # type: ignore[arg-type]
-        raise ServerError(f"the scorer returned {response!r:.80}, not {count} scores")
+        found = f"{len(scores)} values" if isinstance(scores, list) else type(scores).__name__
+        raise ServerError(f"the scorer returned {found} as scores, not {count} numbers")
     return [float(each) for each in scores]  # type: ignore[union-attr]

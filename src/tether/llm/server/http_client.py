@@ -156,7 +156,8 @@ class HTTPClient:
         while True:
             requested: float | None = None
             try:
-                async with asyncio.timeout(end - time.monotonic()):
+                left = end - time.monotonic()
+                async with asyncio.timeout(min(left, self.timeout)):  # the whole response
                     response = await self._connected().post(f"{self.base_url}/{path}", json=body)
                 if response.status_code == 200:
                     content = _read_json(response)
@@ -171,7 +172,7 @@ class HTTPClient:
             except _NotJSONError as error:
                 failure = f"a response that is not JSON ({error})"
             except TimeoutError:
-                failure = "no answer before the deadline"
+                failure = "ReadTimeout: no whole answer in time"
             failures.append(self._shown(failure))
             seconds = min(wait if requested is None else requested, MAX_RETRY_WAIT)
             wait *= 2

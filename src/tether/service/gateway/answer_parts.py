@@ -14,8 +14,9 @@ from tether.service.settings.gateway_table import UpstreamSettings
 class UpstreamError(Exception):
     """An upstream has not answered; `reason` is one of few words, for metrics and logs.
 
-    "unreachable", "slow", "broken" (the connection ended), "server_error" (status 5xx) or "garbled"
-    (it is not what the protocol says).
+    "unreachable", "slow", "broken" (the connection ended), "server_error" (status 5xx),
+    "unauthorized" (it refuses the key or the account) or "garbled" (it is not what the protocol
+    says).
     """
 
     def __init__(self, reason: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 _END_OF_EVENT = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _DATA = re.compile(rb"(?:^|(?<=[\r\n]))data: ?([^\r\n]*)")
-_ERROR = re.compile(rb'(?:^|(?<=[\r\n]))data: ?\{\s*"error"\s*:\s*[^n\s]')  # null is no error
+_LAST = re.compile(rb'(?:^|(?<=[\r\n]))data: ?\[DONE\]|"finish_reason"\s*:\s*"')
 
 
 class WholeEvents:
@@ -49,9 +49,23 @@ def first_data(events: bytes) -> bytes | None:
 
 def has_error(events: bytes) -> bool:
     """Whether one of the events says that the answer failed, as servers do amid a stream."""
-    return b'"error"' in events and _ERROR.search(events) is not None
+    return b'"error"' in events and any(map(_is_error, _DATA.findall(events)))
+
+
+def has_end(events: bytes) -> bool:
+    """Whether one of the events says that an answer is complete, or that nothing follows."""
+    return _LAST.search(events) is not None
 
 
 def error_event(error: dict[str, Any]) -> bytes:
     """The event that ends a stream that failed; OpenAI's clients raise it as an error."""
     return b"data: " + json.dumps(error).encode() + b"\n\n"
+
+
+def _is_error(data: bytes) -> bool:
+    """Whether an event is an error, wherever it stands in its object; null is none."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("error") is not None

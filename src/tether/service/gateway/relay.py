@@ -16,6 +16,7 @@ new system what the old one would have answered.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tether.service.gateway.answer_parts import UpstreamError
@@ -59,14 +60,21 @@ class Relay:
         self._metrics = metrics
         self._breaker = CircuitBreaker(settings.failures_until_pause, settings.pause)
 
-    async def ask(self, system: str, question: Question) -> Relayed:
-        """The answer of a system; an `UpstreamError` if no upstream has answered."""
+    async def ask(
+        self, system: str, question: Question, fell_back: Callable[[], None] = lambda: None
+    ) -> Relayed:
+        """The answer of a system; an `UpstreamError` if no upstream has answered.
+
+        `fell_back` is called when the new upstream has not answered, before the old one is asked:
+        until it turns out that both refuse, that is a failure, also if nobody waits for the end.
+        """
         refusal = None
         if system == "new":
             found = await self._ask_new(question)
             if found is not None and found.is_success:
                 return Relayed(found, "new", failed=False)
             refusal = found
+            fell_back()
         try:
             answer = await self._ask(self.old, question)
         except UpstreamError as error:

@@ -5,7 +5,8 @@ answer passed on as it is. The losses that can be seen from here are reported by
 guardrails that the settings name:
 
 - failure: 1 if the system gave no answer or a broken one, where the new system also fails if the
-  old upstream had to answer for the new one; otherwise 0, also if the client left before the end;
+  old upstream had to answer for the new one, or if the client left after it had waited for longer
+  than `slow_after` for the next part; otherwise 0, also if the client left sooner;
 - latency: 1 if the first byte took longer than `slow_after`, or the client left after that without
   one; otherwise 0.
 
@@ -126,7 +127,8 @@ class ReleaseGateway:
             return Unit(key, system or "old", system is not None, is_first, begun)
 
         question = Question(path, content, request.headers.raw)
-        return UnitResponse(question, decide, self._relay, self._metrics, self._end)
+        patience = self._settings.slow_after
+        return UnitResponse(question, decide, self._relay, self._metrics, self._end, patience)
 
     def _end(self, unit: Unit) -> None:
         """Report the losses of a unit that has ended."""

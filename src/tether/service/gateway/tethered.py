@@ -8,12 +8,16 @@ The request is answered when its row is stored, so answers are buffered.
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tether.llm.server.background_loop import ending
+from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
 from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.recording import MAX_KEY_LENGTH
@@ -33,6 +37,8 @@ from tether.service.settings.tethered_table import TetheredSettings
 WAITING_PER_THREAD = 4
 """How many requests may wait for each one that is answered; more are refused."""
 
+log = logging.getLogger("tether.service")
+
 
 class TetheredGateway:
     """The endpoints of OpenAI's protocol."""
@@ -44,7 +50,7 @@ class TetheredGateway:
             self._words = ClippedCompletions(service.run.run.safe)
         self._threads = ThreadPoolExecutor(settings.requests_at_once, "tether-gateway")
         self._most, self._asked = (1 + WAITING_PER_THREAD) * settings.requests_at_once, 0
-        self._acted = Acted(service)
+        self._acted, self._ending = Acted(service), threading.Event()
         service.closing.append(self._close)
 
     def endpoints(self) -> list[Endpoint]:
@@ -112,8 +118,20 @@ class TetheredGateway:
         return taken, usage
 
     def _draw(self, context: str, key: str | None) -> tuple[TakenActions, ChatUsage]:
-        with counting_usage() as usage:
-            return self._service.run.act(np.array([context], dtype=object), key=key), usage
+        try:
+            with ending(self._ending), counting_usage() as usage:
+                return self._service.run.act(np.array([context], dtype=object), key=key), usage
+        except RuntimeError:
+            if self._ending.is_set():
+                raise ApiError(503, "the service is shutting down") from None
+            raise
+        except ValueError as error:
+            if not is_scorer_error(error):
+                raise
+            log.error("the scorer cannot score the answers to a request", exc_info=error)
+            raise ApiError(502, "the scorer cannot score the answers") from None
 
     async def _close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
+        """Give up what waits for the upstream: the web server has waited for it long enough."""
+        self._ending.set()
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -26,6 +28,8 @@ from tether.service.gateway.relay import Question, Relay, Relayed
 from tether.service.gateway.unit_key import KEY_HEADER, shown_key
 from tether.service.gateway.upstream_answer import UpstreamAnswer
 
+CLIENT_TAKES_WITHIN = 60.0
+"""Seconds in which a client must take a part of its answer."""
 _JSON = ((b"content-type", b"application/json"),)
 
 
@@ -61,7 +65,12 @@ class Unit:
 
 
 class UnitResponse(Response):
-    """Answers one request; in the end `ended` is called with its unit, whatever happens."""
+    """Answers one request; in the end `ended` is called with its unit, whatever happens.
+
+    A client that leaves is no failure, unless it has waited for longer than its `patience` for the
+    next part of its answer: clients give up on a system that hangs, and that must not look as if
+    all were well.
+    """
 
     def __init__(
         self,
@@ -70,17 +79,22 @@ class UnitResponse(Response):
         relay: Relay,
         metrics: GatewayMetrics,
         ended: Callable[[Unit], None],
+        patience: float,
     ) -> None:
         self._question, self._decide, self._ended = question, decide, ended
-        self._relay, self._metrics = relay, metrics
-        self._has_begun = self._is_streaming = False
+        self._relay, self._metrics, self._patience = relay, metrics, patience
+        self._has_begun = self._is_streaming = self._is_complete = False
+        self._waits_since = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
         unit = await self._decide()
+        self._waits_since = unit.begun
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(unit, send))
+            if not self._is_complete:  # the client has left
+                unit.failed |= time.perf_counter() - self._waits_since > self._patience
         except asyncio.CancelledError:  # the service ends, and cannot wait
             unit.failed = True
             await self._cut_off(send)
@@ -93,8 +107,11 @@ class UnitResponse(Response):
             self._ended(unit)
 
     async def _answer(self, unit: Unit, send: Send) -> None:
+        def fell_back() -> None:
+            unit.failed = True
+
         try:
-            relayed = await self._relay.ask(unit.system, self._question)
+            relayed = await self._relay.ask(unit.system, self._question, fell_back)
         except UpstreamError:
             content = json.dumps(openai_error(502, NO_UPSTREAM)).encode()
             relayed = Relayed(UpstreamAnswer(502, _JSON, content), "none", failed=True)
@@ -108,7 +125,8 @@ class UnitResponse(Response):
             self._has_begun = True
             await send(_start(answer.status, headers))
             if answer.rest is None:
-                await send({"type": "http.response.body", "body": answer.content})
+                await self._give(send, {"body": answer.content})
+                self._is_complete = True
             else:
                 await self._stream(unit, relayed, send)
         finally:
@@ -123,7 +141,7 @@ class UnitResponse(Response):
             if has_error(events) and not is_broken:
                 is_broken = unit.failed = True
                 self._relay.broke(relayed.served)
-            await send({"type": "http.response.body", "body": events, "more_body": True})
+            await self._give(send, {"body": events, "more_body": True})
 
         self._is_streaming = True
         await pass_on(answer.content)
@@ -132,9 +150,17 @@ class UnitResponse(Response):
             async for events in answer.rest:
                 await pass_on(events)
         except UpstreamError:
-            await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
-        self._is_streaming = False
+            if not is_broken:  # otherwise the upstream has said so itself
+                await pass_on(error_event(openai_error(502, BROKEN_STREAM)))
+        self._is_streaming, self._is_complete = False, True
         await send({"type": "http.response.body", "body": b""})
+
+    async def _give(self, send: Send, part: dict[str, Any]) -> None:
+        """Send a part of the answer; a client that does not take it has left (a TimeoutError)."""
+        self._waits_since = math.inf  # now it is waited for the client
+        async with asyncio.timeout(CLIENT_TAKES_WITHIN):
+            await send({"type": "http.response.body", **part})
+        self._waits_since = time.perf_counter()
 
     async def _cut_off(self, send: Send) -> None:
         """End an answer at once, with an error."""

@@ -19,6 +19,7 @@ from tether.service.gateway.upstream_answer import (
     Check,
     UpstreamAnswer,
     is_completion,
+    is_completion_event,
     is_object,
     read_answer,
 )
@@ -64,11 +65,13 @@ class Upstream:
         `headers` are those of the client; what must not leave this service is removed from them.
         """
         own = [*self._own, (b"content-type", b"application/json")]
-        return await self._answer(self._request("POST", path, headers, own, content), is_completion)
+        request = self._request("POST", path, headers, own, content)
+        return await self._answer(request, is_completion, is_completion_event)
 
     async def get(self, path: str, headers: RawHeaders = ()) -> UpstreamAnswer:
         """What an upstream says at a path, such as "models"."""
-        return await self._answer(self._request("GET", path, headers, self._own), is_object)
+        request = self._request("GET", path, headers, self._own)
+        return await self._answer(request, is_object, is_object)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -87,14 +90,16 @@ class Upstream:
         sent = dict([(b"user-agent", _USER_AGENT), *request_headers(headers), *own])
         return httpx2.Request(method, url, headers=list(sent.items()), content=content)
 
-    async def _answer(self, request: httpx2.Request, check: Check) -> UpstreamAnswer:
+    async def _answer(
+        self, request: httpx2.Request, check: Check, check_event: Check
+    ) -> UpstreamAnswer:
         begun = asyncio.get_running_loop().time()
         with named_failures():
             async with asyncio.timeout_at(begun + self.settings.first_byte_within):
                 response = await self._send(request)
         parts = AnswerParts(response, self.settings, begun)
         try:
-            return await read_answer(response, parts, check)
+            return await read_answer(response, parts, check, check_event)
         except BaseException:
             await parts.close()
             raise

@@ -10,9 +10,13 @@ from typing import Any
 import httpx2
 
 from tether.service.gateway.answer_parts import AnswerParts, UpstreamError
-from tether.service.gateway.event_stream import WholeEvents, first_data
+from tether.service.gateway.event_stream import WholeEvents, first_data, has_end
 from tether.service.gateway.passed_headers import answer_headers
 
+OPERATORS_ERRORS = frozenset({401, 402, 407})
+"""Refusals of the key or the account, which are those of the settings and never the client's."""
+REQUEST_TIMEOUT = 408
+"""What a server says that has not read a request in time."""
 MAX_ANSWER_BYTES = 64_000_000
 """The longest answer, or event of a stream."""
 
@@ -20,10 +24,14 @@ Check = Callable[[bytes], bool]
 
 
 class StreamRest:
-    """The events of a stream after the first, each block of them when it has come."""
+    """The events of a stream after the first, each block of them when it has come.
 
-    def __init__(self, parts: AnswerParts, events: WholeEvents) -> None:
-        self._parts, self._events = parts, events
+    One that ends without saying so is broken: where a server closes its connection to end an
+    answer, one that has died looks the same.
+    """
+
+    def __init__(self, parts: AnswerParts, events: WholeEvents, *, has_end: bool) -> None:
+        self._parts, self._events, self._has_end = parts, events, has_end
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -31,15 +39,19 @@ class StreamRest:
     async def __anext__(self) -> bytes:
         while part := await self._parts.next():
             if whole := self._events.take(part):
+                self._has_end = self._has_end or has_end(whole)
                 return whole
             if len(self._events) > MAX_ANSWER_BYTES:
                 raise UpstreamError("garbled")
         last = self._events.end()
         if not last:
+            if not self._has_end:
+                raise UpstreamError("broken")
             raise StopAsyncIteration
         data = first_data(last)
         if data is not None and data != b"[DONE]" and parse_json(data) is None:
             raise UpstreamError("broken")  # it ends within an event
+        self._has_end = self._has_end or has_end(last)
         return last
 
     async def close(self) -> None:
@@ -72,18 +84,26 @@ class UpstreamAnswer:
 
 
 async def read_answer(
-    response: httpx2.Response, parts: AnswerParts, check: Check
+    response: httpx2.Response, parts: AnswerParts, check: Check, check_event: Check
 ) -> UpstreamAnswer:
-    """The answer that a response is; what is not refused must pass the check."""
+    """The answer that a response is; what is not refused must pass a check.
+
+    `check` is that of a whole answer, `check_event` that of the first event of a stream.
+    """
     status, headers = response.status_code, answer_headers(response.headers.raw)
     if status >= 500:
         raise UpstreamError("server_error")
+    if status in OPERATORS_ERRORS:
+        raise UpstreamError("unauthorized")
+    if status == REQUEST_TIMEOUT:
+        raise UpstreamError("slow")
     if 300 <= status < 400:
         raise UpstreamError("garbled")
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if status < 300 and kind == "text/event-stream":
-        first, events = await _first_event(parts, check)
-        return UpstreamAnswer(status, headers, first, StreamRest(parts, events))
+        first, events = await _first_event(parts, check_event)
+        rest = StreamRest(parts, events, has_end=has_end(first))
+        return UpstreamAnswer(status, headers, first, rest)
     content = await _everything(parts)
     if status < 300 and not check(content):
         raise UpstreamError("garbled")
@@ -104,9 +124,15 @@ def is_object(content: bytes) -> bool:
 
 
 def is_completion(content: bytes) -> bool:
-    """Whether something is a completion, a chat completion, or a part of one in a stream."""
+    """Whether something is a completion or a chat completion, with at least one choice."""
+    return is_completion_event(content) and bool(parse_json(content)["choices"])
+
+
+def is_completion_event(content: bytes) -> bool:
+    """Whether something is a part of a completion in a stream, which may have no choice yet."""
     found = parse_json(content)
-    return isinstance(found, dict) and isinstance(found.get("choices"), list)
+    is_part = isinstance(found, dict) and isinstance(found.get("choices"), list)
+    return is_part and found.get("error") is None
 
 
 async def _everything(parts: AnswerParts) -> bytes:

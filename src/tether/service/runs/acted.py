@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,14 @@ from tether.service.api_errors import ApiError
 from tether.service.service import Service
 
 log = logging.getLogger("tether.service")
+
+
+def without_bodies(message: str) -> str:
+    """An error without what a server says about it, which may repeat what it was asked."""
+    return _SAID_BY_SERVER.sub(r"\1", message)
+
+
+_SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 
 class Acted:
@@ -33,7 +42,9 @@ class Acted:
         if failed != self._fails:
             self._fails = failed
             if failed:
-                log.warning("the safe policy acts instead of the round's: %s", taken.failure)
+                log.warning(
+                    "the safe policy acts instead of the round's: %s", without_bodies(taken.failure)
+                )
             else:
                 log.info("the policy of the round acts again")
 
@@ -56,5 +67,5 @@ class Acted:
             text = str(error)
             raise ApiError(400, text.replace(hidden, "the upstream") if hidden else text) from None
         except RuntimeError as error:
-            log.error("the safe policy is unavailable: %s", error)
+            log.error("the safe policy is unavailable: %s", without_bodies(str(error)))
             raise ApiError(502, "the safe policy is unavailable") from error

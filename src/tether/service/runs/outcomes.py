@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 from starlette.requests import Request
@@ -107,7 +107,7 @@ class OutcomesApi:
                 )
         values = {name: float(loss) for name, loss in named.items()}
         if "reward" in given:
-            if not _is_number(given["reward"]) or not math.isfinite(given["reward"]):
+            if not _is_number(given["reward"]) or not abs(given["reward"]) <= _LARGEST:
                 raise ApiError(
                     400, f"reward of {where} must be a number, got {given['reward']!r:.80}"
                 )
@@ -115,6 +115,7 @@ class OutcomesApi:
         return _read_id(given.get("id"), where), values
 
 
+_LARGEST = sys.float_info.max  # a larger integer is no float
 _REWARD = "\0reward"  # no name of a loss
 
 
