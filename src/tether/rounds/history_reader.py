@@ -27,8 +27,8 @@ from tether.rounds.run_settings import ROUNDS_KIND, check_kind
 from tether.rounds.settings import Settings
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
-from tether.rounds.store.opened_store import opened_store
 from tether.rounds.store.lanes import first_id
+from tether.rounds.store.opened_store import opened_store
 from tether.rounds.store.queries import calibration_from_json, read_added, read_settings
 from tether.rounds.store.serving import RESUME, RETIRE
 from tether.rounds.store.writer import ACTIONS
@@ -90,7 +90,7 @@ class _Counts:
         return self.failures[max(self.failures)] if self.failures else ""
 
 
-class _Known(NamedTuple):
+class StoredRound(NamedTuple):
     """A round as it was stored, with what is read from its row once."""
 
     row: dict[str, Any]
@@ -117,7 +117,7 @@ class RunReader:
 
     def __init__(self, store: str, settings: Settings) -> None:
         self._store, self._settings = store, settings
-        self._rounds: list[_Known] = []
+        self._rounds: list[StoredRound] = []
         self._alarms: list[dict[str, Any]] = []
         self._audit: list[AuditRecord] = []
         self._counted: dict[int, tuple[int, int]] = {}  # the last entry and action of each lane
@@ -126,15 +126,15 @@ class RunReader:
         self._outcomes: dict[tuple[int | None, str], tuple[str, _Outcome]] = {}
 
     @property
-    def last_row(self) -> dict[str, Any] | None:
+    def present(self) -> StoredRound | None:
         """The present round as it is stored; None before the first."""
-        return self._rounds[-1].row if self._rounds else None
+        return self._rounds[-1] if self._rounds else None
 
     def read(self, connection: sql.Connection, losses: LossesSeen) -> History:
         """The history as of a transaction; `losses` have been updated in it."""
         settings = self._settings
         fresh = read_added(connection, schema.rounds, len(self._rounds))
-        self._rounds += (_known(row, is_ramp=settings.is_ramp) for row in fresh)
+        self._rounds += (_stored_round(row, is_ramp=settings.is_ramp) for row in fresh)
         acts = read_added(connection, schema.audit, len(self._audit))
         self._audit += (AuditRecord(**row) for row in acts)
         self._alarms += read_added(connection, schema.alarms, len(self._alarms))
@@ -165,15 +165,15 @@ class RunReader:
         )
 
     def _record(
-        self, known: _Known, losses: LossesSeen, retired: set[int | None]
+        self, stored: StoredRound, losses: LossesSeen, retired: set[int | None]
     ) -> RoundRecord:
-        row, aim, number = known.row, known.aim, known.row["number"]
+        row, aim, number = stored.row, stored.aim, stored.row["number"]
         counts, outcome = self._counts[number], self._outcome(losses, number)
         record = RoundRecord(
             number=number,
             policy=row["policy"],
             begun=row["begun"],
-            calibration=known.calibration,
+            calibration=stored.calibration,
             note=row["note"],
             rows=counts.rows,
             safe_rows=counts.safe,
@@ -188,15 +188,15 @@ class RunReader:
             stored=row["policy_digest"] is not None and not (aim is not None and aim.problem),
             aim=aim,
         )
-        if known.ramp is None:
+        if stored.ramp is None:
             return record
-        step = known.ramp.step
+        step = stored.ramp.step
         return replace(
             record,
             safe_rows=self._served[number, SAFE],
             ramp_share=None if step is None else step.ramp_share,
             window=0 if step is None else step.window,
-            reference=known.ramp.reference,
+            reference=stored.ramp.reference,
             policy_rows=self._served[number, number],
             policy_losses=self._outcome(losses, number, POLICY_SUMS).losses,
         )
@@ -234,9 +234,7 @@ class RunReader:
         for number, message in connection.execute(failures.order_by(entry.c.number)):
             self._counts[number].failures[lane] = message
 
-    def _count_served(
-        self, connection: sql.Connection, start: int, after: int, last: int
-    ) -> None:
+    def _count_served(self, connection: sql.Connection, start: int, after: int, last: int) -> None:
         action = schema.actions
         query = (
             sql.select(action.c.round, action.c.served, sql.func.count())
@@ -246,9 +244,7 @@ class RunReader:
         for number, by, count in connection.execute(query):
             self._served[number, by] += int(count)
 
-    def _outcome(
-        self, losses: LossesSeen, number: int | None, part: str = "round"
-    ) -> _Outcome:
+    def _outcome(self, losses: LossesSeen, number: int | None, part: str = "round") -> _Outcome:
         """What some sums say, computed once for each text that is kept of them."""
         text, known = losses.unchanged(number, part), self._outcomes.get((number, part))
         if text is not None and known is not None and known[0] == text:
@@ -261,13 +257,13 @@ class RunReader:
         return found
 
 
-def _known(row: dict[str, Any], *, is_ramp: bool) -> _Known:
+def _stored_round(row: dict[str, Any], *, is_ramp: bool) -> StoredRound:
     ramp = None
     if is_ramp:
         with as_tampering(f"round {row['number']}"):
             ramp = RampRecord.from_row(row)
     calibration = None if is_ramp else calibration_from_json(row["calibration"])
-    return _Known(row, calibration, ramp, read_aim(row))
+    return StoredRound(row, calibration, ramp, read_aim(row))
 
 
 def alarm_record(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:

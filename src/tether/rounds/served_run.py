@@ -27,6 +27,7 @@ from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.run_state import RunState
+from tether.rounds.run_watch import RunWatch
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.serving import read_serving
@@ -176,9 +177,34 @@ class ServedRun:
             present.number,
             **self._about[1],
             alarm=alarm,
-            beginning=self._thread is not None,
+            beginning=self.is_beginning,
             begin_failure=self._begin_failure,
         )
+
+    def watch(self) -> RunWatch:
+        """Begin to watch the run for a live page.
+
+        Returns
+        -------
+        RunWatch
+            What looks at it; each look after the first reads what is new.
+        """
+        return RunWatch(self.run._store, self.settings)
+
+    @property
+    def note(self) -> str:
+        """What this process says of the present round: its note, or why it cannot act in it."""
+        return self._round.note
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether this process calibrates the next round now."""
+        return self._thread is not None
+
+    @property
+    def begin_failure(self) -> str:
+        """Why the last attempt of this process to begin a round failed; empty if it did not."""
+        return self._begin_failure
 
     def begin(self, after: int, reason: str, *, actor: str) -> int:
         """Begin the round after the present one in a thread beside; `state` says what comes of it.

@@ -86,7 +86,9 @@ class ReleaseReader:
     def read(self, connection: sql.Connection, losses: LossesSeen) -> ReleaseHistory:
         """The history as of a transaction; `losses` have been updated in it."""
         with as_tampering("the table of steps"):
-            self._steps += map(Step.from_row, read_added(connection, schema.rounds, len(self._steps)))
+            self._steps += map(
+                Step.from_row, read_added(connection, schema.rounds, len(self._steps))
+            )
         acts = read_added(connection, schema.audit, len(self._audit))
         self._audit += (AuditRecord(**row) for row in acts)
         self._alarms += read_added(connection, schema.alarms, len(self._alarms))
