@@ -76,6 +76,7 @@ class ServedRun:
         self._look_again_at = np.inf
         self._about: tuple[Round | None, dict[str, Any]] = (None, {})
         self._is_closed = False
+        self._stand_in: Round | None = None
         self._round = self._first_round()
 
     @property
@@ -192,9 +193,10 @@ class ServedRun:
         return RunWatch(self.run._store, self.settings)
 
     @property
-    def note(self) -> str:
-        """What this process says of the present round: its note, or why it cannot act in it."""
-        return self._round.note
+    def missing_policy(self) -> str:
+        """Why the safe policy acts here in place of the round's policy; empty if it does not."""
+        present = self._round
+        return present.note if present is self._stand_in else ""
 
     @property
     def is_beginning(self) -> bool:
@@ -348,11 +350,12 @@ class ServedRun:
 
     def _safe_round(self, number: int, note: str) -> Round:
         """A round whose policy cannot act: the safe policy does, in its place."""
+        made = Round(number, None, note, self.run, None)
         if self.settings.is_ramp:
-            return RampRound(
-                number, None, note, self.run, None, RampRecord(number, SAFE, number, None)
-            )
-        return Round(number, None, note, self.run, None)
+            record = RampRecord(number, SAFE, number, None)
+            made = RampRound(number, None, note, self.run, None, record)
+        self._stand_in = made
+        return made
 
     def _read(self, present: Round) -> dict[str, Any]:
         """What is stored of a round, and what it promises."""

@@ -60,7 +60,7 @@ def test_events_tell_of_a_halt_and_end_with_the_service(tmp_path):
             seen |= each
             if seen["alarms"]:
                 break
-        assert (seen["value"], seen["state"]["kind"]) == (0, "alarm")
+        assert (seen["level"]["text"], seen["state"]["kind"]) == ("0 %", "alarm")
         client.close()
         client.server.should_exit = True
         rest = Thread(target=lambda: list(stream), daemon=True)
