@@ -9,8 +9,8 @@ from tether.report.beta_axis import beta_ticks
 from tether.report.number_format import format_beta
 from tether.service.dashboard.document import Level
 
-LOWEST, HIGHEST, INFINITE = 0.15, 0.85, 0.97
-"""The heights of the smallest and the largest finite beta, and of an infinite one."""
+LOWEST, HIGHEST, INFINITE = 0.15, 0.8, 0.97
+"""The heights of the lower and the upper end of the axis of log beta, and of infinity."""
 MIN_LOG_RANGE = 1.4
 """The axis of log beta extends at least this far."""
 

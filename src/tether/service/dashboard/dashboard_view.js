@@ -62,17 +62,17 @@ function section(id, caption, headings, wide, empty) {
 function figure(title, explanation, headings, heading = element("h4", {}, title)) {
   const numbers = table(`${title}: the numbers`, headings);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const words = element("p", { class: "quiet" }, explanation);
+  const caption = element("p", { class: "quiet" }, explanation);
   const holder = element("div", { class: "plot" }, svg);
   const made = element(
-    "figure", {}, element("figcaption", {}, heading, words), holder,
+    "figure", {}, element("figcaption", {}, heading, caption), holder,
     element("details", {}, element("summary", {}, "Show the numbers"), numbers.region),
   );
   let chart = null;
   new ResizeObserver(() => { if (chart && holder.clientWidth) draw(svg, chart); }).observe(holder);
   return {
     made,
-    explain: (text) => { words.textContent = text; },
+    explain: (text) => { caption.textContent = text; },
     show: (next, rows) => {
       chart = next;
       if (holder.clientWidth) draw(svg, chart);

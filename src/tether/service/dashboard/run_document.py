@@ -74,7 +74,7 @@ def run_document(view: RunView, run: ServedRun, title: str) -> Document:
             state.kind,
             state.heading,
             state.sentence,
-            " ".join(filter(None, (state.details, _beginning(run, last)))),
+            " ".join(filter(None, (state.details, _began(last, is_halted), _beginning(run, last)))),
             " ".join(_notes(run, view, last)),
         ),
         promise=Sentences(*run_promise(history)),
@@ -106,6 +106,18 @@ def _why(record: RoundRecord) -> str:
     return ": ".join(
         filter(None, (policy, record.note if record.ramp_share is None else record.why))
     )
+
+
+def _began(last: RoundRecord, is_halted: bool) -> str:
+    """What the present round began with, where its state does not say so."""
+    if not is_halted:
+        return ""
+    began = (
+        "with the safe policy"
+        if last.policy is None
+        else f"with the optimized policy “{last.policy}”"
+    )
+    return " ".join(filter(None, (f"Round {last.number} began {began}.", as_sentence(last.note))))
 
 
 def _beginning(run: ServedRun, last: RoundRecord) -> str:
