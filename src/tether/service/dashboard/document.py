@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tether.report.number_format import format_number
@@ -207,7 +207,7 @@ class Document:
         dict
             The fields by name.
         """
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = _plain(self)
         return plain
 
 
@@ -250,6 +250,8 @@ def monitor_part(path: Sequence[RiskStatus]) -> MonitorPart | None:
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{SHOWN_DIGITS}g}") if math.isfinite(value) else None
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
