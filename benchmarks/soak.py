@@ -1,4 +1,4 @@
-"""A service under load whose workers and database are killed at random, and what must hold then.
+"""A service under load whose workers, upstream and database are killed at random, and what holds.
 
     python -m benchmarks.soak [--minutes 30] [--store postgresql] [--workers 3] [--seed 0]
 
@@ -38,6 +38,7 @@ from tests.service.service_processes import (
 import tether
 from benchmarks.soak_checks import find_growth, find_wrong
 from benchmarks.soak_load import Client, Log
+from benchmarks.soak_upstreams import UPSTREAM_TABLES, Upstream
 from tether.release import ArmCounts
 
 OLD_LOG = {"complaint": ArmCounts(20_000, 400.0)}
@@ -60,7 +61,10 @@ class Soak:
         ):
             pass
         limits = {"answer_within": 0.04, "store_deadline": 1.0}
+        self.old, self.new = Upstream("old"), Upstream("new")
         path = write_settings(self.folder, self.port, self.store, workers=workers, **limits)
+        upstreams = UPSTREAM_TABLES.format(old=self.old.port, new=self.new.port)
+        path.write_text(path.read_text() + upstreams)
         self.errors = self.folder / "log"
         command = [sys.executable, "-m", "tether", "serve", str(path)]
         with self.errors.open("wb") as errors:
@@ -169,12 +173,30 @@ async def halt_and_resume(soak: Soak) -> bool:
     return b" 200 " in done[:20]
 
 
+async def kill_upstream(soak: Soak) -> bool:
+    """The new upstream is killed, and started again a moment later."""
+    soak.new.kill()
+    await asyncio.sleep(soak.rng.uniform(0.0, 2.0))
+    soak.new.start()
+    return True
+
+
+async def freeze_upstream(soak: Soak) -> bool:
+    """The new upstream takes requests for a while, and does not answer."""
+    soak.new.send(signal.SIGSTOP)
+    await asyncio.sleep(soak.rng.uniform(0.2, 3.0))
+    soak.new.send(signal.SIGCONT)
+    return True
+
+
 Disturbance = Callable[[Soak], Awaitable[bool]]
 DISTURBANCES: dict[str, tuple[float, Disturbance]] = {
     "kill a worker": (4.0, kill_worker),
     "freeze the database": (3.0, freeze_database),
     "kill the database": (2.0, kill_database),
     "halt and resume": (1.0, halt_and_resume),
+    "kill the new upstream": (2.0, kill_upstream),
+    "freeze the new upstream": (2.0, freeze_upstream),
 }
 """What happens at random, with its weight; each says whether it was done."""
 
@@ -198,6 +220,8 @@ def main(
         wrong += find_growth(samples, answers)
     finally:
         soak.process.kill()
+        soak.old.kill()
+        soak.new.kill()
         if soak.server is not None:
             soak.server.close()
     quantiles = np.quantile(soak.log.seconds, [0.5, 0.99, 0.999])

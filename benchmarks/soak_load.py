@@ -13,6 +13,8 @@ from itertools import count
 ANSWER_SECONDS = 20.0
 """A request without an answer for so long, while a worker is up, has none."""
 RETRY_SECONDS = 0.02
+CHAT_PATH, CHAT_SHARE = "/v1/chat/completions", 0.2
+"""So many of the requests go through the gateway."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Client:
         self._port, self._log, self._pause = port, log, 1 / per_second
         self._rng, self._keys = random.Random(number), count()
         self._name, self._recent = f"client {number}", list[str]()
+        self._headers: dict[str, str] = {}
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def run(self, ends: asyncio.Event) -> None:
@@ -51,16 +54,40 @@ class Client:
             else:
                 key = f"{self._name}: {next(self._keys)}"
                 self._recent = [*self._recent[-199:], key]
-            sent = time.time()
-            found = await self._ask("/v1/decisions", {"key": key})
+            sent, is_chat = time.time(), self._rng.random() < CHAT_SHARE
+            found = await (self._chat(key) if is_chat else self._decide(key))
             if found is not None:
-                answer = Answer(sent, time.time(), found["system"], found["stored"])
+                answer = Answer(sent, time.time(), *found)
                 self._log.answers.setdefault(key, []).append(answer)
-                self._log.seconds.append(answer.received - sent)
+                if not is_chat:
+                    self._log.seconds.append(answer.received - sent)
                 if answer.stored and self._rng.random() < 0.3:
                     await self._report(key, answer.system)
             await asyncio.sleep(self._pause * self._rng.uniform(0.5, 1.5))
         self._close()
+
+    async def _decide(self, key: str) -> tuple[str, bool] | None:
+        """The system of a key, and whether it is stored."""
+        found = await self._ask("/v1/decisions", {"key": key})
+        return None if found is None else (found["system"], found["stored"])
+
+    async def _chat(self, key: str) -> tuple[str, bool] | None:
+        """The same of a chat through the gateway, whose answer must be that of who served it."""
+        messages = [{"role": "user", "content": "Who are you?"}]
+        found = await self._ask(CHAT_PATH, {"model": "any", "user": key, "messages": messages})
+        if found is None:
+            return None
+        system, served = (self._headers[f"x-tether-{each}"] for each in ("system", "served"))
+        said = found["choices"][0]["message"]["content"]
+        if served != said or (system, served) not in (
+            ("old", "old"),
+            ("new", "new"),
+            ("new", "old"),
+        ):
+            self._log.counts[f"no answer of {CHAT_PATH}: {served} is said to be {said}"] += 1
+        self._log.counts["chats"] += 1
+        self._log.counts["chats of the new system by the old upstream"] += system != served
+        return system, self._headers["x-tether-stored"] == "true"
 
     async def _report(self, key: str, system: str) -> None:
         loss = float(self._rng.random() < 0.02)
@@ -103,9 +130,11 @@ class Client:
             f"Content-Length: {len(content)}\r\n\r\n".encode()
             + content
         )
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
-        return int(head.split()[1]), await reader.readexactly(length)
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        pairs = (line.partition(":") for line in lines if line)
+        self._headers = {name.lower(): value.strip() for name, _, value in pairs}
+        length = int(self._headers["content-length"])
+        return int(first.split()[1]), await reader.readexactly(length)
 
     def _close(self) -> None:
         if self._stream is not None:

@@ -88,7 +88,7 @@ def test_special_tokens_of_the_tokenizer(folders, tmp_path):
             "--optimized", "base", "--tokenizer", tmp_path / "tokenizer", "--max-new-tokens", 2,
             "--draws", 3, "--add-special-tokens",
         )  # fmt: skip
-    assert server.requests[0]["prompt"] == [1, 2, 3]
+    assert server.requests[1]["prompt"] == [1, 2, 3]  # after the fixed rows
     assert done.exit_code == 0, done.output
 
 
@@ -101,7 +101,7 @@ def test_an_unavailable_server_is_one_line(folders, answered, monkeypatch):
         done = run(
             folders / "prompts.txt", "--base-url", server.url, "--safe", "base",
             "--optimized", "base", "--tokenizer", folders / "safe", "--max-new-tokens", 2,
-            "--draws", 3,
+            "--draws", 3, "--retries", 3,
         )  # fmt: skip
     assert done.exit_code == 2
     assert "/v1/completions failed 4 time(s), at last with" in done.stderr

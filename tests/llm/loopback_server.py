@@ -89,9 +89,11 @@ class Loopback:
         given = None
         if body.get("prompt_logprobs") is not None:
             table = torch.log_softmax(self.logits(model, prompt), -1)
-            given = [None] + [
-                {str(token): self.entry(table[k], token)} for k, token in enumerate(prompt[1:])
-            ]
+            count = body["prompt_logprobs"]
+            given = [None]
+            for row, token in zip(table, prompt[1:], strict=False):
+                listed = [token, *row.topk(min(count, len(row))).indices.tolist()]
+                given.append({str(each): self.entry(row, each) for each in listed})
         logprobs = None
         if body.get("logprobs") is not None:
             names = [f"token_id:{token}" for token in tokens]
@@ -196,7 +198,12 @@ def remote_policy(server, model="base", **options):
     """A policy of five tokens on this server that retries soon."""
     from tether.llm import OpenAIPolicy
 
-    options = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, **options}
+    options = {
+        "eos_token_id": 0,
+        "max_new_tokens": 5,
+        "retries": 2,
+        "probe_seconds": None,
+    } | options
     policy = OpenAIPolicy(server.url, model, **options)
     policy.client.first_retry_wait = 0.01
     return policy

@@ -57,6 +57,19 @@ def preflight(
         int, typer.Option(help="The largest number of tokens in a completion.")
     ] = 64,
     temperature: Annotated[float, typer.Option(help="The softmax temperature.")] = 1.0,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(help="Requests to the server at a time. (default: as many as it gains from)"),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds that one attempt of a request may take.")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Seconds after which a failing request is given up.")
+    ] = None,
+    retries: Annotated[
+        int | None, typer.Option(help="How often a failed request is sent again at most.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="The number of completions per prompt.")] = 16,
     seed: Annotated[int, typer.Option(help="The seed of all draws.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Save the result as JSON.")] = None,
@@ -78,13 +91,27 @@ def preflight(
     }
     if eos:
         options["eos_token_id"] = eos
+    sending = {
+        name: value
+        for name, value in {
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "deadline": deadline,
+            "retries": retries,
+        }.items()
+        if value is not None
+    }
+    if sending and base_url is None:
+        raise ValueError(f"--{next(iter(sending))} is for a server: name it with --base-url")
     if tokenizer is not None:
         model_folders.check_folder("--tokenizer", tokenizer)
     try:
         if base_url is None:
             policies = model_folders.load_policies(safe, optimized, tokenizer, gguf_file, options)
         else:
-            policies = _server_policies(base_url, safe, optimized, tokenizer, key_variable, options)
+            policies = _server_policies(
+                base_url, safe, optimized, tokenizer, key_variable, options | sending
+            )
         result = run_preflight(*policies, lines, np.random.default_rng(seed), draws=draws)
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error

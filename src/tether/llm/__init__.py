@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tether.llm.server.chat_messages import chat_context, read_answer
     from tether.llm.server.chat_policy import ChatPolicy
     from tether.llm.server.chat_scorer import ChatScorer, ScoreServer
-    from tether.llm.server.http_client import ServerError
     from tether.llm.server.openai_policy import OpenAIPolicy
+    from tether.llm.server.server_error import ServerError
 
 __all__ = [
     "CausalPolicy",
@@ -46,7 +46,7 @@ _MODULES = {
     "Preflight": "tether.llm.preflight_checks.result",
     "PromptMixture": "tether.llm.prompt_mixture",
     "ScoreServer": "tether.llm.server.chat_scorer",
-    "ServerError": "tether.llm.server.http_client",
+    "ServerError": "tether.llm.server.server_error",
     "chat_context": "tether.llm.server.chat_messages",
     "preflight": "tether.llm.preflight_checks.run",
     "read_answer": "tether.llm.server.chat_messages",

@@ -14,6 +14,7 @@ from tether._core.types import Actions, Booleans, Contexts, Floats
 from tether.llm import completions
 from tether.llm.completions import Tokenizer, Tokens
 from tether.llm.prompts import Prompt, token_prompts
+from tether.llm.token_tables import TokenTables
 
 
 class CompletionPolicy(ABC):
@@ -25,6 +26,7 @@ class CompletionPolicy(ABC):
     add_special_tokens: bool
     context_length: int | None
     vocabulary_size: int | None = None
+    is_served: ClassVar[bool] = False  # by a server that may answer others at the same time
     _tokens_beyond_completion: ClassVar[int] = 0  # what must fit the context as well
 
     @abstractmethod
@@ -34,6 +36,20 @@ class CompletionPolicy(ABC):
     @abstractmethod
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion: the sum of the log-probabilities of its tokens."""
+
+    @abstractmethod
+    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
+        """Find the likeliest tokens at every position of completions, as they are scored."""
+
+    def rescoring(self) -> Self:
+        """Return a policy whose `log_prob` never takes the sampler's word for a score.
+
+        Returns
+        -------
+        CompletionPolicy
+            This policy, unless it remembers the scores of its draws.
+        """
+        return self
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> Tokens:
         """Draw one completion per prompt.

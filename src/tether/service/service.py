@@ -129,9 +129,14 @@ class Service:
         self.metrics.decisions(systems)
         return systems
 
-    def _assign(self, keys: Sequence[bytes]) -> Decisions:
+    async def settle(self, keys: Sequence[bytes]) -> None:
+        """Wait for decisions of keys that were answered without the store, but may be stored."""
+        assert self._batches is not None
+        await self._batches.settle(keys, self.settings.limits.store_deadline)
+
+    def _assign(self, keys: Sequence[bytes], is_wanted: Callable[[], bool]) -> Decisions:
         """The systems of keys; `made_rows`, if anyone has set it, is told of new rows."""
-        return self.release.assign_stored(keys, self.made_rows)
+        return self.release.assign_stored(keys, self.made_rows, is_wanted)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""

@@ -47,6 +47,33 @@ class Nucleus(TopFive):
         return int((shares.cumsum(0) < 0.9).sum()) + 1
 
 
+class Penalized(TopFive):
+    """Divides the probability of tokens that came before by three, after the first token."""
+
+    def best(self, seen):
+        with torch.no_grad():
+            logits = self.model(input_ids=torch.tensor([seen]), use_cache=False).logits[0, -1]
+        share = logits.double().softmax(-1)
+        share[list(set(seen))] /= 3
+        return np.arange(len(share)), (share / share.sum()).numpy()
+
+    def shortened(self, max_new_tokens):
+        """The first token is drawn as it is scored."""
+        exact = CausalPolicy(self.model, self.tokenizer, max_new_tokens=self.max_new_tokens)
+        return exact.shortened(max_new_tokens)
+
+
+class NeverEnding(Penalized):
+    """Never draws the end, as with a minimal number of tokens."""
+
+    def best(self, seen):
+        with torch.no_grad():
+            logits = self.model(input_ids=torch.tensor([seen]), use_cache=False).logits[0, -1]
+        share = logits.double().softmax(-1)
+        share[self.end_token_ids.tolist()] = 0
+        return np.arange(len(share)), (share / share.sum()).numpy()
+
+
 class SeededPerPrompt(CausalPolicy):
     """Uses the same seed for every row of a prompt."""
 

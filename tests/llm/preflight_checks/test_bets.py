@@ -7,6 +7,7 @@ import pytest
 
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.policy_checks import check_first_tokens
+from tether.llm.token_tables import TokenTables
 
 PROBABILITIES = np.array([0.55, 0.3, 0.1, 0.05])
 
@@ -34,6 +35,28 @@ def expected(gains, size=4):
 )
 def test_a_bet_against_right_scores_gains_nothing_on_average(gains):
     assert np.allclose(expected(gains), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [2, 3, 4])
+def test_bets_on_all_tokens_of_right_completions_gain_nothing_on_average(known):
+    """Over all completions of a chain whose next token depends on the last, with partial tables."""
+    rng = np.random.default_rng(known)
+    chain = rng.dirichlet(np.full(4, 0.7), size=4)
+    total, ends = 0.0, np.array([3])
+    for completion in itertools.product(range(4), repeat=4):
+        action = np.array([completion])
+        before = [0, *completion[:-1]]
+        order = np.argsort(-chain[before], axis=1)[:, :known]
+        tables = TokenTables(
+            row=np.zeros(4, dtype=np.int64),
+            position=np.arange(4),
+            tokens=order,
+            log_probs=np.log(np.take_along_axis(chain[before], order, axis=1)),
+        )
+        gained = bets.bet_on_positions(tables, [(0,)], action, ends)
+        total = total + np.prod(chain[before, completion]) * np.exp(gained)
+    assert len(total) == 36 + 6 + 3 * len(bets.GROUP_FACTORS)
+    assert np.allclose(total, 1.0, atol=1e-12)
 
 
 def test_tokens_that_are_impossible_or_unknown():

@@ -10,7 +10,9 @@ import torch
 from tests.llm import tiny_models
 from tests.llm.preflight_checks.faulty_policies import (
     PROMPTS,
+    NeverEnding,
     Nucleus,
+    Penalized,
     SampledCooler,
     SampledHotter,
     ScoredTooHigh,
@@ -36,7 +38,7 @@ def found():
 def test_nothing_is_wrong_with_exact_policies(found):
     assert found.passed
     assert not [check for check in found.checks if check.status != "pass"], str(found)
-    assert len(found.checks) == 19
+    assert len(found.checks) == 21
     assert "384 draws, scores of all tokens known" in str(found)
 
 
@@ -102,6 +104,7 @@ def test_the_result_prints_saves_and_loads(found, tmp_path):
         (SampledCooler, 0.4, "safe: sampling settings"),
         (SampledHotter, 0.4, "safe: sampling settings"),
         (Nucleus, 0.02, "safe: sampling settings"),
+        (Penalized, 0.15, "safe: sampling settings of all tokens"),
         (SeededPerPrompt, 0.15, "safe: distinct seeds"),
         (SeededPerCall, 0.15, "safe: distinct seeds"),
         (WithoutEndScore, 0.15, "safe: sampler against scorer"),
@@ -112,6 +115,15 @@ def test_faulty_policies_fail_a_check(kind, scale, name):
     assert status(result, name) == "fail", str(result)
     assert not result.passed
     assert "→" in str(result)
+
+
+def test_a_policy_that_never_ends_fails_a_check():
+    model = tiny_models.llama(8, scale=0.02)
+    policies = (kind(model, None, max_new_tokens=5) for kind in (NeverEnding, CausalPolicy))
+    prompts = np.array([[3, 4], [5, 6]])
+    result = preflight(*policies, prompts, np.random.default_rng(0), draws=24)
+    assert status(result, "safe: sampling settings of all tokens") == "fail", str(result)
+    assert status(result, "optimized: sampling settings of all tokens") == "pass", str(result)
 
 
 def test_scores_that_are_too_high_show_in_what_the_other_policy_draws():
@@ -134,7 +146,7 @@ def test_policies_with_other_end_tokens_fail_a_check(tmp_path):
         result = preflight(one, two, PROMPTS, np.random.default_rng(0), draws=6)
         failed = [check.name for check in result.checks if check.status == "fail"]
         assert failed == ["same ends"], str(result)
-        assert len(result.checks) == 13
+        assert len(result.checks) == 15
         assert "the safe policy has end tokens" in str(result)
         assert result.costs == ()
         assert "draws per action" not in str(result)
@@ -147,6 +159,19 @@ def test_any_number_of_draws(calls):
     result = preflight(*make_pair(), PROMPTS, np.random.default_rng(0), draws=calls)
     assert result.passed, str(result)
     assert f"of {3 * calls} completions" in str(result)
+
+
+def test_policies_that_were_exchanged_are_found_by_what_the_safe_one_has_drawn():
+    safe, optimized = make_pair(scale=0.4)
+    rng = np.random.default_rng(0)
+    prompts = np.repeat(PROMPTS, 60)
+    logged = prompts, safe.sample(prompts, rng)
+    name = "logged by the safe policy"
+    right = preflight(safe, optimized, PROMPTS, rng, draws=6, logged=logged)
+    wrong = preflight(optimized, safe, PROMPTS, rng, draws=6, logged=logged)
+    assert status(right, name) == "pass", str(right)
+    assert status(wrong, name) in ("warn", "fail"), str(wrong)
+    assert "were the two policies exchanged" in str(wrong)
 
 
 def test_two_names_of_one_policy_are_a_warning():

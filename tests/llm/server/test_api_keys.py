@@ -14,7 +14,7 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import OpenAIPolicy
 from tether.llm.server import api_keys
-from tether.llm.server.http_client import ServerError
+from tether.llm.server.server_error import ServerError
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 

@@ -1,5 +1,8 @@
 """Requests over HTTP: what is sent again, after which wait, and what ends the waiting."""
 
+import asyncio
+import multiprocessing
+import pickle
 import signal
 import threading
 import time
@@ -15,7 +18,8 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import OpenAIPolicy
 from tether.llm.server import http_client
-from tether.llm.server.http_client import ServerError
+from tether.llm.server.background_loop import background_loop
+from tether.llm.server.server_error import ServerError, parse_retry_after
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 DEADLINE = 60.0
@@ -70,19 +74,17 @@ def test_a_refused_request_is_not_sent_again(server, status, error):
 @pytest.fixture
 def waits(server, monkeypatch):
     """The seconds that a request waits before each retry; nothing really waits."""
-
-    class RecordedEvent(threading.Event):
-        def wait(self, timeout=None):
-            seconds.append(timeout)
-            return self.is_set()
-
     seconds = []
-    monkeypatch.setattr(http_client, "Event", RecordedEvent)
+
+    async def wait(given):
+        seconds.append(given)
+
+    monkeypatch.setattr(http_client, "_wait", wait)
 
     def waits_after(*faults, first):
         seconds.clear()
         server.faults = list(faults)
-        policy = remote_policy(server, retries=len(faults))
+        policy = remote_policy(server, retries=len(faults), deadline=1e6)
         policy.client.first_retry_wait = first
         policy.sample([[4]], np.random.default_rng(0))
         return list(seconds)
@@ -117,17 +119,17 @@ def test_parsing_of_retry_after_headers():
         "Fri, 02 Jan 2026 03:04:15 -0000": 10.0,
         "Fri, 02 Jan 2026 02:00:00 GMT": 0.0,
     }.items():
-        assert http_client.parse_retry_after(header, now) == seconds
+        assert parse_retry_after(header, now) == seconds
     for header in (None, "", "²", "-1", "soon", "1.5", "Fri, 99 Jan 2026 03:04:15 GMT"):
-        assert http_client.parse_retry_after(header, now) is None
+        assert parse_retry_after(header, now) is None
 
 
 def assert_no_request_is_pending():
-    """All threads that send requests end soon, though the wait before a retry is an hour."""
-    for thread in threading.enumerate():
-        if thread.name.startswith("ThreadPoolExecutor"):
-            thread.join(DEADLINE)
-            assert not thread.is_alive()
+    """Nothing that would send requests is left, though the wait before a retry is an hour."""
+    deadline = time.monotonic() + DEADLINE
+    while pending := asyncio.all_tasks(background_loop()):
+        assert time.monotonic() < deadline, pending
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_an_interrupt_ends_the_waiting(server, monkeypatch):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt_when_two_were_sent)
-    policy, prompts = remote_policy(server, concurrency=2), np.tile([4, 5], (6, 1))
+    policy, prompts = remote_policy(server, concurrency=2, deadline=1e6), np.tile([4, 5], (6, 1))
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         policy.sample(prompts, np.random.default_rng(0))
@@ -166,7 +168,7 @@ def test_one_request_that_is_refused_ends_the_others(server, monkeypatch):
 
     monkeypatch.setattr(http_client, "MAX_RETRY_WAIT", 3600.0)
     server.answer = refuse_the_first
-    policy = remote_policy(server)
+    policy = remote_policy(server, deadline=1e6)
     policy.client.first_retry_wait = 3600.0
     with pytest.raises(ValueError, match="status 400: no"):
         policy.sample([[4], [5]], np.random.default_rng(0))
@@ -174,11 +176,67 @@ def test_one_request_that_is_refused_ends_the_others(server, monkeypatch):
 
 
 def test_a_server_that_dies_in_the_middle_is_an_error(server):
-    policy = remote_policy(server, concurrency=1, batch_size=1)
+    policy = remote_policy(server, concurrency=1, batch_size=1, reuse_stated=False)
     drawn = policy.sample(PROMPTS, np.random.default_rng(0))
     server.faults = [None, *["half"] * 20]
     with pytest.raises(ServerError, match=r"completions failed 3 time\(s\), at last with"):
         policy.log_prob(PROMPTS, drawn)
+
+
+def test_an_error_tells_the_first_cause_and_the_last(server):
+    server.faults = ["drop", 500, 502]
+    expected = r"failed 3 time\(s\), first with \w+: .*, at last with status 502"
+    with pytest.raises(ServerError, match=expected):
+        remote_policy(server).sample([[4]], np.random.default_rng(0))
+
+
+def test_a_request_is_given_up_at_its_deadline(server):
+    """Without a number of retries, and also where an answer never comes."""
+    answer = threading.Event()
+    for faults in ([503] * 1000, [answer] * 9):
+        server.faults = list(faults)
+        with pytest.raises(ServerError, match=r"failed \d+ time\(s\)"):
+            remote_policy(server, retries=None, deadline=0.2).sample(
+                [[4]], np.random.default_rng(0)
+            )
+    answer.set()
+
+
+def test_answers_of_a_failed_call_are_kept(server):
+    expected = remote_policy(server).sample(PROMPTS, np.random.default_rng(0))
+    policy = remote_policy(server, concurrency=1)
+    server.requests.clear()
+    server.faults = [None, None, 404]
+    with pytest.raises(ServerError, match="404"):
+        policy.sample(PROMPTS, np.random.default_rng(0))
+    assert len(server.requests) == 3
+    assert np.array_equal(policy.sample(PROMPTS, np.random.default_rng(0)), expected)
+    assert len(server.requests) == 5
+    policy.sample(PROMPTS, np.random.default_rng(0))  # and forgotten after a call that succeeded
+    assert len(server.requests) == 9
+
+
+def test_a_client_can_be_pickled(server):
+    policy = remote_policy(server, api_key="secret")
+    expected = policy.sample(PROMPTS, np.random.default_rng(0))
+    loaded = pickle.loads(pickle.dumps(policy))
+    assert np.array_equal(loaded.sample(PROMPTS, np.random.default_rng(0)), expected)
+
+
+def test_a_forked_process_has_connections_of_its_own(server):
+    policy = remote_policy(server)
+    expected = policy.sample(PROMPTS, np.random.default_rng(0))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.apply_async(policy.sample, (PROMPTS, np.random.default_rng(0))).get(DEADLINE)
+    assert np.array_equal(found, expected)
+
+
+def test_inside_of_a_running_event_loop(server):
+    async def sample():
+        return remote_policy(server).sample(PROMPTS, np.random.default_rng(0))
+
+    expected = remote_policy(server).sample(PROMPTS, np.random.default_rng(0))
+    assert np.array_equal(asyncio.run(sample()), expected)
 
 
 def test_an_unavailable_server_is_an_error(models):

@@ -9,7 +9,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import CausalPolicy
-from tether.llm.server.http_client import ServerError
+from tether.llm.server.server_error import ServerError
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,10 @@ SAMPLE_FAULTS = {
         "logprobs", lambda each: {"token_logprobs": [0.5] * len(each["tokens"])}
     ),
     "returned no token ids": without("token_ids"),
-    "stop tokens or stop texts of its own": change("token_ids", lambda each: [7]),
+    "max_new_tokens in the model's generation_config": change("token_ids", lambda each: [7]),
+    "stop tokens or stop texts of its own": lambda answer: answer["choices"][0].update(
+        token_ids=[7], finish_reason="stop"
+    ),
     "read other token ids than were sent": change("prompt_token_ids", lambda each: each[1:]),
     "finish_reason 'abort'": change("finish_reason", lambda each: "abort"),
     "returned 9 tokens": change("token_ids", lambda each: [7] * 9),

@@ -34,6 +34,24 @@ def test_it_says_which_answers_are_stored(tmp_path, monkeypatch):
     assert verify_store(store).ok
 
 
+@pytest.mark.parametrize("asked", [0, 1, 2])
+def test_what_nobody_waits_for_any_more_is_not_stored(tmp_path, asked):
+    """It is asked for before the store is looked at, and again when it is written."""
+    store = str(tmp_path / "release.db")
+    times = iter(range(10))
+    with make(store) as release:
+        made = []
+        found = release.assign_stored(["ann"], made.extend, lambda: next(times) < asked)
+        assert found == ([None] if asked < 2 else ["old"])
+        assert len(made) == asked // 2
+        assert release.observe_counted(["ann"], {"complaint": [0.0]}, ["old"]) == (
+            asked // 2,
+            1 - asked // 2,
+        )
+        assert release.assign_stored(["ann"]) == ["old"]
+    assert verify_store(store).ok
+
+
 def test_answers_are_those_of_the_share_in_force_whatever_was_expected(store_url, monkeypatch):
     """Two services whose keys are new, come back, and meet halts, resumptions and steps."""
     monkeypatch.setattr(assigning, "NEW_CALLS_IN_A_ROW", 2)

@@ -15,9 +15,11 @@ class Store:
         self.calls, self.may_answer, self.error = [], threading.Event(), None
         self.may_answer.set()
 
-    def assign(self, keys):
+    def assign(self, keys, is_wanted):
         self.calls.append(list(keys))
         self.may_answer.wait(30)
+        if not is_wanted():
+            return [None] * len(keys)
         if self.error is not None:
             raise self.error
         return [key.decode() for key in keys]
@@ -266,3 +268,30 @@ def test_a_client_that_leaves_does_not_disturb_the_others():
         assert await stays == ["b"]
 
     run(test, store)
+
+
+def test_a_call_is_told_when_nobody_waits_for_it_any_more():
+    store, stored = Store(), []
+
+    def assign(keys, is_wanted):
+        found = Store.assign(store, keys, is_wanted)
+        stored.extend(key for key, system in zip(keys, found, strict=True) if system)
+        return found
+
+    async def test(batches):
+        batches._assign = assign
+        first = await asked(batches, store)
+        assert await first == [None]
+        outcome = asyncio.create_task(batches.settle(named("b", "a"), 30))
+        await batches.settle(named("b"), 30)  # another key waits for nothing
+        await asyncio.sleep(0.01)
+        assert not outcome.done()
+        store.may_answer.set()
+        await outcome
+        assert not batches.is_lost
+        await batches.settle(named("a"), 30)
+        batches._answer_within = 30
+        assert await batches.decide(named("c")) == ["c"]
+
+    run(test, store, answer_within=0.01)
+    assert stored == [b"c"]

@@ -52,21 +52,24 @@ def test_many_clients_at_once_get_the_systems_that_are_stored(tmp_path):
 
 def test_outcomes_may_be_repeated_but_not_changed(client):
     client.post("/v1/decisions", json={"keys": ["eve", "joe"]})
-    assert client.post("/v1/outcomes", json=outcome("eve")).json() == {"new": 1}
+    assert client.post("/v1/outcomes", json=outcome("eve")).json() == {"new": 1, "without_row": 0}
     both = {"outcomes": [outcome("eve"), outcome("joe", 1)]}
-    assert client.post("/v1/outcomes", json=both).json() == {"new": 1}
-    assert client.post("/v1/outcomes", json=both).json() == {"new": 0}
+    assert client.post("/v1/outcomes", json=both).json() == {"new": 1, "without_row": 0}
+    assert client.post("/v1/outcomes", json=both).json() == {"new": 0, "without_row": 0}
     changed = client.post("/v1/outcomes", json=outcome("joe", 0.5))
     assert changed.status_code == 409
     assert changed.json()["error"]["code"] == "conflict"
     kept = client.post("/v1/outcomes", json=outcome("joe", 0.5) | {"keep_first": True})
-    assert kept.json() == {"new": 0}
-    assert client.post("/v1/outcomes", json={"outcomes": []}).json() == {"new": 0}
+    assert kept.json() == {"new": 0, "without_row": 0}
+    assert client.post("/v1/outcomes", json={"outcomes": []}).json() == {"new": 0, "without_row": 0}
 
 
 def test_an_outcome_of_the_old_system_without_a_row_is_skipped(client):
     """The old system may have answered while the store did not."""
-    assert client.post("/v1/outcomes", json=outcome("unseen")).json() == {"new": 0}
+    assert client.post("/v1/outcomes", json=outcome("unseen")).json() == {
+        "new": 0,
+        "without_row": 1,
+    }
     refused = client.post("/v1/outcomes", json=outcome("unseen", system="new"))
     assert refused.status_code == 400
     assert "never assigned" in refused.json()["error"]["message"]
@@ -116,7 +119,7 @@ def test_outcomes_of_a_request_have_the_same_losses(tmp_path):
         assert found.status_code == 400
         assert "send them separately" in found.json()["error"]["message"]
         for each in mixed:
-            assert client.post("/v1/outcomes", json=each).json() == {"new": 1}
+            assert client.post("/v1/outcomes", json=each).json() == {"new": 1, "without_row": 0}
         status = client.get("/v1/status").json()
         assert list(status["guardrails"]) == ["slow", "wrong"]
         assert status["share"] == 0

@@ -216,7 +216,7 @@ def test_without_a_key_each_request_is_its_own_unit(http):
     assert len(keys) == 3
     outcome = {"system": found[0].headers["x-tether-system"], "losses": {"complaint": 0}}
     outcome["key"] = found[0].headers["x-tether-key"]
-    assert http.post("/v1/outcomes", json=outcome).json() == {"new": 1}
+    assert http.post("/v1/outcomes", json=outcome).json() == {"new": 1, "without_row": 0}
 
 
 def test_any_key_can_be_sent_back(http):

@@ -6,6 +6,7 @@ from threading import Event
 from tests.service.running import bearer, running, settings, tries
 from tether.release import ArmCounts
 from tether.rounds import read_release, verify_store
+from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
 from tether.service import service as service_module
@@ -64,9 +65,9 @@ def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
 
     def observe(*arguments, **options):
         begun.set()
-        return int(halted.wait(20))
+        return ObservedKeys(int(halted.wait(20)), 0)
 
-    monkeypatch.setattr(ServedRelease, "observe", observe)
+    monkeypatch.setattr(ServedRelease, "observe_counted", observe)
     outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}
     with running(settings(tmp_path / "release.db")) as client, ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(client.post, "/v1/outcomes", json=outcome)
@@ -74,7 +75,7 @@ def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
         assert client.post("/v1/outcomes", json=outcome).status_code == 503
         found = client.post("/v1/halt", json={"reason": "now"})
         halted.set()
-        assert (found.status_code, waiting.result().json()) == (200, {"new": 1})
+        assert (found.status_code, waiting.result().json()) == (200, {"new": 1, "without_row": 0})
 
 
 def test_an_act_that_is_stored_is_answered_so(tmp_path, monkeypatch):

@@ -19,10 +19,12 @@ from tether.llm.completions import (
 )
 from tether.llm.local.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
 from tether.llm.local.batched_model import BatchedModel
+from tether.llm.local.likely_tokens import likely_tokens
 from tether.llm.local.sampler import sample_completions
 from tether.llm.local.scorer import score_completions
 from tether.llm.local.supported_models import check_causal_model, find_context_length
 from tether.llm.local.weight_checksum import WeightChecksum, record_checksum
+from tether.llm.token_tables import TokenTables
 from tether.policies.policy import Policy
 
 DEFAULT_BATCH_TOKENS = 4096
@@ -210,6 +212,26 @@ class CausalPolicy(CompletionPolicy):
             and other.add_special_tokens == self.add_special_tokens
             and can_mix_adapters(unwrapped(self.model))
         )
+
+    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
+        """Find the likeliest tokens at every position of completions.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        TokenTables
+            A table for every token.
+        """
+        completions = self._check_actions(actions)
+        prompts = self.prompts(as_contexts(contexts, completions))
+        lengths = completion_lengths(completions)
+        return likely_tokens(self._batched, prompts, completions, lengths, self._checksum)
 
     def __repr__(self) -> str:
         return (

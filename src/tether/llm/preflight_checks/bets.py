@@ -9,10 +9,13 @@ draws. Several bets split the initial wealth evenly, so the total wealth is the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tether._core.types import Booleans, Floats, Integers
 from tether.llm.completions import Tokens
+from tether.llm.token_tables import TokenTables
 
 LOG_WEALTH_WARN = float(np.log(1e2))
 """Log wealth from which a check warns."""
@@ -24,6 +27,8 @@ TAIL_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5)
 """A tail is bet to be drawn this many times as often as scored: truncated, or too often."""
 POWERS = (0.7, 0.9, 1.1, 1.25, 1.5, 2.0)
 """Tokens are bet to be drawn with their probability to this power: another temperature."""
+GROUP_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5, 3.0)
+"""Tokens that came before, or the end, are bet to be drawn this many times as often as scored."""
 REPEATED_SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
 """This share of draws is bet to be a repetition and not a fresh draw."""
 RATIO_STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
@@ -64,6 +69,38 @@ def bet_on_tokens(tokens: Tokens, scores: Floats, table: Floats | None = None) -
             known.append(score)
             log_known = np.array(known)
             log_odds = _log_odds(log_known, max(1.0 - float(np.exp(log_known).sum()), 0.0))
+    return log_wealth
+
+
+def bet_on_positions(
+    tables: TokenTables, prompts: Sequence[Sequence[int]], actions: Tokens, ends: Tokens
+) -> Floats:
+    """Log wealth of bets on every token of completions, whose likeliest tokens are known.
+
+    Beside tails and powers they are on tokens that have come before, in the completion or also in
+    the prompt, and on the end: drawn less often or more often than scored.
+    """
+    log_wealth = np.zeros(1)
+    for row, position, tokens, log_probs in zip(
+        tables.row, tables.position, tables.tokens, tables.log_probs, strict=True
+    ):
+        drawn = int(actions[row, position])
+        before = actions[row, :position]
+        possible = log_probs[np.isfinite(log_probs)]
+        unknown = max(1.0 - float(np.exp(possible).sum()), 0.0)
+        groups = np.array(
+            [
+                np.isin(tokens, before),
+                np.isin(tokens, before) | np.isin(tokens, prompts[row]),
+                np.isin(tokens, ends),
+            ]
+        )
+        found = np.flatnonzero(tokens == drawn)
+        place = int(found[0]) if len(found) else -1
+        odds = np.concatenate(
+            [_log_odds(log_probs, unknown), _group_odds(log_probs, unknown, groups)]
+        )
+        log_wealth = log_wealth + odds[:, place]
     return log_wealth
 
 
@@ -111,6 +148,15 @@ def _log_odds(log_known: Floats, unknown: float) -> Floats:
     top = weighted.max(axis=1, keepdims=True)
     log_total = np.log(np.exp(weighted - top).sum(axis=1, keepdims=True))
     return np.asarray(log_factors - top - log_total)
+
+
+def _group_odds(log_known: Floats, unknown: float, groups: Booleans) -> Floats:
+    """Log odds of bets that a group of tokens is drawn by another factor than it is scored."""
+    log_factors = np.log(GROUP_FACTORS)[None, :, None] * groups[:, None, :]
+    log_factors = log_factors.reshape(-1, len(log_known))
+    total = (np.exp(log_factors) * np.exp(log_known)).sum(axis=1, keepdims=True) + unknown
+    padded = np.concatenate([log_factors, np.zeros((len(log_factors), 1))], axis=1)
+    return np.asarray(padded - np.log(total))
 
 
 def _bet_on_events(happened: Booleans, log_chance: Floats) -> Floats:

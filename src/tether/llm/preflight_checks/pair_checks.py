@@ -99,6 +99,27 @@ def check_mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
     return Check(f"mean ratio under the {policy_name} policy", status, mean, measured, advice)
 
 
+def check_logged_by_safe(log_safe: Floats, log_optimized: Floats) -> Check:
+    """Whether completions that the safe policy drew can be its draws, and not the other's.
+
+    The ratio of the probabilities is what a bet on the optimized policy is paid.
+    """
+    with np.errstate(invalid="ignore"):
+        log_ratio = np.where(log_optimized == log_safe, 0.0, log_optimized - log_safe)
+    log_wealth = bets.total_log_wealth(bets.bet_on_ratios(log_ratio))
+    measured = (
+        f"the logged completions are {float(-log_ratio.mean()):.3g} nats likelier under the safe "
+        f"policy than under the optimized one"
+    )
+    advice = (
+        "the optimized policy is likelier to have drawn them: were the two policies exchanged, or "
+        "is the log that of another policy?"
+    )
+    return Check(
+        "logged by the safe policy", bets.verdict(log_wealth), log_wealth, measured, advice
+    )
+
+
 def check_divergence(name: str, log_ratio: Floats) -> Check:
     """Whether a Kullback–Leibler divergence, in nats per sequence, is non-negative as it must be.
 

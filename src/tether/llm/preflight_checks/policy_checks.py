@@ -14,6 +14,7 @@ from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens, completion_lengths, content_tokens, encode_text
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.result import NOISE_FLOOR, Check
+from tether.llm.token_tables import TABLE_TOKENS
 
 MAX_PASSING_GAP = 0.05
 """Nats per sequence: differences between two scores of one sequence up to this pass."""
@@ -42,13 +43,13 @@ def check_sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
         measured = "the sampler states no log-probabilities, so nothing was compared"
         advice = "request log-probabilities of sampled tokens from the server"
         return Check(name, "warn", np.nan, measured, advice)
-    return _compare_scores(name, stated[known], scored[known], advice)
+    return compare_scores(name, stated[known], scored[known], advice)
 
 
 def check_noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
     """The same sequences scored in a batch and one by one: the effect of rounding alone."""
     advice = "log ratios below this are noise: score in float32, or use fewer tokens"
-    return _compare_scores(f"{NOISE_FLOOR} of the dtype", in_batch, one_by_one, advice)
+    return compare_scores(f"{NOISE_FLOOR} of the dtype", in_batch, one_by_one, advice)
 
 
 def draw_and_check_first_tokens(
@@ -96,6 +97,30 @@ def check_first_tokens(
         f"({rows.size} draws, {known})",
         "a sampling setting truncates or rescales the distribution (top_k, top_p, min_p, "
         "temperature, generation_config): switch it off, or include it in the scores",
+    )
+
+
+def check_later_tokens(policy: CompletionPolicy, prompts: Any, actions: Tokens) -> Check:
+    """Whether all tokens of completions are drawn with the probabilities of their scores."""
+    name = "sampling settings of all tokens"
+    try:
+        tables = policy.token_tables(prompts, actions)
+    except ValueError as error:
+        measured = f"the server states no likely tokens ({error}), so nothing was measured"
+        advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
+        return Check(name, "warn", np.nan, measured, advice)
+    rows = policy.prompts(prompts)
+    log_wealth = bets.total_log_wealth(
+        bets.bet_on_positions(tables, rows, actions, policy.end_token_ids)
+    )
+    return Check(
+        name,
+        bets.verdict(log_wealth),
+        log_wealth,
+        f"bets on truncated, rescaled or penalized tokens turn 1 into "
+        f"{_format_wealth(log_wealth)} ({len(tables.row)} tokens)",
+        "a sampling setting changes the distribution (repetition_penalty, frequency_penalty, "
+        "min_tokens, top_k, top_p, temperature, generation_config): switch it off",
     )
 
 
@@ -175,7 +200,8 @@ def _repeat_prompt(prompts: Any, index: int, times: int) -> Any:
     return np.broadcast_to(prompt, (times, *prompt.shape[1:]))
 
 
-def _compare_scores(name: str, first: Floats, second: Floats, advice: str) -> Check:
+def compare_scores(name: str, first: Floats, second: Floats, advice: str) -> Check:
+    """The largest difference between two scores of one sequence, judged in nats."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(first - second)
     gap[first == second] = 0.0  # both −inf

@@ -15,12 +15,15 @@ from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens
 from tether.llm.preflight_checks import pair_checks, policy_checks
 from tether.llm.preflight_checks.result import NOISE_FLOOR, Check, Preflight
+from tether.llm.preflight_checks.traffic import check_under_traffic
 
 DEFAULT_BETAS = (0.1, 1.0, 10.0)
 """The betas at which costs are estimated, by default."""
 REQUIRED_ATTRIBUTES = (
     "sample_scored",
     "log_prob",
+    "rescoring",
+    "token_tables",
     "shortened",
     "cut_off",
     "end_token_ids",
@@ -72,6 +75,7 @@ def preflight(
     *,
     draws: int = 16,
     betas: tuple[float, ...] = DEFAULT_BETAS,
+    logged: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Preflight:
     """Check whether the log-probabilities of two language policies can be trusted.
 
@@ -95,6 +99,9 @@ def preflight(
         The number of completions that each policy draws per prompt, at least 3.
     betas : tuple of float, optional
         The betas at which acceptance rates are estimated, each at least 0.
+    logged : tuple of array_like, optional
+        Prompts and completions that the safe policy is known to have drawn, such as those of a log:
+        they show whether the two policies were exchanged.
 
     Returns
     -------
@@ -120,16 +127,22 @@ def preflight(
     if isinstance(contexts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
     plan = _DrawPlan(contexts, validate.integer_at_least("draws", draws, 3))
-    policies = (("safe", safe), ("optimized", optimized))
-    for name, policy in policies:
+    for name, policy in (("safe", safe), ("optimized", optimized)):
         for attribute in REQUIRED_ATTRIBUTES:
             if not hasattr(policy, attribute):
                 raise TypeError(
                     f"{name} must be a policy over completions of prompts, such as CausalPolicy "
                     f"or OpenAIPolicy: {type(policy).__name__} has no {attribute}"
                 )
-    by_safe, by_optimized = (_draw(name, policy, plan, rng) for name, policy in policies)
+    safe, optimized = safe.rescoring(), optimized.rescoring()
+    by_safe = _draw("safe", safe, plan, rng)
+    by_optimized = _draw("optimized", optimized, plan, rng)
     checks = [check for drawn in (by_safe, by_optimized) for check in _check_one(drawn, plan, rng)]
+    if safe.is_served and optimized.is_served:
+        for drawn, other in ((by_safe, optimized), (by_optimized, safe)):
+            checks.append(_check_under_traffic(drawn, other, plan, rng))
+    if logged is not None:
+        checks.append(_check_logged(safe, optimized, *logged))
     same_ends = pair_checks.check_same_ends(safe, optimized)
     checks.append(same_ends)
     if same_ends.status == "fail":
@@ -174,11 +187,29 @@ def _check_one(drawn: _Draws, plan: _DrawPlan, rng: np.random.Generator) -> list
         policy_checks.check_sampler_against_scorer(drawn.stated, drawn.scored),
         policy_checks.check_noise_floor(drawn.scored[alone], np.concatenate(one_by_one)),
         policy_checks.draw_and_check_first_tokens(policy.shortened(1), plan.prompts, rng),
+        policy_checks.check_later_tokens(policy, rows, actions),
         policy_checks.check_distinct_draws(actions, drawn.scored, plan.draws, plan.per_call),
         policy_checks.check_ends(policy, rows, actions, drawn.scored),
         policy_checks.check_round_trip(policy, actions),
     ]
     return [replace(check, name=f"{drawn.name}: {check.name}") for check in checks]
+
+
+def _check_under_traffic(
+    drawn: _Draws, other: CompletionPolicy, plan: _DrawPlan, rng: np.random.Generator
+) -> Check:
+    found = check_under_traffic(drawn.policy, other, plan.rows, drawn.actions, drawn.scored, rng)
+    return replace(found, name=f"{drawn.name}: {found.name}")
+
+
+def _check_logged(
+    safe: CompletionPolicy, optimized: CompletionPolicy, prompts: ArrayLike, actions: ArrayLike
+) -> Check:
+    rows = np.asarray(actions)
+    contexts = as_contexts(prompts, rows)
+    log_safe = policy_calls.score("safe", safe, contexts, rows)
+    log_optimized = policy_calls.score("optimized", optimized, contexts, rows)
+    return pair_checks.check_logged_by_safe(log_safe, log_optimized)
 
 
 def _check_both(

@@ -12,7 +12,8 @@ import numpy as np
 from tether._core import validate
 from tether._core.types import Floats
 from tether.llm.server.chat_messages import message_of, messages_of
-from tether.llm.server.http_client import HTTPClient, ServerError
+from tether.llm.server.http_client import HTTPClient
+from tether.llm.server.server_error import ServerError
 
 Messages = list[Any]
 Score = Callable[[Messages, list[dict[str, Any]]], Sequence[float]]

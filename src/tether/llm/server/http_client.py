@@ -1,162 +1,247 @@
-"""The HTTP client of a completions server: concurrent requests, retries and timeouts."""
+"""The HTTP client of a completions server: requests at a time, retries, and a deadline."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import time
 import weakref
 from collections.abc import Sequence
-from concurrent import futures
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from threading import Event
+from hashlib import sha256
 from typing import Any
 
 import httpx2
 
 from tether._core import validate
 from tether.llm.server.api_keys import check_key, hide_key
+from tether.llm.server.background_loop import background_loop, run_in_background
+from tether.llm.server.concurrency_limit import ConcurrencyLimit
+from tether.llm.server.server_error import (
+    INVALID_REQUEST_STATUSES,
+    MAX_SHOWN_CHARACTERS,
+    OVERLOAD_STATUSES,
+    RETRIED_STATUSES,
+    ServerError,
+    error_text,
+    parse_retry_after,
+)
 
-RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
-"""Statuses after which the same request may succeed: it came too early, or the server failed.
-
-What a server does not implement (501, 505) it will not implement a second later.
-"""
-INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
-"""Refusals of the request itself, such as a prompt too long; others are of the sender."""
 MAX_RETRY_WAIT = 30.0
 """The largest number of seconds between two attempts, whatever the server asks for."""
-POLL_INTERVAL = 1.0
-"""Seconds after which a waiting caller checks for an interrupt."""
-MAX_SHOWN_CHARACTERS = 500
-"""How much of a server's error message is shown."""
+MAX_KEPT_ANSWERS = 10_000
+"""How many answers of a failed call are kept for the next one."""
 
 
-class ServerError(RuntimeError):
-    """The server is unavailable or refused the sender, after all retries.
-
-    A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
-
-    Examples
-    --------
-    >>> from tether.llm import ServerError
-    >>> issubclass(ServerError, RuntimeError)
-    True
-    """
+class _NotJSONError(Exception):
+    """A response that should be JSON."""
 
 
 class HTTPClient:
     """Posts JSON, several requests at a time; a request that fails is sent again unchanged.
 
     A request carries its own seed, so a retry cannot return another draw. The key is sent with
-    each request, and is shown in no message and no representation.
+    each request, and is shown in no message and no representation. If one request of a call fails
+    for good, the answers that the others have got are kept: the same requests in a later call are
+    not sent again.
+
+    Parameters
+    ----------
+    base_url : str
+        The address of the server up to the version.
+    api_key : str or None
+        The key that is sent in the Authorization header.
+    timeout : float
+        Seconds after which an attempt counts as failed.
+    deadline : float
+        Seconds after which a request that keeps failing is given up.
+    retries : int or None
+        How many times at most it is sent again; None for as often as the deadline allows.
+    concurrency : int or None
+        How many requests are under way at a time; None for as many as the server gains from.
     """
 
     def __init__(
-        self, base_url: str, api_key: str | None, timeout: float, retries: int, concurrency: int
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = 120.0,
+        deadline: float = 300.0,
+        retries: int | None = None,
+        concurrency: int | None = None,
     ) -> None:
         self.base_url = _check_url(base_url)
-        self.retries, self.concurrency = retries, concurrency
+        self.timeout = validate.number("timeout", timeout, above=0, below=float("inf"))
+        self.deadline = validate.number("deadline", deadline, above=0, below=float("inf"))
+        self.retries = None if retries is None else validate.integer_at_least("retries", retries, 0)
+        self.concurrency = (
+            None if concurrency is None else validate.integer_at_least("concurrency", concurrency)
+        )
         self.first_retry_wait = 0.5
         self._key = check_key(api_key)
-        self._client = httpx2.Client(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=validate.number("timeout", timeout, above=0, below=float("inf")),
-            limits=httpx2.Limits(max_connections=concurrency),
-        )
-        weakref.finalize(self, self._client.close)
+        self._kept: dict[bytes, dict[str, Any]] = {}
+        self._begin_anew()
 
-    def post_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], *, fresh: bool = False
+    ) -> list[dict[str, Any]]:
         """The responses to several requests, in order; the first that fails for good raises.
 
         Then, or when the caller is interrupted, nothing more is sent, and requests that are under
-        way are not waited for.
+        way are abandoned. Equal requests are sent once, as their answers are the same, unless they
+        ask for `fresh` draws without a seed: then each has an answer of its own, which is not kept.
         """
-        pool, abandoned = futures.ThreadPoolExecutor(max_workers=self.concurrency), Event()
-        try:
-            pending = [pool.submit(self._post, path, body, abandoned) for body in bodies]
-            return [_wait_for(response) for response in pending]
-        finally:
-            abandoned.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+        if self._process != os.getpid():  # after a fork
+            self._begin_anew()
+        return run_in_background(self._post_all(path, bodies, fresh))
 
     def __repr__(self) -> str:
         return f"HTTPClient({self.base_url!r})"
 
-    def _post(self, path: str, body: dict[str, Any], abandoned: Event) -> dict[str, Any]:
-        """The response to one request, with retries until the caller has abandoned it."""
-        failure, default_wait = "", self.first_retry_wait
-        requested_wait: float | None = None
-        for attempt in range(self.retries + 1):
-            if attempt:
-                wait = default_wait if requested_wait is None else requested_wait
-                if abandoned.wait(min(wait, MAX_RETRY_WAIT)):
-                    break
-                default_wait, requested_wait = 2 * default_wait, None
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but connections, which no other process can use."""
+        return {k: v for k, v in vars(self).items() if k not in ("_client", "_limit", "_process")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """No connections yet."""
+        self._client: httpx2.AsyncClient | None = None
+        self._limit, self._process = ConcurrencyLimit(self.concurrency), os.getpid()
+
+    async def _post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], fresh: bool
+    ) -> list[dict[str, Any]]:
+        kept = {} if fresh else self._kept
+        names = [_name(path, body) + (b"%d" % k if fresh else b"") for k, body in enumerate(bodies)]
+        answers = {name: kept[name] for name in names if name in kept}
+
+        has_failed = False
+
+        async def answer(name: bytes, body: dict[str, Any]) -> None:
+            nonlocal has_failed
+            async with self._limit:
+                if has_failed:
+                    return
+                try:
+                    answers[name] = await self._post(path, body)
+                except BaseException:
+                    has_failed = True
+                    raise
+
+        new = {name: body for name, body in zip(names, bodies, strict=True) if name not in answers}
+        tasks = [asyncio.ensure_future(answer(name, body)) for name, body in new.items()]
+        try:
+            for task in asyncio.as_completed(tasks):
+                await task
+        except BaseException:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if not fresh:
+                self._kept = dict(list(answers.items())[-MAX_KEPT_ANSWERS:])
+            raise
+        if not fresh:
+            self._kept = {}
+        return [answers[name] for name in names]
+
+    async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The response to one request, with retries until the deadline."""
+        failures: list[str] = []
+        end, wait = time.monotonic() + self.deadline, self.first_retry_wait
+        while True:
+            requested: float | None = None
             try:
-                response = self._client.post(f"{self.base_url}/{path}", json=body)
+                async with asyncio.timeout(end - time.monotonic()):
+                    response = await self._connected().post(f"{self.base_url}/{path}", json=body)
+                if response.status_code == 200:
+                    content = _read_json(response)
+                    self._limit.answered()
+                    return self._checked(path, content)
+                failure = f"status {response.status_code}: {error_text(response)}"
+                self._refuse(path, response.status_code, failure)
+                now = datetime.now(UTC)
+                requested = parse_retry_after(response.headers.get("Retry-After"), now)
             except httpx2.RequestError as error:
                 failure = f"{type(error).__name__}: {error}"
-                continue
-            if response.status_code == 200:
-                try:
-                    content = response.json()
-                except (ValueError, RecursionError) as error:
-                    failure = f"a response that is not JSON ({error})"
-                    continue
-                if isinstance(content, dict):
-                    return content
-                raise ServerError(
-                    self._message(path, f"returned {type(content).__name__}, not an object")
-                )
-            failure = f"status {response.status_code}: {self._error_of(response)}"
-            if response.status_code not in RETRIED_STATUSES:
-                invalid = response.status_code in INVALID_REQUEST_STATUSES
-                error_class = ValueError if invalid else ServerError
-                raise error_class(self._message(path, f"refused the request with {failure}"))
-            requested_wait = parse_retry_after(
-                response.headers.get("Retry-After"), datetime.now(UTC)
+            except _NotJSONError as error:
+                failure = f"a response that is not JSON ({error})"
+            except TimeoutError:
+                failure = "no answer before the deadline"
+            failures.append(self._shown(failure))
+            seconds = min(wait if requested is None else requested, MAX_RETRY_WAIT)
+            wait *= 2
+            is_last = self.retries is not None and len(failures) > self.retries
+            if is_last or time.monotonic() + seconds >= end:
+                raise ServerError(f"{self.base_url}/{path} {_told(failures)}")
+            await _wait(seconds)
+
+    def _connected(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+                timeout=self.timeout,
+                limits=httpx2.Limits(max_connections=None),
             )
-        raise ServerError(
-            self._message(path, f"failed {self.retries + 1} time(s), at last with {failure}")
-        )
+            weakref.finalize(self, _close, self._client, self._process).atexit = False
+        return self._client
 
-    def _message(self, path: str, text: str) -> str:
-        return hide_key(f"{self.base_url}/{path} {text}", self._key)
+    def _checked(self, path: str, content: Any) -> dict[str, Any]:
+        if isinstance(content, dict):
+            return content
+        kind = type(content).__name__
+        raise ServerError(f"{self.base_url}/{path} returned {kind}, not an object")
 
-    def _error_of(self, response: Any) -> str:
-        """The server's error message, in OpenAI's format where it has that, without the key.
+    def _refuse(self, path: str, status: int, failure: str) -> None:
+        """Raise the error of a status after which the same request would fail again."""
+        if status in OVERLOAD_STATUSES:
+            self._limit.overloaded()
+        if status not in RETRIED_STATUSES:
+            error_class = ValueError if status in INVALID_REQUEST_STATUSES else ServerError
+            shown = self._shown(failure)
+            raise error_class(f"{self.base_url}/{path} refused the request with {shown}")
+
+    def _shown(self, failure: str) -> str:
+        """What is shown of a failure.
 
         Truncated only after the key is hidden: a truncated key would not be recognized.
         """
-        try:
-            content = response.json()
-            content = content.get("error", content)
-            text = str(content.get("message", content))
-        except (ValueError, RecursionError, AttributeError):
-            text = str(response.text)
-        return hide_key(text, self._key)[:MAX_SHOWN_CHARACTERS]
+        return hide_key(failure, self._key)[:MAX_SHOWN_CHARACTERS]
 
 
-def parse_retry_after(header: str | None, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for, as digits or as a date; otherwise None.
+def _close(client: httpx2.AsyncClient, process: int) -> None:
+    """Close connections that nobody uses any more."""
+    loop = background_loop()
+    if process == os.getpid():
+        loop.call_soon_threadsafe(lambda: loop.create_task(client.aclose()))
 
-    A date in the past asks for no wait.
-    """
-    if not header:
-        return None
-    if header.isascii() and header.isdigit():
-        return float(header)
+
+def _read_json(response: httpx2.Response) -> Any:
     try:
-        date = parsedate_to_datetime(header)
-        date = date if date.tzinfo else date.replace(tzinfo=UTC)
-        return max((date - now).total_seconds(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return None
+        return response.json()
+    except (ValueError, RecursionError) as error:
+        raise _NotJSONError(str(error)) from None
 
 
-def _wait_for(response: futures.Future[dict[str, Any]]) -> dict[str, Any]:
-    while not futures.wait([response], timeout=POLL_INTERVAL).done:
-        pass
-    return response.result()
+def _name(path: str, body: dict[str, Any]) -> bytes:
+    return sha256(f"{path} {json.dumps(body)}".encode()).digest()
+
+
+async def _wait(seconds: float) -> None:
+    """Wait before a retry."""
+    await asyncio.sleep(seconds)
+
+
+def _told(failures: Sequence[str]) -> str:
+    """How a request has failed: the first cause and the last."""
+    last = failures[-1]
+    if len(failures) == 1 or failures[0] == last:
+        return f"failed {len(failures)} time(s), at last with {last}"
+    return f"failed {len(failures)} time(s), first with {failures[0]}, at last with {last}"
 
 
 def _check_url(base_url: Any) -> str:

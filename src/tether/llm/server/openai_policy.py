@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,24 +22,12 @@ from tether.llm.completions import (
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
 from tether.llm.server.chat_usage import count_draws
+from tether.llm.server.completion_requests import read_completion, sample_request, score_request
+from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
-
-NEUTRAL_SAMPLING: dict[str, Any] = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "watermarking": False,
-}
-"""Every setting that changes what a server samples, switched off explicitly in each request.
-
-vLLM takes settings that a request omits from the model's `generation_config`, and watermarks what
-it generates if it was started to: then tokens follow from its key and not from the seed, so that
-all draws of one prompt are the same.
-"""
+from tether.llm.server.likely_tokens import likely_tokens
+from tether.llm.server.probe_scores import PROBE_ROWS, ProbeScores
+from tether.llm.token_tables import TokenTables
 
 
 class OpenAIPolicy(CompletionPolicy):
@@ -66,12 +55,21 @@ class OpenAIPolicy(CompletionPolicy):
         temperature would have the scores of another distribution.
     api_key : str or None, optional
         The key that is sent in the Authorization header. It is never shown.
-    timeout : float, default 60.0
-        Seconds after which a request counts as failed.
-    retries : int, default 3
-        How many times a failed request is sent again.
-    concurrency : int, default 8
-        The largest number of requests at a time.
+    timeout : float, default 120.0
+        Seconds after which an attempt to send a request counts as failed.
+    deadline : float, default 300.0
+        Seconds after which a request that keeps failing is given up. Where another policy is to
+        answer instead, as in serving, choose a few seconds.
+    retries : int or None, optional
+        How many times at most a failed request is sent again; None for as often as the deadline
+        allows.
+    concurrency : int or None, optional
+        How many requests are under way at a time; None for as many as the server gains from.
+    reuse_stated : bool, default True
+        Whether the log-probabilities that the server states with a draw are its score, so that it
+        is not scored a second time. `preflight` compares both.
+    probe_seconds : float or None, default 60.0
+        How old the last `check_unchanged` may be when the policy is used; None never checks.
     batch_size : int, default 16
         The number of completions that are scored per request.
     context_length : int or None, optional
@@ -91,6 +89,7 @@ class OpenAIPolicy(CompletionPolicy):
     OpenAIPolicy('http://localhost:8000/v1', 'base', max_new_tokens=48)
     """
 
+    is_served: ClassVar[bool] = True
     # A request that scores a completion generates one token more, which must fit as well.
     _tokens_beyond_completion: ClassVar[int] = 1
 
@@ -104,9 +103,12 @@ class OpenAIPolicy(CompletionPolicy):
         max_new_tokens: int = 64,
         temperature: float = 1.0,
         api_key: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-        concurrency: int = 8,
+        timeout: float = 120.0,
+        deadline: float = 300.0,
+        retries: int | None = None,
+        concurrency: int | None = None,
+        reuse_stated: bool = True,
+        probe_seconds: float | None = 60.0,
         batch_size: int = 16,
         context_length: int | None = None,
         add_special_tokens: bool = False,
@@ -122,9 +124,45 @@ class OpenAIPolicy(CompletionPolicy):
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
         self.batch_size = validate.integer_at_least("batch_size", batch_size)
-        retries = validate.integer_at_least("retries", retries, 0)
-        concurrency = validate.integer_at_least("concurrency", concurrency)
-        self.client = HTTPClient(base_url, api_key, timeout, retries, concurrency)
+        if probe_seconds is not None:
+            validate.number("probe_seconds", probe_seconds, above=0, below=np.inf, including=(0,))
+        self.client = HTTPClient(
+            base_url,
+            api_key,
+            timeout=timeout,
+            deadline=deadline,
+            retries=retries,
+            concurrency=concurrency,
+        )
+        self._drawn = DrawnScores() if reuse_stated else None
+        self._probes = ProbeScores(model, probe_seconds)
+
+    def check_unchanged(self) -> None:
+        """Check that the server still serves the model that this policy was first used with.
+
+        The scores of a few fixed rows are compared. This also happens by itself when the policy is
+        used and the last comparison is older than `probe_seconds`.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If it serves another model under this name.
+        """
+        self._probes.compare(self._score_probes)
+
+    def rescoring(self) -> Self:
+        """Return this policy as one whose draws are all scored by the server again.
+
+        Returns
+        -------
+        OpenAIPolicy
+            A copy that shares the connections.
+        """
+        other = copy(self)
+        other._drawn = None
+        return other
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
@@ -154,9 +192,10 @@ class OpenAIPolicy(CompletionPolicy):
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
+        self._probes.compare_if_due(self._score_probes)
         seeds = rng.integers(2**63 - 1, size=len(prompts))
         requests = [
-            self.sample_request(prompt, int(seed))
+            sample_request(self, prompt, int(seed))
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
         answers = self.client.post_all("completions", requests)
@@ -164,13 +203,15 @@ class OpenAIPolicy(CompletionPolicy):
         for answer in answers:
             count_draws(1, answer.get("usage"))
         rows = [
-            self._read_completion(choice, prompt)
+            read_completion(self, choice, prompt)
             for choice, prompt in zip(choices, prompts, strict=True)
         ]
         scores = [
             responses.read_sampled_log_prob(choice, row)
             for choice, row in zip(choices, rows, strict=True)
         ]
+        if self._drawn is not None:
+            self._drawn.remember(zip(prompts, map(tuple, rows), scores, strict=True))
         return pad_rows(rows, self.max_new_tokens), np.array(scores)
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
@@ -196,104 +237,73 @@ class OpenAIPolicy(CompletionPolicy):
             If a row is not a completion of this policy, or a response is not about the tokens that
             were sent.
         """
+        pairs = self._pairs(contexts, actions)
+        self._probes.compare_if_due(self._score_probes)
+        scores: dict[tuple[Prompt, Prompt], float] = {}
+        for pair in set(pairs):
+            known = None if self._drawn is None else self._drawn.find(*pair)
+            if known is not None:
+                scores[pair] = known
+        scores |= self._score({pair for pair in pairs if pair not in scores})
+        return np.array([scores[pair] for pair in pairs])
+
+    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
+        """Ask for the likeliest tokens at every position of completions.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        TokenTables
+            A table for every token.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        ValueError
+            If the server does not state likely tokens.
+        """
+        rows = self._pairs(contexts, actions)
+        requests = [score_request(self.model, [(*prompt, *tokens)]) for prompt, tokens in rows]
+        return likely_tokens(self.client, requests, rows)
+
+    def _pairs(self, contexts: Contexts, actions: Actions) -> list[tuple[Prompt, Prompt]]:
+        """Prompts and completions as token ids."""
         completions = self._check_actions(actions)
         prompts = self.prompts(as_contexts(contexts, completions))
         lengths = completion_lengths(completions)
-        rows = [
-            (*prompt, *map(int, completion[:length]))
+        return [
+            (tuple(prompt), tuple(map(int, completion[:length])))
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
         ]
-        # Equal rows are scored once, and rows of similar length share a request.
-        distinct = sorted(set(rows), key=len)
+
+    def _score(self, pairs: set[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
+        """Scores of prompts with completions by the server; those of similar length together."""
+        ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = self.batch_size
-        batches = [distinct[start : start + size] for start in range(0, len(distinct), size)]
-        requests = [self.score_request(batch) for batch in batches]
-        scores: dict[tuple[int, ...], list[float]] = {}
-        for batch, answer in zip(
-            batches, self.client.post_all("completions", requests), strict=True
-        ):
+        batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        requests = [score_request(self.model, [(*p, *c) for p, c in batch]) for batch in batches]
+        answers = self.client.post_all("completions", requests)
+        scores: dict[tuple[Prompt, Prompt], float] = {}
+        for batch, answer in zip(batches, answers, strict=True):
             choices = responses.read_choices(answer, len(batch))
-            for row, choice in zip(batch, choices, strict=True):
-                scores[row] = responses.read_prompt_log_probs(choice, row)
-        return np.array(
-            [sum(scores[row][len(prompt) - 1 :]) for prompt, row in zip(prompts, rows, strict=True)]
-        )
+            for (prompt, completion), choice in zip(batch, choices, strict=True):
+                each = responses.read_prompt_log_probs(choice, (*prompt, *completion))
+                scores[prompt, completion] = sum(each[len(prompt) - 1 :])
+        return scores
 
-    def sample_request(self, prompt: Prompt, seed: int) -> dict[str, Any]:
-        """Build the request that draws one completion.
-
-        Parameters
-        ----------
-        prompt : tuple of int
-            The token ids of the prompt.
-        seed : int
-            The seed of the draw.
-
-        Returns
-        -------
-        dict
-            The body of the request.
-        """
-        return {
-            "model": self.model,
-            "prompt": list(prompt),
-            "max_tokens": self.max_new_tokens,
-            "n": 1,
-            "seed": seed,
-            "stop_token_ids": self.end_token_ids.tolist(),
-            "logprobs": 0,
-            "return_token_ids": True,
-            **NEUTRAL_SAMPLING,
-        }
-
-    def score_request(self, rows: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Build the request that scores texts; the one token that it generates is not read.
-
-        Parameters
-        ----------
-        rows : sequence of sequence of int
-            The token ids of prompts with their completions.
-
-        Returns
-        -------
-        dict
-            The body of the request.
-        """
-        return {
-            "model": self.model,
-            "prompt": [list(row) for row in rows],
-            "max_tokens": 1,
-            "n": 1,
-            "prompt_logprobs": 0,
-            "return_token_ids": True,
-            **NEUTRAL_SAMPLING,
-        }
+    def _score_probes(self) -> Floats:
+        scores = self._score(set(PROBE_ROWS))
+        return np.array([scores[row] for row in PROBE_ROWS])
 
     def __repr__(self) -> str:
         return (
             f"OpenAIPolicy({self.client.base_url!r}, {self.model!r}, "
             f"max_new_tokens={self.max_new_tokens})"
         )
-
-    def _read_completion(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
-        """The tokens of one completion, after all possible checks of them."""
-        responses.check_prompt(choice, prompt)
-        tokens = responses.read_token_ids(choice, self.model)
-        reason = choice.get("finish_reason")
-        if reason not in ("stop", "length"):
-            raise ValueError(
-                f"the server stopped with finish_reason {reason!r}, expected 'stop' or 'length'"
-            )
-        if len(tokens) > self.max_new_tokens:
-            raise ValueError(
-                f"the server returned {len(tokens)} tokens, more than max_tokens = "
-                f"{self.max_new_tokens}"
-            )
-        if tokens[-1] not in self.end_token_ids and len(tokens) < self.max_new_tokens:
-            raise ValueError(
-                f"the server stopped after {len(tokens)} of {self.max_new_tokens} tokens at token "
-                f"{tokens[-1]} (finish_reason {reason!r}), which is not in eos_token_id "
-                f"{self.end_token_ids.tolist()}: it has stop tokens or stop texts of its own"
-            )
-        self._check_actions(pad_rows([tokens], self.max_new_tokens))
-        return tokens

@@ -89,6 +89,34 @@ def read_prompt_log_probs(choice: dict[str, Any], row: Sequence[int]) -> list[fl
 
     An entry may hold likelier tokens beside that of the row, but must hold that one.
     """
+    entries = _read_prompt_entries(choice, row)
+    return [
+        _entry_log_prob(entry, token) for token, entry in zip(row[1:], entries[1:], strict=True)
+    ]
+
+
+def read_likely_tokens(
+    choice: dict[str, Any], row: Sequence[int], count: int
+) -> list[list[tuple[int, float]]]:
+    """The `count` likeliest tokens at each position of a given row after its first.
+
+    A server adds the token of the row where that is not among them; it is left out here, so that a
+    table does not depend on the token.
+    """
+    tables = []
+    for token, entry in zip(row[1:], _read_prompt_entries(choice, row)[1:], strict=True):
+        scored = [(int(each), _entry_log_prob(entry, int(each))) for each in entry]
+        scored.sort(key=lambda pair: (-pair[1], pair[0] == token))
+        if len(scored) < count:
+            raise ValueError(
+                f"the server returned {len(scored)} likely tokens of a position, asked for {count}"
+            )
+        tables.append(scored[:count])
+    return tables
+
+
+def _read_prompt_entries(choice: dict[str, Any], row: Sequence[int]) -> list[Any]:
+    """What a server states of each token of a row, with an entry for that token."""
     check_prompt(choice, row)
     entries = choice.get("prompt_logprobs")
     if not isinstance(entries, list):
@@ -100,20 +128,19 @@ def read_prompt_log_probs(choice: dict[str, Any], row: Sequence[int]) -> list[fl
         raise ValueError(
             f"the server returned {len(entries)} log-probabilities for a text of {len(row)} tokens"
         )
-    scores = []
     for position, (token, entry) in enumerate(zip(row, entries, strict=True)):
-        if position == 0:
-            continue
-        if not isinstance(entry, dict) or str(token) not in entry:
+        if position and (not isinstance(entry, dict) or str(token) not in entry):
             returned = _shorten(sorted(entry) if isinstance(entry, dict) else entry)
             raise ValueError(
                 f"the server returned log-probabilities of other token ids than were sent: at "
                 f"position {position} of {returned}, sent was {token}"
             )
-        value = entry[str(token)]
-        score = value.get("logprob") if isinstance(value, dict) else value
-        scores.append(_check_log_prob(score, token))
-    return scores
+    return entries
+
+
+def _entry_log_prob(entry: dict[str, Any], token: int) -> float:
+    value = entry[str(token)]
+    return _check_log_prob(value.get("logprob") if isinstance(value, dict) else value, token)
 
 
 def _check_log_prob(value: Any, token: int) -> float:

@@ -94,17 +94,21 @@ class Assigner:
         return [OLD if system is None else system for system in self.assign_stored(keys)]
 
     def assign_stored(
-        self, keys: Sequence[Key], made_rows: MadeRows | None = None
+        self,
+        keys: Sequence[Key],
+        made_rows: MadeRows | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> list[str | None]:
         """The system of each key; with a fallback None where nothing could be stored.
 
-        `made_rows` is called with the keys and systems of which this call has made the row.
+        `made_rows` is called with the keys and systems of which this call has made the row. Once it
+        is not wanted any more nothing is stored, unless that is being committed just then.
         """
         self._store.check_open()
         contents = [key_content(key) for key in keys]
         answers: dict[bytes, str] = {}
         try:
-            self._assign(list(dict.fromkeys(contents)), answers, made_rows)
+            self._assign(list(dict.fromkeys(contents)), answers, made_rows, is_wanted or _always)
         except (ClosedError, TamperedError):
             raise
         except StoreError:
@@ -113,12 +117,16 @@ class Assigner:
         return [answers.get(key) for key in contents]
 
     def _assign(
-        self, waiting: list[bytes], answers: dict[bytes, str], made_rows: MadeRows | None
+        self,
+        waiting: list[bytes],
+        answers: dict[bytes, str],
+        made_rows: MadeRows | None,
+        is_wanted: Callable[[], bool],
     ) -> None:
         """Add the systems of keys to the answers, once they are stored."""
         budget = Budget(self._store.deadline)
         places = positions(waiting, self._settings.salt_bytes)
-        while waiting:
+        while waiting and is_wanted():
             expected = self._expected()
             moment = expected or self._look(waiting, budget)
             if moment is None:
@@ -132,7 +140,9 @@ class Assigner:
                 fresh = fresh[:left]  # and with the last of them the step is over
                 now = waiting[: waiting.index(fresh[-1]) + 1]
             is_expected = expected is not None
-            if not fresh or self._write(moment, fresh, systems, budget, is_expected=is_expected):
+            if not fresh or self._write(
+                moment, fresh, systems, budget, is_wanted, is_expected=is_expected
+            ):
                 answers |= {key: systems[key] for key in now}
                 if made_rows is not None:
                     made_rows([(key, systems[key]) for key in fresh])
@@ -202,6 +212,7 @@ class Assigner:
         keys: Sequence[bytes],
         systems: dict[bytes, str],
         budget: Budget,
+        is_wanted: Callable[[], bool],
         *,
         is_expected: bool,
     ) -> bool:
@@ -228,7 +239,7 @@ class Assigner:
                 parts.append((served, columns))
 
         def write(writer: Writer) -> bool:
-            if writer.serving != moment.serving:
+            if writer.serving != moment.serving or not is_wanted():
                 return False
             if is_expected and self._is_other(moment, writer):
                 return False
@@ -259,3 +270,7 @@ class Assigner:
         ):
             self._when_due()
         return moment.share > 0 and self._recorder.is_silent(writer.connection, writer.lanes)
+
+
+def _always() -> bool:
+    return True

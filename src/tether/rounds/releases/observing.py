@@ -8,7 +8,7 @@ old one has answered. And a key that the old system answered without a row has n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,21 @@ from tether.rounds.releases.key_rows import (
 from tether.rounds.store.database import Store
 
 
+class ObservedKeys(NamedTuple):
+    """What came of losses.
+
+    Parameters
+    ----------
+    new : int
+        How many losses were new.
+    without_row : int
+        How many keys were skipped, because the old system has no row of them.
+    """
+
+    new: int
+    without_row: int
+
+
 def observe_keys(
     store: Store,
     recorder: Recorder,
@@ -40,8 +55,8 @@ def observe_keys(
     *,
     keep_first: bool,
     may_lack_rows: bool,
-) -> int:
-    """Store losses of keys; how many of them were new.
+) -> ObservedKeys:
+    """Store losses of keys.
 
     If the old system `may_lack_rows`, its keys without a row are skipped.
     """
@@ -53,7 +68,7 @@ def observe_keys(
             "got None"
         )
     if not contents:
-        return 0
+        return ObservedKeys(0, 0)
     if len(set(contents)) < len(contents):
         raise ValueError("keys must have each key once: one row is one key and system")
     with store.reading() as connection:
@@ -67,11 +82,13 @@ def observe_keys(
         for name, values in named.items():
             same_length(f"losses[{name!r}]", values, "keys", len(contents))
         named = {name: values[has_row] for name, values in named.items()}
+    without_row = int((~has_row).sum())
     if not has_row.any():
-        return 0
+        return ObservedKeys(0, without_row)
     ids = np.array([row.id for row in rows if row is not None])
     try:
-        return recorder.observe(ids, named, None, limits, keep_first=keep_first)
+        new = recorder.observe(ids, named, None, limits, keep_first=keep_first)
+        return ObservedKeys(new, without_row)
     except FinalLossError as error:
         of_key = dict(zip(ids.tolist(), _chosen(contents, has_row), strict=True))
         different = [of_key[each] for each in error.ids]

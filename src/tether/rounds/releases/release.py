@@ -25,7 +25,7 @@ from tether.rounds.releases.key_rows import (
     listed_keys,
     tune_for_keys,
 )
-from tether.rounds.releases.observing import observe_keys
+from tether.rounds.releases.observing import ObservedKeys, observe_keys
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
 from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
@@ -288,6 +288,16 @@ class Release(StoredRun[ReleaseSettings]):
         StoreError
             If they could not be stored.
         """
+        return self._observe(keys, losses, system, keep_first=keep_first).new
+
+    def _observe(
+        self,
+        keys: Key | Iterable[Key],
+        losses: ArrayLike | Mapping[str, ArrayLike],
+        system: str | Iterable[str] | None,
+        *,
+        keep_first: bool,
+    ) -> ObservedKeys:
         return observe_keys(
             self._store,
             self._recorder,

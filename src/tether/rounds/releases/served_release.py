@@ -9,11 +9,13 @@ from threading import Event
 from typing import Any
 
 import sqlalchemy as sql
+from numpy.typing import ArrayLike
 
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.releases.beginning import ByHand
 from tether.rounds.releases.key_rows import OLD, Key
+from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.release import Release
 from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
@@ -117,6 +119,7 @@ class ServedRelease(Release):
         self,
         keys: Sequence[Key],
         made_rows: Callable[[Sequence[tuple[bytes, str]]], None] | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> list[str | None]:
         """Say which system answers each key, as `assign`, and whether it was stored.
 
@@ -127,6 +130,9 @@ class ServedRelease(Release):
         made_rows : callable, optional
             Is called, before this returns, with the keys and systems whose row this call has made:
             the first units of those keys under those systems.
+        is_wanted : callable, optional
+            Whether anyone still waits for it. Once nobody does nothing is stored, unless that is
+            being committed just then.
 
         Returns
         -------
@@ -134,7 +140,35 @@ class ServedRelease(Release):
             "old" or "new" for each key; None where the old system answers because the store is
             unavailable, without a row.
         """
-        return self._assigner.assign_stored(keys, made_rows)
+        return self._assigner.assign_stored(keys, made_rows, is_wanted)
+
+    def observe_counted(
+        self,
+        keys: Sequence[Key],
+        losses: Mapping[str, ArrayLike],
+        system: Sequence[str],
+        *,
+        keep_first: bool = False,
+    ) -> ObservedKeys:
+        """Store the losses of keys, as `observe`, and say how many keys have no row.
+
+        Parameters
+        ----------
+        keys : sequence of str, bytes or int
+            The keys.
+        losses : mapping of str to array-like of float
+            The losses, by guardrail.
+        system : sequence of str
+            The system of each key, as it was assigned.
+        keep_first : bool, default False
+            Skip losses of rows that have another one already.
+
+        Returns
+        -------
+        ObservedKeys
+            How many losses were new, and how many keys were skipped.
+        """
+        return self._observe(keys, losses, system, keep_first=keep_first)
 
     def state(self) -> ReleaseState:
         """Read what holds now.

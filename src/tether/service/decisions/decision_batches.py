@@ -13,12 +13,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tether.rounds.errors import StoreError
 from tether.service.decisions.spooled_answers import Decisions, SpooledAnswers, Waiting
 
-Assign = Callable[[Sequence[bytes]], list[str | None]]
+Assign = Callable[[Sequence[bytes], Callable[[], bool]], list[str | None]]
+"""The systems of keys; the second argument says whether anyone still waits for them."""
 
 KEYS_PER_CALL = 1_000
 """How many keys one call to the store has, unless a single request has more."""
@@ -39,6 +41,14 @@ class _Batch:
     requests: list[Waiting] = field(default_factory=list)
     count: int = 0
     timer: asyncio.TimerHandle | None = None
+    is_given_up: bool = False
+    is_stopped: bool = False  # before it was stored, since nobody waited for it
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_wanted(self) -> bool:
+        """Whether requests wait for it; if not, the call stops."""
+        self.is_stopped = self.is_given_up
+        return not self.is_stopped
 
     @property
     def keys(self) -> list[bytes]:
@@ -88,6 +98,18 @@ class DecisionBatches:
             loop.call_soon(self._call, loop)  # after the requests that have arrived already
         return await answer
 
+    async def settle(self, keys: Sequence[bytes], within: float) -> None:
+        """Wait for a call that may still store some of these keys, though nobody waits for it.
+
+        Their losses are stored after that: a row whose loss came before it would never have one.
+        """
+        batch = self._called
+        if batch is None or not batch.is_given_up or set(keys).isdisjoint(batch.keys):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await batch.ended.wait()
+
     async def close(self) -> None:
         """Answer what waits, and wait for the call that is under way."""
         for batch in list(self._waiting):
@@ -110,7 +132,7 @@ class DecisionBatches:
         if self._called is not None or not self._waiting:
             return
         batch = self._called = self._waiting.popleft()
-        done = self._thread.submit(self._assign, batch.keys)
+        done = self._thread.submit(self._assign, batch.keys, batch.is_wanted)
         done.add_done_callback(
             lambda finished: loop.call_soon_threadsafe(self._finish, loop, batch, finished)
         )
@@ -131,7 +153,9 @@ class DecisionBatches:
                 exc_info=None if known else error,
             )
         systems: Decisions = finished.result() if error is None else [None] * batch.count
-        self._note(is_lost=None in systems)
+        batch.ended.set()
+        if not batch.is_stopped:  # otherwise it says nothing about the store
+            self._note(is_lost=None in systems)
         begin, unstored = 0, []
         for keys, answer in batch.requests:
             found = systems[begin : begin + len(keys)]
@@ -148,6 +172,7 @@ class DecisionBatches:
 
     def _give_up(self, batch: _Batch) -> None:
         """Answer requests without the store; those that have not been asked for never will be."""
+        batch.is_given_up = True
         if batch.timer is not None:
             batch.timer.cancel()
         if batch is not self._called:

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.content_answer import ContentAnswer
@@ -68,6 +69,7 @@ class JsonApi:
         ]
         decided = [decision, object_schema({"decisions": list_schema(decision)})]
         reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
+        observed = object_schema(dict.fromkeys(ObservedKeys._fields, INTEGER_SCHEMA))
         return [
             Endpoint(
                 "POST", "/v1/decisions", "decide",
@@ -76,7 +78,7 @@ class JsonApi:
             ),
             Endpoint(
                 "POST", "/v1/outcomes", "report", self.outcomes, "Store losses.",
-                {"oneOf": reported}, object_schema({"new": INTEGER_SCHEMA}), statuses=[409, 503],
+                {"oneOf": reported}, observed, statuses=[409, 503],
             ),
             Endpoint(
                 "GET", "/v1/status", "read", self.status, "What holds now.",
@@ -124,18 +126,19 @@ class JsonApi:
             for name, loss in named.items():
                 losses.setdefault(name, []).append(loss)
 
-        def observe() -> int:
-            return self._service.release.observe(
-                keys, losses, system=systems, keep_first=keep_first
+        def observe() -> ObservedKeys:
+            return self._service.release.observe_counted(
+                keys, losses, systems, keep_first=keep_first
             )
 
+        await self._service.settle(keys)
         try:
-            count = await self._service.call(observe) if keys else 0
+            found = await self._service.call(observe)
         except (ValueError, TypeError) as error:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(count)
-        return JSONResponse({"new": count})
+        self._service.metrics.outcomes(found.new)
+        return JSONResponse(found._asdict())
 
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""
