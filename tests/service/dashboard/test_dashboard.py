@@ -8,6 +8,8 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.llm.chat_server import ChatServer
+from tests.service.gateway.tethered_gateway import service_settings
 from tests.service.running import bearer, running, settings
 from tests.service.runs.running_run import collect, run_settings
 from tether.service import ApiKeys, add_key
@@ -94,6 +96,21 @@ def test_a_run_has_the_same_page_and_tells_of_its_rounds(tmp_path):
             client.get("/openapi.json").json()["paths"]
         )
         stream.close()
+
+
+def test_a_tethered_gateway_shows_questions_and_answers(tmp_path):
+    with (
+        ChatServer(lambda *_: "<b>no</b>") as upstream,
+        running(service_settings(tmp_path / "gateway.db", upstream.url)) as client,
+    ):
+        asked = {"model": "any", "messages": [{"role": "user", "content": "treat?"}]}
+        assert client.post("/v1/chat/completions", json=asked).status_code == 200
+        found = client.get("/v1/dashboard").json()["parts"]
+        (action,) = found["recent"]
+        assert (found["kind"], found["title"], action["served"]) == ("run", "gateway", "safe")
+        assert "treat?" in action["context"]
+        assert "<b>no</b>" in action["action"]
+        assert [each["name"] for each in found["offers"]] == ["halt", "resume", "begin"]
 
 
 def test_only_keys_that_may_read_see_it(tmp_path):
