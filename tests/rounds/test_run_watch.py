@@ -1,6 +1,7 @@
 """Watching a run: each look has what is read anew, on any course of events."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -170,3 +171,41 @@ def test_a_retired_round_does_not_serve():
         assert watch.look().serves
         run.retire(2, "its policy is lost", actor="ann")
         assert not watch.look().serves
+
+
+@pytest.mark.parametrize("family", ["clip", "ramp"])
+def test_late_losses_of_any_round_are_seen(family):
+    rng = np.random.default_rng(0)
+    settings = {"alpha": 0.3, "missing": "worst_case", "family": family}
+    with tether.Controller(tether.Gaussian(0.0), store="sqlite://", **settings) as run:
+        watch, ids = watching(run), []
+        for number in range(3):
+            ids += run.begin(tether.Gaussian(0.1) if number else None).act(30, rng).ids.tolist()
+            for _ in range(5):
+                late = [ids.pop(0), ids.pop()]
+                run.observe(late, [0.1 * number, 0.2], [1.0, 2.0])
+                assert plain(watch.look().history) == plain(run.history())
+
+
+def test_rows_that_several_threads_write_are_all_seen(store_url):
+    """On PostgreSQL they write in several lanes."""
+    settings = {"alpha": 0.3, "missing": "worst_case", "deadline": 30}
+    with tether.Controller(tether.Gaussian(0.0), store=store_url, **settings) as run:
+        watch, round_ = watching(run), run.begin()
+
+        def write(seed):
+            rng = np.random.default_rng(seed)
+            for _ in range(6):
+                taken = round_.act(rng.random((5, 2)), rng)
+                run.observe(taken.ids, np.full(5, 0.1))
+
+        with ThreadPoolExecutor(4) as threads:
+            written = [threads.submit(write, seed) for seed in range(4)]
+            while not all(each.done() for each in written):
+                watch.look()
+            assert [each.result() for each in written] == [None] * 4
+        view = watch.look()
+        assert plain(view.history) == plain(run.history())
+        assert view.history.rounds[-1].rows == 120
+        assert {row.losses["loss"] for row in view.recent} == {0.1}
+        assert all(row.context.startswith("[0.") for row in view.recent)

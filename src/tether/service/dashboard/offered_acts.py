@@ -68,7 +68,7 @@ def run_acts(
         "Begin a round",
         "An optimized policy is made from the training rows and calibrated, and the next round "
         "begins with it. Actions go on meanwhile. While an alarm stands, the next round is one of "
-        "the safe policy.",
+        "the safe policy. The moment must not depend on losses of calibration rows.",
         "Begin the round",
         not is_beginning,
         number_name="round",
