@@ -97,7 +97,8 @@ def test_a_server_scores():
         remote.client.first_retry_wait = 0.01
         scorer = ChatScorer(remote, batched=True)
         np.testing.assert_array_equal(scorer(CONTEXTS, CANDIDATES), LENGTHS)
-        assert server.requests[0]["answers"][0] == {"content": "a", "role": "assistant"}
+        sent = [each["answers"][0] for each in server.requests]  # in any order
+        assert {"content": "a", "role": "assistant"} in sent
         for fault in (503, "garbled", "drop"):
             server.faults = [fault]
             assert scorer(CONTEXTS[:1], CANDIDATES[:1]).shape == (1, 2)  # tried again
