@@ -186,7 +186,7 @@ def test_a_run_goes_wrong_before_its_eyes(driver, tmp_path):
         until(driver, "acts", f"anyone on this machineresume{re.escape(HOSTILE)}")
         until(driver, "guardrails", "has not seen a loss of the round's policy yet")
         assert driver.find_elements("tag name", "img") == []
-        assert driver.get_log("browser") == []
+    assert errors(driver) == []
     assert [each.act for each in read_history(store).audit] == ["begin", "resume"]
 
 

@@ -89,7 +89,7 @@ def test_an_alarm_stands_and_is_cleared():
     run.observe(taken.ids.tolist(), {"loss": [1.0] * 50})
     shown = watched(run)
     assert shown["state"]["kind"] == "alarm"
-    assert "Round 2 began with the optimized policy “round 2”." in shown["state"]["details"]
+    assert "Round 2 began with its optimized policy." in shown["state"]["details"]
     assert shown["level"]["text"] == "0" != shown["path"][-1]["level"]["text"]
     assert shown["guardrails"][0]["promise"] is None
     assert shown["guardrails"][0]["monitor"]["alarm_at"] is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tether._core.redact import redact_text
 from tether.report.assumptions import assumptions
-from tether.report.sentences import as_sentence, run_promise, run_state
+from tether.report.sentences import as_sentence, policy_name, run_promise, run_state
 from tether.rounds.history import History, RoundRecord
 from tether.rounds.recent_actions import RecentAction
 from tether.rounds.run_watch import RunView
@@ -112,12 +112,10 @@ def _began(last: RoundRecord, is_halted: bool) -> str:
     """What the present round began with, where its state does not say so."""
     if not is_halted:
         return ""
-    began = (
-        "with the safe policy"
-        if last.policy is None
-        else f"with the optimized policy “{last.policy}”"
-    )
-    return " ".join(filter(None, (f"Round {last.number} began {began}.", as_sentence(last.note))))
+    name = policy_name(last)
+    policy = "the safe policy" if last.policy is None else "its optimized policy"
+    began = f"Round {last.number} began with {policy}{f' “{name}”' if name else ''}."
+    return f"{began} {as_sentence(last.note)}".strip()
 
 
 def _beginning(run: ServedRun, last: RoundRecord) -> str:
