@@ -1,7 +1,7 @@
-"""Connections that send nothing, or too little."""
+"""Connections that send nothing, or too little, or do not read."""
 
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from tests.service.running import running, settings, tries
 from tether.service.settings.service_settings import ServiceLimits
@@ -93,3 +93,36 @@ def test_busy_connections_are_not_closed(tmp_path):
             assert is_ended(connect(client, stack))
         busy.sendall(b'{"key": "a"}')
         assert busy.recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+def stop_reading(client, stack):
+    """Asks for more than the buffers of a connection take; the server's side of it."""
+    asking = connect(client, stack)
+    asking.setblocking(False)
+    request = REQUEST.replace(b"/healthz", b"/openapi.json")
+    for _ in tries():
+        with suppress(BlockingIOError):
+            asking.send(request * 10)
+        found = [each for each in client.server.server_state.connections.copy() if each.is_unread]
+        if found:
+            return asking, found[0]
+
+
+def test_a_client_that_does_not_read_is_dropped(tmp_path):
+    """The answer that waits for it is never complete: the connection is not idle, but busy."""
+    limits = ServiceLimits(idle_seconds=600, answer_within=30, store_deadline=30)
+    with running(settings(tmp_path / "release.db", limits=limits)) as client, ExitStack() as stack:
+        asking, protocol = stop_reading(client, stack)
+        protocol.unread_since -= 1000.0
+        protocol.loop.call_soon_threadsafe(protocol._close_if_idle)
+        asking.settimeout(60)
+        assert is_ended(asking)
+
+
+def test_a_client_that_does_not_read_makes_room(tmp_path):
+    limits = ServiceLimits(connections=1, idle_seconds=600, answer_within=30, store_deadline=30)
+    with running(settings(tmp_path / "release.db", limits=limits)) as client, ExitStack() as stack:
+        asking, _ = stop_reading(client, stack)
+        assert client.get("/healthz").status_code == 200
+        asking.settimeout(60)
+        assert is_ended(asking)

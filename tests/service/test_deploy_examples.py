@@ -53,6 +53,9 @@ def test_the_deployment_runs_the_settings_that_it_mounts(service, tmp_path, monk
     labels = service["Deployment", "tether"]["spec"]["template"]["metadata"]["labels"]
     assert service["Service", "tether"]["spec"]["selector"] == labels
     assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert str(found.spool) == mounts["spool"]  # the only folder that can be written
+    read_only = {each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
+    assert read_only == mounts.keys() - {"spool"}
     assert pod["securityContext"]["runAsNonRoot"]
 
 

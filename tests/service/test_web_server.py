@@ -13,7 +13,7 @@ import pytest
 
 from tests.service.running import bearer, settings
 from tether.rounds import verify_store
-from tether.service import add_key
+from tether.service import add_key, web_server
 from tether.service.web_server import AnnouncingServer, make_config
 
 FILE = """
@@ -79,3 +79,17 @@ def test_a_port_that_is_taken_is_no_service(tmp_path, caplog):
         with pytest.raises(SystemExit):
             AnnouncingServer(make_config(given), given).run()
     assert "serving" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("families", "chosen"),
+    [
+        ([socket.AF_INET6, socket.AF_INET], socket.AF_INET),
+        ([socket.AF_INET], socket.AF_INET),
+        ([socket.AF_INET6], socket.AF_INET6),
+    ],
+)
+def test_workers_at_localhost_are_reached_by_its_usual_address(monkeypatch, families, chosen):
+    found = [(each, socket.SOCK_STREAM, 6, "", ()) for each in families]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **options: found)
+    assert web_server._family("localhost") == chosen

@@ -1,7 +1,8 @@
 """Connections of the web server: no more than allowed, and none that is idle for long.
 
 Without limits, clients that connect and send nothing, or a byte now and then, would take all file
-descriptors of the process, and with them the store.
+descriptors of the process, and with them the store. So would clients that ask and do not read the
+answers: the next answer waits until they do.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
 
     class LimitedProtocol(HttpProtocol):
         idle_since = 0.0
+        unread_since: float | None = None
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
@@ -33,13 +35,21 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
             self._used()
             self._watch(limits.idle_seconds)
             if len(by_age) > limits.connections:  # the new one is closed if all others are busy
-                next(each for each in by_age if each.is_idle).close_now()
+                next(each for each in by_age if each.is_idle or each.is_unread).close_now()
 
         def connection_lost(self, exc: Exception | None) -> None:
             by_age.pop(self, None)
             if self._timer is not None:
                 self._timer.cancel()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            self.unread_since = self.loop.time()
+            super().pause_writing()
+
+        def resume_writing(self) -> None:
+            self.unread_since = None
+            super().resume_writing()
 
         def on_response_complete(self) -> None:
             if self in by_age:
@@ -50,6 +60,11 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
         def is_idle(self) -> bool:
             """Whether no request is being answered."""
             return self.cycle is None or self.cycle.response_complete
+
+        @property
+        def is_unread(self) -> bool:
+            """Whether an answer waits for a client that does not read."""
+            return self.unread_since is not None
 
         def close_now(self) -> None:
             """Close it, also if the client does not read what was sent."""
@@ -68,10 +83,12 @@ def limited_protocol(limits: ServiceLimits) -> type[asyncio.Protocol]:
             self._timer = self.loop.call_later(seconds, self._close_if_idle)
 
         def _close_if_idle(self) -> None:
-            left = self.idle_since + limits.idle_seconds - self.loop.time()
-            if self.is_idle and left <= 0:
+            since = self.idle_since if self.unread_since is None else self.unread_since
+            left = since + limits.idle_seconds - self.loop.time()
+            may_close = self.is_idle or self.is_unread
+            if may_close and left <= 0:
                 self.close_now()
             else:
-                self._watch(left if self.is_idle else limits.idle_seconds)
+                self._watch(left if may_close else limits.idle_seconds)
 
     return LimitedProtocol

@@ -64,7 +64,9 @@ def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:
 
 
 def _family(host: str) -> socket.AddressFamily:
-    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+    """The family of an address; of a name that has both, such as localhost, IPv4."""
+    found = {each[0] for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    return socket.AF_INET if socket.AF_INET in found else socket.AF_INET6
 
 
 def avoid_pauses() -> None:
@@ -125,6 +127,7 @@ def make_config(settings: ServiceSettings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         http=limited_protocol(settings.limits),
+        ws="none",  # they would not pass the access control
         backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,

@@ -3,6 +3,7 @@
 import pytest
 
 from tether.rounds import read_release, verify_store
+from tether.rounds.errors import StoreError
 from tether.rounds.releases.served_release import ServedRelease
 from tether.rounds.releases.unstored_answers import read_unstored
 from tether.rounds.store import schema
@@ -49,7 +50,7 @@ def test_a_process_that_was_killed_leaves_its_answers_to_the_next(tmp_path):
         assert len(list(tmp_path.glob("*.spool"))) == 2
     with make(store, tmp_path) as release:  # has the first spool, and empties the second
         assert listed(release) == ["b"]
-        assert release.unstored.waiting == 1
+        assert (release.unstored.waiting, release.unstored.delivered) == (1, 1)
         release.list_unstored()
         assert listed(release) == ["b", "a"]
     with make(store, tmp_path) as release:
@@ -73,6 +74,35 @@ def test_what_was_listed_before_a_crash_is_not_listed_again(tmp_path, monkeypatc
         release.list_unstored()
         assert listed(release) == ["a", "b"]
     assert verify_store(store).ok
+
+
+def test_a_full_disk_does_not_make_the_store_unavailable(tmp_path, monkeypatch):
+    store = tmp_path / "release.db"
+    with make(store, tmp_path) as release:
+        for key in (b"a", b"b"):
+            release.unstored.append([key])
+
+        def fail(record):
+            raise StoreError("could not write to the spool: No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(release.unstored._spool._file, "append", fail)
+            assert release.follow().step.number == 1
+            assert release.follow().step.number == 1
+            assert release.unstored.waiting == 0
+            release.halt("a test", actor="ann")
+            assert release.follow().alarm.monitor == "halt"
+        assert listed(release) == ["a", "b"]
+    with make(store, tmp_path) as release:  # its spool does not know, but the store does
+        release.unstored.append([b"c"])
+        release.list_unstored()
+        assert listed(release) == ["a", "b", "c"]
+    assert verify_store(store).ok
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(tmp_path):
+    with pytest.raises(StoreError, match=r"could not open .*can be written \(spool\.folder\)"):
+        make(tmp_path / "release.db", tmp_path / "missing")
 
 
 def test_releases_share_a_folder_but_no_spool(tmp_path):

@@ -1,6 +1,7 @@
 """Who may do what, and what every answer has."""
 
 import asyncio
+import socket
 from base64 import b64encode
 
 import pytest
@@ -218,3 +219,28 @@ def test_an_unexpected_error_is_logged_and_not_shown(tmp_path, monkeypatch, capl
             "error": {"code": "internal", "message": "something went wrong: see the log"}
         }
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_request_with_two_lengths_is_refused_and_what_follows_it_is_not_read(client):
+    """A proxy that goes by the other one would take the rest for somebody's request."""
+    head = "POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    lengths = "Content-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunked = 'c\r\n{"key": "a"}\r\n0\r\n\r\n'
+    follows = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, 60) as connection:
+        connection.sendall((head + lengths + chunked + follows).encode())
+        found = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert found.startswith(b"HTTP/1.1 400")
+    assert found.count(b"HTTP/1.1") == 1
+
+
+def test_a_web_socket_is_a_request_like_others(guarded):
+    client, _ = guarded
+    asked = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "A" * 22 + "==",
+        "Sec-WebSocket-Version": "13",
+    }
+    assert client.get("/v1/status", headers=asked).status_code == 401

@@ -1,6 +1,7 @@
 """API keys and their file."""
 
 import json
+import os
 import stat
 
 import pytest
@@ -75,3 +76,26 @@ def test_a_key_is_removed_by_its_name(tmp_path):
     with pytest.raises(ValueError, match="would have no keys without 'bob'"):
         remove_key(file, "bob")
     assert ApiKeys.read(file).find(bob)
+
+
+def test_whoever_may_read_the_file_still_may_after_a_change(tmp_path):
+    """A service that cannot read it any more would go on to accept a key that is revoked."""
+    file = tmp_path / "keys.json"
+    add_key(file, "ann", ["read"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o640)
+    groups = [each for each in os.getgroups() if each != file.stat().st_gid]
+    if os.geteuid() == 0:
+        os.chown(file, 10_001, 10_002)
+    elif groups:
+        os.chown(file, -1, groups[0])
+    before = file.stat()
+    add_key(file, "bob", ["read"])
+    remove_key(file, "ann")
+    after = file.stat()
+    assert [key.name for key in ApiKeys.read(file).keys] == ["bob"]
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )

@@ -12,7 +12,8 @@ from tests.llm.chat_server import ChatServer
 from tests.service.gateway.tethered_gateway import service_settings
 from tests.service.running import bearer, running, settings
 from tests.service.runs.running_run import collect, run_settings
-from tether.service import ApiKeys, add_key
+from tether.service import ApiKeys, add_key, remove_key
+from tether.service.access.key_file import KeyFile
 from tether.service.dashboard.dashboard import PAGE_FILES, PAGE_POLICY
 
 
@@ -124,6 +125,17 @@ def test_only_keys_that_may_read_see_it(tmp_path):
         found = client.get("/v1/dashboard", headers=bearer(reader)).json()["parts"]
         assert found["you"] == {"name": "ann", "roles": ["read"]}
         assert next(events(client, headers=bearer(reader)))["you"]["name"] == "ann"
+
+
+def test_a_revoked_key_does_not_go_on_to_watch(tmp_path):
+    file = tmp_path / "keys.json"
+    ann, _ = (add_key(file, name, ["read"]) for name in ("ann", "bob"))
+    with running(settings(tmp_path / "release.db", keys=KeyFile(file))) as client:
+        stream = events(client, headers=bearer(ann))
+        assert next(stream)["you"]["name"] == "ann"
+        remove_key(file, "ann")
+        list(stream)  # it ends
+        assert client.get("/v1/events", headers=bearer(ann)).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/dashboard.html", "/dashboard.py", "/../dashboard.py"])

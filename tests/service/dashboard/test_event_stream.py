@@ -28,9 +28,10 @@ def run(scenario, every=0.01):
 class Viewer:
     """A web server's side of a stream."""
 
-    def __init__(self, live, **more):
+    def __init__(self, live, *options, **more):
         self.sent, self.left = asyncio.Queue(), asyncio.Event()
-        self.task = asyncio.create_task(EventStream(live, **more)({}, self.receive, self.send))
+        stream = EventStream(live, *options, **more)
+        self.task = asyncio.create_task(stream({}, self.receive, self.send))
 
     async def receive(self):
         await self.left.wait()
@@ -111,3 +112,22 @@ def test_a_slow_viewer_is_dropped(monkeypatch, caplog, taken):
 
     run(scenario)
     assert "a slow viewer of the dashboard was dropped" in caplog.text
+
+
+def test_a_viewer_who_may_not_watch_any_more_is_told_nothing_more(monkeypatch):
+    """Also where nothing changes."""
+    monkeypatch.setattr(event_stream, "ALLOWED_SECONDS", 0.01)
+    allowed = [True]
+
+    async def scenario(live, watched):
+        viewer = Viewer(live, lambda: allowed[0])
+        for _ in range(2):
+            await viewer.sent.get()
+        allowed[0] = False
+        watched.shown = {"value": 1}
+        await viewer.task
+        last = await viewer.sent.get()
+        assert (last["body"], last["more_body"]) == (b"", False)
+        assert live.viewers == 0
+
+    run(scenario, every=PATIENCE)

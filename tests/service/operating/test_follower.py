@@ -1,11 +1,13 @@
 """Following a release: steps begin beside the requests, and outages are noticed."""
 
 import logging
+from threading import Event
 
 from tests.service.running import tries
 from tether.release import ArmCounts
 from tether.rounds.errors import StoreError
 from tether.rounds.releases.served_release import ServedRelease
+from tether.service.operating import follower as follower_module
 from tether.service.operating.follower import Follower
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
@@ -63,3 +65,23 @@ def test_the_thread_goes_on_after_an_error(caplog):
                 break
         follower.stop()
     assert "ValueError: a bug" in caplog.text
+
+
+def test_the_end_does_not_wait_for_a_step_that_is_computed(monkeypatch):
+    monkeypatch.setattr(follower_module, "STOP_SECONDS", 0.01)
+    begun, ended = Event(), Event()
+    with ServedRelease("sqlite://", {"complaint": 0.02}, old=LOG) as release:
+        follower = Follower(release, lambda state: None, every=0.001)
+        follower.start()
+
+        def compute():
+            begun.set()
+            ended.wait(60)
+
+        monkeypatch.setattr(release, "begin_due_step", compute)
+        assert begun.wait(60)
+        asked = follower.refresh()
+        follower.stop()
+        assert not asked.done()
+        ended.set()
+        follower._thread.join(60)

@@ -1,5 +1,6 @@
 """Health, readiness, metrics and the schema."""
 
+import math
 import shutil
 import subprocess
 
@@ -35,6 +36,24 @@ def test_metrics_say_what_happened(tmp_path):
             [program, "check", "metrics"], input=found.content, capture_output=True
         )
         assert checked.returncode == 0, checked.stderr
+
+
+def test_nothing_is_promised_while_the_new_system_has_no_keys(tmp_path):
+    """As the report says: the old system answers, with its own risk."""
+    with running(settings(tmp_path / "release.db")) as client:
+
+        def promises():
+            families = text_string_to_metric_families(client.get("/metrics").text)
+            (family,) = (each for each in families if each.name == "tether_promise")
+            stated = client.get("/v1/status").json()["guardrails"]["complaint"]["promise"]
+            return family.samples[0].value, stated
+
+        measured, stated = promises()
+        assert 0.02 < measured == stated < 0.021
+        client.post("/v1/halt", json={"reason": "a test"})
+        measured, stated = promises()
+        assert math.isnan(measured)
+        assert stated is None
 
 
 def test_health_and_readiness(client):

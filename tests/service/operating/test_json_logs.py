@@ -1,5 +1,7 @@
 """Logs as JSON lines."""
 
+import asyncio
+import gc
 import io
 import json
 import logging
@@ -56,3 +58,21 @@ def test_messages_of_unexpected_errors_are_not_logged(lines):
     assert found["traceback"].count("test_json_logs.py") == 2
     assert found["traceback"].endswith("KeyError")
     assert "\nValueError\n" in found["traceback"]
+
+
+def test_errors_that_nobody_waited_for_are_lines_too(lines):
+    key = f"user {4700 + 11}"
+
+    async def fail():
+        raise ValueError(key)
+
+    async def main():
+        task = asyncio.create_task(fail())
+        await asyncio.wait({task})
+
+    asyncio.run(main())
+    gc.collect()
+    (found,) = lines()
+    assert found["event"] == "Task exception was never retrieved"
+    assert found["traceback"].endswith("ValueError")
+    assert key not in json.dumps(found)

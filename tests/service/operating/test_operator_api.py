@@ -10,6 +10,7 @@ from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
 from tether.service import service as service_module
+from tether.service.settings.service_settings import ServiceLimits
 
 LOG = {"complaint": ArmCounts(10_000, 0.0)}
 
@@ -76,6 +77,30 @@ def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
         found = client.post("/v1/halt", json={"reason": "now"})
         halted.set()
         assert (found.status_code, waiting.result().json()) == (200, {"new": 1, "without_row": 0})
+
+
+def test_no_act_waits_for_a_step_that_is_computed(tmp_path, monkeypatch):
+    """More acts than there are threads for them, and the step is computed until after the last."""
+    begun, acted = Event(), Event()
+    begin = ServedRelease.begin_due_step
+
+    def compute(release):
+        begun.set()
+        return acted.wait(60) and begin(release)
+
+    limits = ServiceLimits(answer_within=30.0, store_deadline=0.01)
+    with running(settings(tmp_path / "release.db", limits=limits)) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(ServedRelease, "begin_due_step", compute)
+            assert begun.wait(60)
+            for number in range(service_module.ACTS_AT_ONCE + 1):
+                for _ in tries():  # the store may take longer than its deadline
+                    if client.post("/v1/halt", json={"reason": f"{number}"}).status_code == 200:
+                        break
+            acted.set()
+        for _ in tries():
+            if client.get("/v1/status").json()["alarm"]:
+                break
 
 
 def test_an_act_that_is_stored_is_answered_so(tmp_path, monkeypatch):

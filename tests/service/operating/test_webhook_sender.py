@@ -121,3 +121,18 @@ def test_an_event_that_cannot_be_sent_does_not_end_the_thread(monkeypatch):
         sending.put(event(2))
         sending.stop()
     assert ids(receiver) == ["shop/alarm/2"]
+
+
+def test_the_end_does_not_wait_for_a_receiver_that_is_silent(monkeypatch):
+    """However long the deadline of the webhook is."""
+    monkeypatch.setattr(webhook_sender, "LAST_SECONDS", 0.01)
+    receiver, counts = Receiver(["slow"]), Counts()
+    with receiving(receiver) as url:
+        sending = sender(Webhook(url, deadline=60), counts)
+        sending.put(event(1))
+        for _ in tries():
+            if receiver.got:
+                break
+        sending.stop()
+        assert sending._thread.is_alive()
+        receiver.ended.set()

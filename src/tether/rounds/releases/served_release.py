@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -11,6 +12,7 @@ from typing import Any
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
+from tether.rounds.errors import StoreError
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.releases.beginning import ByHand
@@ -198,7 +200,8 @@ class ServedRelease(Release):
         """
         self.begin_due_step()
         state = self.state()
-        self.list_unstored()
+        with suppress(StoreError):  # what holds is known all the same; the next look tries again
+            self.list_unstored()
         return state
 
     def watch(self) -> ReleaseWatch:

@@ -35,9 +35,9 @@ class UnstoredAnswers:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
+        self.delivered = self._reached = 0
         self._spool = self._open(folder)
-        self._appended = sum(each.count for each in self._spool.read())
-        self.delivered = 0
+        self._appended = self.delivered + sum(each.count for each in self._spool.read())
 
     @property
     def waiting(self) -> int:
@@ -53,7 +53,10 @@ class UnstoredAnswers:
     def deliver(self) -> int:
         """List in the store what waits; how many answers that were."""
         delivered = 0
-        while count := _deliver(self._store, self._spool):
+        while batch := _next_records(self._spool, self._reached):
+            _deliver(self._store, self._spool, batch)
+            self._reached = batch[-1].number
+            count = sum(each.count for each in batch)
             delivered += count
             self.delivered += count
         return delivered
@@ -76,25 +79,39 @@ class UnstoredAnswers:
                 spool = Spool(path, lane=None if is_there else secrets.randbits(62))
             except SpoolInUseError:
                 continue
+            except StoreError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                raise StoreError(
+                    f"{error}: answers without the store need a folder on a local disk that can be "
+                    f"written (spool.folder)"
+                ) from error
             if own is None:
                 own = spool
                 continue
             with spool, suppress(StoreError):
-                while _deliver(self._store, spool):
-                    pass
+                reached = 0
+                while batch := _next_records(spool, reached):
+                    _deliver(self._store, spool, batch)
+                    reached = batch[-1].number
+                    self.delivered += sum(each.count for each in batch)
         if own is None:
             raise StoreError(f"{MAX_SPOOLS} processes have a spool in {folder}: name another one")
         return own
 
 
-def _deliver(store: Store, spool: Spool) -> int:
-    """List some of the answers that wait; how many, 0 if none do.
+def _next_records(spool: Spool, after: int) -> list[SpoolRecord]:
+    """Some of the records that wait and come after one."""
+    waiting = (each for each in spool.read() if each.number > after)
+    return list(islice(waiting, SPOOL_RECORDS_PER_LIST))
 
-    If this process is killed before the spool knows of it, the store still does.
+
+def _deliver(store: Store, spool: Spool, batch: Sequence[SpoolRecord]) -> None:
+    """List answers that wait.
+
+    If this process is killed before the spool knows of it, or the disk is full, the store still
+    does: the store, which answers, must not seem to be unavailable.
     """
-    batch = list(islice(spool.read(), SPOOL_RECORDS_PER_LIST))
-    if not batch:
-        return 0
     table = schema.unstored
     query = sql.select(sql.func.max(table.c.record)).where(table.c.spool == spool.lane)
     with store.writing(exclusive=True) as writer:
@@ -103,8 +120,8 @@ def _deliver(store: Store, spool: Spool) -> int:
         if new:
             number = 1 + last_number(writer.connection, table.c.number)
             writer.record(table, _row(number, spool.lane, new))
-    spool.mark_delivered(batch[-1].number)
-    return sum(each.count for each in batch)
+    with suppress(StoreError):
+        spool.mark_delivered(batch[-1].number)
 
 
 def _row(number: int, spool: int, records: Sequence[SpoolRecord]) -> dict[str, object]:

@@ -110,6 +110,8 @@ class AccessControl:
 
     def _refused(self, scope: Scope, headers: Mapping[str, str], route: str) -> Response | None:
         """The answer to a request that may not pass; None if it may."""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            return _ambiguous()
         if route == OTHER_ROUTE:  # nothing passes whose role is not known
             return error_response(404, "there is no such path")
         if scope["method"] == "OPTIONS":
@@ -133,6 +135,7 @@ class AccessControl:
                     return error_response(429, "too many requests without a valid API key")
                 return error_response(401, "a valid API key is needed")
             name, roles = found.name, found.roles
+            scope["tether.key"] = found
         if role is not None and role not in roles:
             return error_response(403, f"the API key {name!r} has not the role {role!r}")
         if not self._rate.allows(name):
@@ -160,6 +163,17 @@ class AccessControl:
             "name": scope.get("tether.name"),
         }
         log.info("request", extra={"fields": fields})
+
+
+def _ambiguous() -> Response:
+    """The answer to a request with two lengths: a proxy may take it for another one than we do.
+
+    What follows on its connection may be part of it, and is not read.
+    """
+    text = "a request has either a Content-Length or a Transfer-Encoding"
+    refused = error_response(400, text)
+    refused.headers["Connection"] = "close"
+    return refused
 
 
 def _allow_origin(message: Message, origin: str) -> None:

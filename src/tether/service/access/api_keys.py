@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
 import re
 import secrets
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -187,7 +189,7 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
         raise ValueError(f"name must be a new one, got {name!r}, which {target} has already")
     secret = API_KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
     made = ApiKey(name, frozenset(roles), sha256(secret.encode()).hexdigest())
-    files.write_text(target, ApiKeys([*known, made]).to_json(), overwrite=True)
+    _write(target, ApiKeys([*known, made]))
     return secret
 
 
@@ -216,7 +218,22 @@ def remove_key(path: str | Path, name: str) -> None:
         raise ValueError(f"name must be one of {names}, got {name!r:.120}")
     if not kept:
         raise ValueError(f"{target} would have no keys without {name!r}: add another one first")
-    files.write_text(target, ApiKeys(kept).to_json(), overwrite=True)
+    _write(target, ApiKeys(kept))
+
+
+def _write(target: Path, keys: ApiKeys) -> None:
+    """Replace a file of keys by one that the same users may read.
+
+    If its service could not read it any more, a key that is revoked would still be accepted.
+    """
+    before = target.stat() if target.exists() else None
+    with files.replacing(target, overwrite=True) as temporary:
+        temporary.write_text(keys.to_json(), encoding="utf-8")
+        if before is not None:
+            made = temporary.stat()
+            if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+                os.chown(temporary, before.st_uid, before.st_gid)
+            temporary.chmod(stat.S_IMODE(before.st_mode))
 
 
 def _key(entry: dict[str, object]) -> ApiKey:

@@ -44,14 +44,19 @@ class KeyFile:
     @property
     def keys(self) -> tuple[ApiKey, ...]:
         """The keys that are accepted now."""
+        self._follow()
         return self._known.keys
 
     def find(self, secret: str) -> ApiKey | None:
         """Find the key of a secret; None if there is none."""
+        self._follow()
+        return self._known.find(secret)
+
+    def _follow(self) -> None:
+        """Look at the file if a second has passed."""
         if self._clock() - self._read_at >= KEY_FILE_SECONDS:
             self._read_at = self._clock()
             self._look()
-        return self._known.find(secret)
 
     def _look(self) -> None:
         """Take the file's keys if it has changed."""

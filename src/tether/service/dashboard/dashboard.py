@@ -84,7 +84,12 @@ class Dashboard:
 
     async def events(self, request: Request) -> Response:
         """Say it again when something has changed."""
-        return EventStream(self.live, you=_you(request))
+        keys, key = self._service.settings.keys, request.scope.get("tether.key")
+
+        def may_go_on() -> bool:
+            return keys is None or key in keys.keys  # it may be revoked, or lose its roles
+
+        return EventStream(self.live, may_go_on, you=_you(request))
 
     def _facts(self) -> dict[str, Any]:
         """What the process says about itself."""

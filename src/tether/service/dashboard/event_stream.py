@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import Response
@@ -15,18 +16,25 @@ ALIVE_SECONDS = 10.0
 """After so long without a change a comment is sent, so that a lost connection is noticed."""
 SLOW_SECONDS = 10.0
 """Who does not take an event within this time is dropped."""
+ALLOWED_SECONDS = 1.0
+"""How often it is checked, where nothing changes, that a viewer may still watch."""
 
 log = logging.getLogger("tether.service")
 
 
 class EventStream(Response):
-    """The changes of a document, the whole of it first; `more` are parts for this viewer alone."""
+    """The changes of a document, the whole of it first; `more` are parts for this viewer alone.
+
+    It ends when the viewer `may_go_on` no longer; who connects again is then refused.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, live: LiveDocument, **more: Any) -> None:
+    def __init__(
+        self, live: LiveDocument, may_go_on: Callable[[], bool] = lambda: True, **more: Any
+    ) -> None:
         super().__init__()
-        self._live, self._more = live, more
+        self._live, self._may_go_on, self._more = live, may_go_on, more
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # a proxy must not wait for the end
 
@@ -44,14 +52,21 @@ class EventStream(Response):
     async def _send_all(self, send: Send, left: asyncio.Task[None]) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await asyncio.wait_for(send(start), SLOW_SECONDS)
-        version, more = 0, self._more
+        version, more, loop = 0, self._more, asyncio.get_running_loop()
+        sent_at = loop.time()
         change = asyncio.create_task(self._live.after(version))
         try:
             while not left.done():
                 await asyncio.wait(
-                    {change, left}, timeout=ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    {change, left},
+                    timeout=min(ALIVE_SECONDS, ALLOWED_SECONDS),
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
-                text = ":\n\n"
+                if not self._may_go_on():
+                    break
+                if not change.done() and loop.time() - sent_at < ALIVE_SECONDS:
+                    continue
+                text, sent_at = ":\n\n", loop.time()
                 if change.done():
                     snapshot = change.result()
                     if snapshot is None:

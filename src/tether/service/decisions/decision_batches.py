@@ -72,6 +72,7 @@ class DecisionBatches:
         self._assign, self._answer_within = assign, answer_within
         self._spooled = SpooledAnswers(keep, within=SPOOL_SHARE * answer_within)
         self._thread = ThreadPoolExecutor(1, "tether-decisions")
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: deque[_Batch] = deque()
         self._called: _Batch | None = None
         self._is_scheduled = False
@@ -79,7 +80,7 @@ class DecisionBatches:
 
     async def decide(self, keys: Sequence[bytes]) -> Decisions:
         """The system of each key, or None where the store has not answered in time."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Decisions] = loop.create_future()
         is_closed = self._is_closed(len(keys))
         is_full = is_closed and len(self._waiting) >= MAX_CALLS_WAITING
@@ -118,7 +119,14 @@ class DecisionBatches:
         await self._spooled.close()
 
     def note_recovery(self) -> None:
-        """Believe that the store takes decisions again: something else was written to it."""
+        """Believe that the store takes decisions again: something else was written to it.
+
+        Another thread may say so.
+        """
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._recover)
+
+    def _recover(self) -> None:
         if self._called is None:
             self._note(is_lost=False)
 

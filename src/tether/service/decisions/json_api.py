@@ -148,8 +148,9 @@ class JsonApi:
         if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
         ramp = state.step.ramp_share
+        promises = ramp.promises if state.share > 0 else {}  # else the old system alone answers
         guardrails = {
-            name: asdict(limit) | {"promise": (ramp.promises or {}).get(name)}
+            name: asdict(limit) | {"promise": promises.get(name)}
             for name, limit in settings.limits.items()
         }
         return JSONResponse(

@@ -17,6 +17,11 @@ Decisions = list[str | None]
 Waiting = tuple[Sequence[bytes], asyncio.Future[Decisions]]
 """The keys of a request, and the answer that it waits for."""
 
+MAX_REQUESTS_UNKEPT = 10_000
+"""How many requests may wait for the disk; beyond them answers are given and not kept."""
+CLOSING_SECONDS = 2.0
+"""How long the end of a service waits for the disk."""
+
 log = logging.getLogger("tether.service")
 
 
@@ -38,6 +43,10 @@ class SpooledAnswers:
             return
         if not open_ones:
             return
+        if len(self._waiting) > MAX_REQUESTS_UNKEPT:
+            self._note_failure("the disk is too slow")
+            _answer(open_ones)
+            return
         loop = asyncio.get_running_loop()
         loop.call_later(self._within, _answer, open_ones)
         self._waiting += open_ones
@@ -46,10 +55,11 @@ class SpooledAnswers:
             loop.call_soon(self._write, loop)
 
     async def close(self) -> None:
-        """Wait until everything is kept."""
-        while self._is_writing:
+        """Wait until everything is kept, but not for a disk that hangs."""
+        end = asyncio.get_running_loop().time() + CLOSING_SECONDS
+        while self._is_writing and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.001)
-        await asyncio.to_thread(self._thread.shutdown)
+        self._thread.shutdown(wait=not self._is_writing, cancel_futures=True)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._append is not None
@@ -64,18 +74,21 @@ class SpooledAnswers:
         self, loop: asyncio.AbstractEventLoop, requests: list[Waiting], finished: Future[None]
     ) -> None:
         error = finished.exception()
-        if error is not None and not self._is_failing:
-            known = isinstance(error, StoreError)
-            log.error(
-                "answers without the store are not kept either: %s",
-                error if known else type(error).__name__,
-                exc_info=None if known else error,
-            )
-        self._is_failing = error is not None
+        if error is None:
+            self._is_failing = False
+        elif isinstance(error, StoreError):
+            self._note_failure(str(error))
+        else:
+            self._note_failure(type(error).__name__, error)
         _answer(requests)
         self._is_writing = bool(self._waiting)
         if self._is_writing:
             self._write(loop)
+
+    def _note_failure(self, message: str, error: BaseException | None = None) -> None:
+        if not self._is_failing:
+            log.error("answers without the store are not kept either: %s", message, exc_info=error)
+        self._is_failing = True
 
 
 def _answer(requests: list[Waiting]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from threading import Event, Lock, Thread
 
 from tether.rounds.errors import StoreError
@@ -16,6 +17,8 @@ from tether.service.served import Served, ServedState
 
 FOLLOW_SECONDS = 0.25
 """How often the state is read."""
+STOP_SECONDS = 5.0
+"""How long the end of a service waits for a step that is being computed."""
 
 log = logging.getLogger("tether.service")
 
@@ -31,6 +34,7 @@ class Follower:
     ) -> None:
         self._served, self._noticed, self._every = served, noticed, every
         self._end, self._lock = Event(), Lock()
+        self._asked: list[Future[None]] = []
         self._thread = Thread(target=self._follow, name="tether-follower", daemon=True)
         self.state: ServedState | None = None
         self.is_available = False
@@ -41,16 +45,30 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread, or leave it after a while: what it computes is not needed any more."""
         self._end.set()
         self._served.due.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
+
+    def refresh(self) -> Future[None]:
+        """Let the thread look again soon; done when it has, which a step may delay for long."""
+        done: Future[None] = Future()
+        with self._lock:
+            self._asked.append(done)
+        self._served.due.set()
+        return done
 
     def look(self) -> None:
-        """Begin what is due, and read the state."""
+        """Begin what is due, and read the state; one thread at a time."""
         with self._lock:
+            asked, self._asked = self._asked, []
+        try:
             self._look()
+        finally:
+            for each in asked:
+                if each.set_running_or_notify_cancel():  # whoever asked may have gone
+                    each.set_result(None)
 
     def _look(self) -> None:
         try:

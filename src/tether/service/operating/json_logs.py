@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from tether._core.redact import redact_text
 
-LOGGERS = ("tether.service", "uvicorn", "uvicorn.error")
-"""The loggers that a service writes with."""
+LOGGERS = ("tether.service", "uvicorn", "uvicorn.error", "asyncio")
+"""The loggers that a service and what it runs on write with."""
 MOST_TRACEBACK_LINES = 100
 """How much is logged of where an error came from."""
 
@@ -23,10 +23,13 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         moment = datetime.fromtimestamp(record.created, UTC)
+        text = record.getMessage()
+        if record.name == "asyncio":  # then lines that quote the error follow
+            text = text.partition("\n")[0]
         entry: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": redact_text(record.getMessage()),
+            "event": redact_text(text),
         }
         entry |= getattr(record, "fields", {})
         if record.exc_info:

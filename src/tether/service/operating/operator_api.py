@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -120,6 +121,7 @@ class OperatorApi:
             raise ApiError(409 if name == "resume" else 400, str(error)) from None
         self._service.metrics.act(name)
         log.info("an operator acted", extra={"fields": {"act": name, "actor": actor}})
-        with suppress(Exception):  # it is stored; the follower looks again soon, and logs errors
-            await self._service.act(self._service.follower.look)
+        seen = asyncio.wrap_future(self._service.follower.refresh())
+        with suppress(TimeoutError):  # it is stored; a step may be computed just now
+            await asyncio.wait_for(seen, self._service.settings.limits.store_deadline)
         return done

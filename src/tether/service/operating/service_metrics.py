@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Final
 
@@ -86,11 +87,12 @@ class ServiceMetrics:
         )
         self._promise = Gauge(
             "tether_promise",
-            "What is promised of each guardrail.",
+            "What is promised of each guardrail; NaN while nothing is.",
             ["guardrail"],
             multiprocess_mode=_LATEST,
             registry=kept,
         )
+        self._promised: set[str] = set()
         self._listed_before = 0
         self._webhooks = Counter(
             "tether_webhook_attempts",
@@ -150,7 +152,10 @@ class ServiceMetrics:
                 )
             self._figures[name].set(figure)
         self._alarm.set(state.alarm is not None)
-        for name, promise in state.promises.items():
+        holds = state.figures.get("share", 1.0) > 0  # else the old system answers, at its own risk
+        self._promised |= state.promises.keys()
+        for name in self._promised:
+            promise = state.promises.get(name, math.nan) if holds else math.nan
             self._promise.labels(name).set(promise)
 
     def available(self, is_available: bool) -> None:

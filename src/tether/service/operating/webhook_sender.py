@@ -19,6 +19,8 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """How many seconds pass before an event is sent again: twice as long each time."""
 GIVE_UP_SECONDS = 86_400.0
 """After how long an event is given up."""
+LAST_SECONDS = 5.0
+"""How long the end of a service waits for what is being sent."""
 _TRY_AGAIN = (408, 425, 429)
 
 log = logging.getLogger("tether.service")
@@ -67,8 +69,12 @@ class WebhookSender:
     def stop(self) -> None:
         """End, and wait for it; a receiver that does not answer in time is left."""
         self.end()
+        self.wait(time.monotonic() + LAST_SECONDS)
+
+    def wait(self, until: float) -> None:
+        """Wait for the end of the thread, until a moment."""
         if self._thread.is_alive():
-            self._thread.join(2 * self._webhook.deadline)
+            self._thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while (event := self._next()) is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from tether.service.operating.release_events import ReleaseEvents
-from tether.service.operating.webhook_sender import FIRST_WAIT, WebhookSender
+from tether.service.operating.webhook_sender import FIRST_WAIT, LAST_SECONDS, WebhookSender
 from tether.service.served import ServedState
 from tether.service.settings.webhook_tables import Webhook
 
@@ -42,5 +43,6 @@ class Webhooks:
         """End all threads, at the same time."""
         for sender in self._senders:
             sender.end()
+        until = time.monotonic() + LAST_SECONDS
         for sender in self._senders:
-            sender.stop()
+            sender.wait(until)
