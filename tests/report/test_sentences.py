@@ -9,6 +9,7 @@ from tether.report.sentences import (
     list_rounds,
     promise_sentences,
     round_label,
+    run_promise,
     run_state,
 )
 
@@ -34,6 +35,16 @@ def test_the_state_names_the_monitor_and_the_time_of_an_alarm():
         "distribution of contexts has changed”. It stays active until a person clears it and gives "
         "a reason."
     )
+
+
+def test_a_retired_round_uses_the_safe_policy_and_promises_nothing():
+    history = example("ten_rounds")
+    last = dataclasses.replace(history.rounds[-1], retired=True)
+    retired = dataclasses.replace(history, rounds=(*history.rounds[:-1], last))
+    assert run_state(retired).kind == "safe"
+    assert run_promise(retired) == promise_sentences(None)
+    assert run_promise(history) == promise_sentences(history.rounds[-1].calibration)
+    assert run_promise(example("active_alarm")) == promise_sentences(None)
 
 
 def test_a_policy_named_after_its_round_is_not_repeated():

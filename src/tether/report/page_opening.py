@@ -12,9 +12,8 @@ from tether.report.sentences import (
     RunState,
     loss_suffix,
     policy_name,
-    promise_sentences,
-    ramp_promise_sentences,
     round_beta,
+    run_promise,
 )
 
 if TYPE_CHECKING:
@@ -41,15 +40,10 @@ def banner(store: str, sections: list[tuple[str, str]]) -> Markup:
 def opening(history: History, state: RunState) -> Markup:
     """The state of the run in a sentence, what is promised now, and the key figures."""
     last = history.rounds[-1] if history.rounds else None
-    in_force = None if last is None or history.alarm is not None else last.calibration
-    promise = promise_sentences(in_force, history.target)
-    if history.is_ramp:
-        ramped = None if history.alarm is not None else last
-        promise = ramp_promise_sentences(ramped, history.target)
     return opening_block(
         state,
         _keep_name_unbroken(state.sentence, policy_name(last) if last else None),
-        promise,
+        run_promise(history),
         _key_figures(history),
     )
 

@@ -49,6 +49,9 @@ def run_state(history: History) -> RunState:
             f"message “{alarm.message}”. It stays active until a person clears it and "
             "gives a reason.",
         )
+    if last.retired:
+        sentence = f"Round {last.number} uses the safe policy only."
+        return RunState("safe", "Safe policy only", sentence, "Its own policy was retired.")
     if history.is_ramp and last.share > 0:
         return ramp_state(last)
     if last.calibration is None or not last.calibration.exists:
@@ -96,6 +99,16 @@ def ramp_promise_sentences(last: RoundRecord | None, target: str) -> tuple[str, 
         f"the new one {format_number(binding.new_bound)} from "
         f"{format_count(binding.new.rows, 'row')}. The promise is an average over logs.",
     )
+
+
+def run_promise(history: History) -> tuple[str, str]:
+    """State what a run promises now, and explain where the number comes from."""
+    last = history.rounds[-1] if history.rounds else None
+    if history.alarm is not None or (last is not None and last.retired):
+        last = None
+    if history.is_ramp:
+        return ramp_promise_sentences(last, history.target)
+    return promise_sentences(None if last is None else last.calibration, history.target)
 
 
 def target_name(target: str) -> str:

@@ -27,6 +27,7 @@ from tether.rounds.ramps.ramp_round import RampRound
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.run_state import RunState
+from tether.rounds.run_watch import RunWatch
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.serving import read_serving
@@ -75,6 +76,7 @@ class ServedRun:
         self._look_again_at = np.inf
         self._about: tuple[Round | None, dict[str, Any]] = (None, {})
         self._is_closed = False
+        self._stand_in: Round | None = None
         self._round = self._first_round()
 
     @property
@@ -176,9 +178,35 @@ class ServedRun:
             present.number,
             **self._about[1],
             alarm=alarm,
-            beginning=self._thread is not None,
+            beginning=self.is_beginning,
             begin_failure=self._begin_failure,
         )
+
+    def watch(self) -> RunWatch:
+        """Begin to watch the run for a live page.
+
+        Returns
+        -------
+        RunWatch
+            What looks at it; each look after the first reads what is new.
+        """
+        return RunWatch(self.run._store, self.settings)
+
+    @property
+    def missing_policy(self) -> str:
+        """Why the safe policy acts here in place of the round's policy; empty if it does not."""
+        present = self._round
+        return present.note if present is self._stand_in else ""
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether this process calibrates the next round now."""
+        return self._thread is not None
+
+    @property
+    def begin_failure(self) -> str:
+        """Why the last attempt of this process to begin a round failed; empty if it did not."""
+        return self._begin_failure
 
     def begin(self, after: int, reason: str, *, actor: str) -> int:
         """Begin the round after the present one in a thread beside; `state` says what comes of it.
@@ -322,11 +350,12 @@ class ServedRun:
 
     def _safe_round(self, number: int, note: str) -> Round:
         """A round whose policy cannot act: the safe policy does, in its place."""
+        made = Round(number, None, note, self.run, None)
         if self.settings.is_ramp:
-            return RampRound(
-                number, None, note, self.run, None, RampRecord(number, SAFE, number, None)
-            )
-        return Round(number, None, note, self.run, None)
+            record = RampRecord(number, SAFE, number, None)
+            made = RampRound(number, None, note, self.run, None, record)
+        self._stand_in = made
+        return made
 
     def _read(self, present: Round) -> dict[str, Any]:
         """What is stored of a round, and what it promises."""

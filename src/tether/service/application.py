@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from tether.rounds.releases.served_release import ServedRelease
 from tether.service.access.access_control import AccessControl
 from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
 from tether.service.dashboard.dashboard import Dashboard
@@ -57,7 +56,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """
     service = Service(settings)
     gateway = _gateway(service)
-    dashboard = Dashboard(service) if isinstance(service.served, ServedRelease) else None
+    dashboard = Dashboard(service)
     endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
@@ -68,8 +67,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         try:
             yield
         finally:
-            if dashboard is not None:
-                await dashboard.live.close()
+            await dashboard.live.close()
             if gateway is not None:
                 await gateway.close()
             await service.close()
@@ -80,7 +78,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         lifespan=lifespan,
     )
     application.state.endpoints, application.state.service = endpoints, service
-    application.state.end_streams = _nothing if dashboard is None else dashboard.live.end
+    application.state.end_streams = dashboard.live.end
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
@@ -100,10 +98,6 @@ class _Application(Starlette):
         )
 
 
-def _nothing() -> None:
-    """There are no streams to end."""
-
-
 def _gateway(service: Service) -> ReleaseGateway | None:
     """The gateway, if the settings have one; if they are wrong the release is closed again."""
     if service.settings.gateway is None:
@@ -116,14 +110,14 @@ def _gateway(service: Service) -> ReleaseGateway | None:
 
 
 def _endpoints(
-    service: Service, dashboard: Dashboard | None, gateway: ReleaseGateway | None
+    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
 ) -> list[Endpoint]:
     """Everything that a service answers."""
     health = Health(service)
     endpoints = [
         *_served_endpoints(service),
         *OperatorApi(service).endpoints(),
-        *(() if dashboard is None else dashboard.endpoints()),
+        *dashboard.endpoints(),
         *(() if gateway is None else gateway.endpoints()),
         *health.endpoints(),
     ]

@@ -1,7 +1,7 @@
 """The last rows, latest first, with the losses so far."""
 
 from tether.release import ArmCounts
-from tether.rounds.releases.recent_rows import RECENT_ROWS
+from tether.rounds.last_rows import RECENT_ROWS
 from tether.rounds.releases.served_release import ServedRelease
 
 

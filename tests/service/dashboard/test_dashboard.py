@@ -5,9 +5,13 @@ import re
 from threading import Thread
 
 import httpx2
+import numpy as np
 import pytest
 
+from tests.llm.chat_server import ChatServer
+from tests.service.gateway.tethered_gateway import service_settings
 from tests.service.running import bearer, running, settings
+from tests.service.runs.running_run import collect, run_settings
 from tether.service import ApiKeys, add_key, remove_key
 from tether.service.access.key_file import KeyFile
 from tether.service.dashboard.dashboard import PAGE_FILES, PAGE_POLICY
@@ -61,13 +65,53 @@ def test_events_tell_of_a_halt_and_end_with_the_service(tmp_path):
             seen |= each
             if seen["alarms"]:
                 break
-        assert (seen["value"], seen["state"]["kind"]) == (0, "alarm")
+        assert (seen["level"]["text"], seen["state"]["kind"]) == ("0 %", "alarm")
         client.close()
         client.server.should_exit = True
         rest = Thread(target=lambda: list(stream), daemon=True)
         rest.start()
         rest.join(30)
         assert not rest.is_alive()
+
+
+def test_a_run_has_the_same_page_and_tells_of_its_rounds(tmp_path):
+    with httpx2.Client() as viewer, running(run_settings(tmp_path / "clinic.db")) as client:
+        viewer.base_url = client.base_url
+        assert client.get("/").text.startswith("<!doctype html>")
+        seen, stream = {}, events(viewer)
+        seen |= next(stream)
+        assert (seen["kind"], seen["number"], seen["words"]["unit"]) == ("run", 1, "round")
+        assert [each["name"] for each in seen["offers"]] == ["halt", "resume", "begin"]
+        collect(client, np.random.default_rng(0))
+        begin = {"round": seen["number"], "reason": "a test"}
+        assert client.post("/v1/begin", json=begin).status_code == 202
+        for each in stream:
+            seen |= each
+            if seen["number"] == 2 and seen["acts"]:
+                break
+        assert (seen["path"][-1]["number"], seen["acts"][0]["act"]) == (2, "begin")
+        found = client.get("/v1/dashboard").json()["parts"]
+        assert found["recent"][0]["context"].startswith("[")
+        assert found["service"]["is_store_available"]
+        assert {"/", "/v1/dashboard", "/v1/events"} <= set(
+            client.get("/openapi.json").json()["paths"]
+        )
+        stream.close()
+
+
+def test_a_tethered_gateway_shows_questions_and_answers(tmp_path):
+    with (
+        ChatServer(lambda *_: "<b>no</b>") as upstream,
+        running(service_settings(tmp_path / "gateway.db", upstream.url)) as client,
+    ):
+        asked = {"model": "any", "messages": [{"role": "user", "content": "treat?"}]}
+        assert client.post("/v1/chat/completions", json=asked).status_code == 200
+        found = client.get("/v1/dashboard").json()["parts"]
+        (action,) = found["recent"]
+        assert (found["kind"], found["title"], action["served"]) == ("run", "gateway", "safe")
+        assert "treat?" in action["context"]
+        assert "<b>no</b>" in action["action"]
+        assert [each["name"] for each in found["offers"]] == ["halt", "resume", "begin"]
 
 
 def test_only_keys_that_may_read_see_it(tmp_path):

@@ -1,15 +1,17 @@
-"""The dashboard in Chromium: a release that goes wrong before its eyes, and who may do what."""
+"""The dashboard in Chromium: a release and a run go wrong before its eyes; who may do what."""
 
 import re
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.report import headless_browser
 from tests.service.running import running, settings, tries
+from tests.service.runs.running_run import collect, run_settings
 from tether.release import ArmCounts
-from tether.rounds import read_release
+from tether.rounds import read_history, read_release
 from tether.service import ApiKeys, add_key
 
 LOG = {"complaint": ArmCounts(20_000, 20.0), "delay": ArmCounts(20_000, 200.0)}
@@ -65,7 +67,7 @@ def errors(driver):
     return [each for each in driver.get_log("browser") if each["source"] != "network"]
 
 
-def check_layout(driver):
+def check_layout(driver, charts):
     for pixels, scheme in ((360, "light"), (820, "dark"), (1200, "light")):
         headless_browser.set_width(driver, pixels)
         headless_browser.set_preferences(driver, scheme)
@@ -77,7 +79,7 @@ def check_layout(driver):
             )
             if max(widths) <= pixels:
                 break
-        assert len(widths) == 6
+        assert len(widths) == 1 + charts
         checked, too_low = driver.execute_script(headless_browser.FIND_LOW_CONTRAST)
         assert checked > 100
         assert too_low == []
@@ -112,8 +114,8 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         image = driver.find_element("css selector", "#guardrails svg")
         assert image.get_attribute("role") == "img"
         assert "the alarm level of the new system is 0.15" in image.get_attribute("aria-label")
-        check_layout(driver)
-        _resume_by_keyboard(driver)
+        check_layout(driver, charts=5)
+        act_by_keyboard(driver, "resume")
         until(driver, "sentence", "in step 6")
         until(driver, "acts", f"anyone on this machineresume{re.escape(HOSTILE)}")
         assert text(driver, "heading").startswith("Running")
@@ -131,12 +133,13 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
     assert read_release(tmp_path / "release.db").audit[-1].reason == HOSTILE
 
 
-def _resume_by_keyboard(driver):
+def act_by_keyboard(driver, name):
+    """Go to a button, press it and give a reason."""
     driver.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
     for _ in range(20):
         press(driver, TAB)
         focused = driver.switch_to.active_element
-        if focused.get_attribute("id") == "resume":
+        if focused.get_attribute("id") == name:
             break
     assert focused.value_of_css_property("outline-style") == "solid"
     press(driver, ENTER)
@@ -147,6 +150,44 @@ def _resume_by_keyboard(driver):
     for _ in tries():
         if driver.switch_to.active_element.get_attribute("id") == "sentence":
             return
+
+
+@pytest.mark.slow
+def test_a_run_goes_wrong_before_its_eyes(driver, tmp_path):
+    store, rng = tmp_path / "clinic.db", np.random.default_rng(0)
+    with running(run_settings(store)) as client:
+        driver.get(f"{client.base_url}/")
+        until(driver, "sentence", "^Round 1 uses the safe policy only")
+        assert text(driver, "path-title") == "Beta over the rounds"
+        collect(client, rng)
+        collect(client, rng)
+        until(driver, "progress-note", "^800 actions so far")
+        act_by_keyboard(driver, "begin")
+        until(driver, "sentence", "^Round 2 (follows|uses) the optimized policy")
+        until(driver, "acts", f"anyone on this machinebegin{re.escape(HOSTILE)}")
+        assert re.match(
+            r"The expected loss of the next action is at most 0\.1", text(driver, "promise")
+        )
+        taken = client.post("/v1/actions", json={"contexts": [[0.0, 1.0]] * 60}).json()["actions"]
+        bad = [{"id": each["id"], "loss": 1.0} for each in taken]
+        assert client.post("/v1/outcomes", json={"outcomes": bad}).status_code == 200
+        until(driver, "heading", "^Active alarm$")
+        until(driver, "value", "^0$")
+        assert "since an alarm in round 2" in until(driver, "announcement", "^Alarm 1: ")
+        until(driver, "guardrails", "It raised an alarm at loss")
+        until(driver, "recent", r"round 2.*\[0\.0, 1\.0\].*loss 1")
+        image = driver.find_element("css selector", "#guardrails svg")
+        assert "the alarm level of the round's policy is" in image.get_attribute("aria-label")
+        board = text(driver, "board")
+        assert not re.search("system|step|keys", board, re.IGNORECASE)
+        check_layout(driver, charts=3)
+        act_by_keyboard(driver, "resume")
+        until(driver, "heading", "^Running")
+        until(driver, "acts", f"anyone on this machineresume{re.escape(HOSTILE)}")
+        until(driver, "guardrails", "has not seen a loss of the round's policy yet")
+        assert driver.find_elements("tag name", "img") == []
+    assert errors(driver) == []
+    assert [each.act for each in read_history(store).audit] == ["begin", "resume"]
 
 
 def test_what_is_shown_depends_on_the_key(driver, tmp_path):

@@ -29,7 +29,7 @@ def test_the_numbers_and_sentences_are_those_of_the_history(monkeypatch):
         shown, history = watched(release), release.history()
         state, promise = release_state(history), release_promise(history)
         assert (shown["number"], shown["left_out"], len(shown["path"])) == (3, 1, 2)
-        assert shown["value"] == pytest.approx(history.share, rel=1e-5)
+        assert shown["level"]["value"] == pytest.approx(history.share, rel=1e-5)
         assert shown["state"]["sentence"] == state.sentence
         assert (shown["promise"]["sentence"], shown["promise"]["details"]) == promise
         (rail,) = shown["guardrails"]
@@ -54,7 +54,7 @@ def test_an_alarm_and_what_people_did_are_shown_latest_first():
         release.resume("fine", actor="bob")
         release.halt("again", actor="ann")
         shown = watched(release)
-    assert shown["value"] == 0 < shown["path"][-1]["value"]
+    assert shown["level"]["value"] == 0 < shown["path"][-1]["level"]["value"]
     assert shown["state"]["kind"] == "alarm"
     assert [each["cleared"] is None for each in shown["alarms"]] == [True, False]
     assert [each["act"] for each in shown["acts"]] == ["halt", "resume", "halt"]
@@ -65,18 +65,20 @@ def test_an_alarm_and_what_people_did_are_shown_latest_first():
 @pytest.mark.parametrize(
     ("options", "unit", "length", "can_advance"),
     [
-        ({"keys_per_step": 10}, "keys", 10, False),
+        ({"keys_per_step": 10}, "rows", 10, False),
         ({"step_duration": timedelta(hours=1)}, "seconds", 3600, False),
         ({"step_duration": 60, "confidence": 0.9}, "seconds", 60, True),
-        ({}, "keys", None, True),
+        ({}, "rows", None, True),
     ],
 )
 def test_the_progress_of_a_step(options, unit, length, can_advance):
     with ServedRelease("sqlite://", {"complaint": 0.2}, old=LOG, **options) as release:
         release.assign(["ann", "bob"])
-        found = watched(release)["progress"]
-        assert (found["unit"], found["length"], found["can_advance"]) == (unit, length, can_advance)
-        assert found["done"] == (2 if unit == "keys" else None)
+        shown = watched(release)
+        found, offers = shown["progress"], [each["name"] for each in shown["offers"]]
+        assert (found["unit"], found["length"]) == (unit, length)
+        assert offers == ["halt", "resume", "advance"][: 2 + can_advance]
+        assert found["done"] == (2 if unit == "rows" else None)
         assert not found["is_paused"]
         release.halt("a test", actor="ann")
         assert watched(release)["progress"]["is_paused"]
@@ -85,5 +87,5 @@ def test_the_progress_of_a_step(options, unit, length, can_advance):
 def test_a_release_without_losses_can_be_shown():
     with ServedRelease("sqlite://", {"complaint": 0.02}) as release:
         shown = watched(release)
-    assert (shown["value"], shown["guardrails"][0]["old"]) == (0, None)
+    assert (shown["level"]["value"], shown["guardrails"][0]["old"]) == (0, None)
     assert shown["guardrails"][0]["monitor"] is None

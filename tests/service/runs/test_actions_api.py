@@ -7,30 +7,9 @@ import pytest
 
 import tether
 from tests.service.running import bearer, running, tries
-from tests.service.runs.running_run import EXAMPLES, run_settings
+from tests.service.runs.running_run import EXAMPLES, collect, run_settings
 from tether.rounds import verify_store
 from tether.service import ApiKeys, add_key, read_service_settings
-
-
-def harmed(context, action):
-    return float(action == "treat" and context[0] > 0.5)
-
-
-def collect(client, rng, count=400):
-    """Actions in many contexts, and their outcomes."""
-    contexts = rng.normal(size=(count, 2)).tolist()
-    taken = client.post("/v1/actions", json={"contexts": contexts}).json()["actions"]
-    outcomes = [
-        {
-            "id": each["id"],
-            "loss": harmed(context, each["action"]),
-            "reward": float(each["action"] == "treat" and context[1] > 0),
-        }
-        for context, each in zip(contexts, taken, strict=True)
-    ]
-    answer = client.post("/v1/outcomes", json={"outcomes": outcomes})
-    assert answer.json() == {"new": count}, answer.text
-    return taken, outcomes
 
 
 def begin(client, number):

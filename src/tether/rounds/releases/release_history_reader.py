@@ -23,7 +23,7 @@ from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.store import schema
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.opened_store import opened_store
-from tether.rounds.store.queries import read_settings
+from tether.rounds.store.queries import read_added, read_settings
 from tether.rounds.store.serving import read_serving
 from tether.rounds.store.writer import ACTIONS
 
@@ -86,10 +86,12 @@ class ReleaseReader:
     def read(self, connection: sql.Connection, losses: LossesSeen) -> ReleaseHistory:
         """The history as of a transaction; `losses` have been updated in it."""
         with as_tampering("the table of steps"):
-            self._steps += map(Step.from_row, _added(connection, schema.rounds, len(self._steps)))
-        acts = _added(connection, schema.audit, len(self._audit))
+            self._steps += map(
+                Step.from_row, read_added(connection, schema.rounds, len(self._steps))
+            )
+        acts = read_added(connection, schema.audit, len(self._audit))
         self._audit += (AuditRecord(**row) for row in acts)
-        self._alarms += _added(connection, schema.alarms, len(self._alarms))
+        self._alarms += read_added(connection, schema.alarms, len(self._alarms))
         self._count_rows(connection, losses)
         losses.load_sums(step.number for step in self._steps)
         settings, serving, last = self._settings, read_serving(connection), self._steps[-1]
@@ -152,12 +154,6 @@ class ReleaseReader:
         if text is not None:
             self._means[number, part] = (text, means)
         return means
-
-
-def _added(connection: sql.Connection, table: sql.Table, known: int) -> list[dict[str, Any]]:
-    """The records of a table after the first ones, which are known; they are numbered from 1."""
-    query = sql.select(table).where(table.c.number > known).order_by(table.c.number)
-    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _length(settings: ReleaseSettings) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tether.monitor.risk_monitor import RiskStatus
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.releases.monitor_path import MonitorPaths
+from tether.rounds.monitor_path import Monitored, MonitorPaths
 from tether.rounds.releases.recent_rows import RecentRow, RecentRows
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import ReleaseReader
@@ -75,6 +76,17 @@ class ReleaseWatch:
                 history,
                 step,
                 taken(losses.lanes),
-                self._paths.look(connection, step, losses),
+                self._paths.look(
+                    connection, _monitored(step), losses, lambda: _observations_before(step)
+                ),
                 self._recent.look(connection, losses.lanes, losses.names),
             )
+
+
+def _monitored(step: Step) -> Monitored:
+    log_share = math.log(step.share) if step.share > 0 else -math.inf
+    return Monitored(step.number, log_share, step.cleared)
+
+
+def _observations_before(step: Step) -> dict[int, int]:
+    return {lane: observation for lane, (_, observation) in step.seen.items()}

@@ -43,6 +43,12 @@ def write_settings(writer: Writer, settings: dict[str, Any]) -> None:
     writer.settings({name: json.dumps(records.encode(value)) for name, value in settings.items()})
 
 
+def read_added(connection: sql.Connection, table: sql.Table, known: int) -> list[dict[str, Any]]:
+    """The records of a table after the first ones, which are known; they are numbered from 1."""
+    query = sql.select(table).where(table.c.number > known).order_by(table.c.number)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
 def read_all(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
     """A small table in the order of its key."""
     query = sql.select(table).order_by(*table.primary_key)

@@ -1,6 +1,6 @@
 // The page's connection to the service, and what people do with it. The document comes as
 // server-sent events that are read with fetch, since EventSource cannot send an API key.
-import { $, clock, show, showProgress } from "./dashboard_view.js";
+import { $, clock, element, show, showProgress } from "./dashboard_view.js";
 
 const FIRST_WAIT = 500, LONGEST_WAIT = 15000, SILENCE = 30000;
 const STORED_KEY = "tether-api-key";
@@ -71,13 +71,19 @@ function take({ as_of: asOf, parts }) {
   announce("alarm", alarm ? `Alarm ${alarm.number}: ${all.state.sentence}` : said.alarm ? "No alarm stands." : undefined);
 }
 
+/** A button for each act that the document offers; they are made once. */
 function showButtons() {
-  const may = you?.roles.includes("operate") ?? false, halted = all.state.kind === "alarm";
+  const may = you?.roles.includes("operate") ?? false;
+  const names = all.offers.map((each) => each.name);
+  if ([...$("offers").children].map((each) => each.id).join() !== names.join()) {
+    $("offers").replaceChildren(...all.offers.map((each) => {
+      const button = element("button", { id: each.name, type: "button", class: each.style }, `${each.title} …`);
+      button.addEventListener("click", () => openDialog(each.name));
+      return button;
+    }));
+  }
+  for (const each of all.offers) $(each.name).disabled = !may || !each.is_open;
   $("you").textContent = you?.name ?? "";
-  $("halt").disabled = !may || halted;
-  $("resume").disabled = !may || !halted;
-  $("advance").hidden = !all.progress.can_advance;
-  $("advance").disabled = !may;
   $("may-not").hidden = may;
   $("may-not").textContent = "To halt and resume, an API key needs the role operate.";
 }
@@ -132,17 +138,14 @@ async function connect() {
   }
 }
 
-const ACTS = {
-  halt: ["Halt", "The old system answers all keys, in every process, until somebody resumes.", "Halt now"],
-  resume: ["Resume", "This clears the alarm. The monitors start again, and the ramp begins anew with its smallest share.", "Resume now"],
-  advance: ["End this step", "The next step begins with a share from the rows so far. The moment must not depend on losses.", "End the step"],
-};
 let act = null;
 
 function openDialog(name) {
-  act = name;
-  [$("act-title").textContent, $("act-text").textContent, $("act-do").textContent] = ACTS[name];
-  $("act-do").className = name === "halt" ? "danger" : "primary";
+  act = all.offers.find((each) => each.name === name);
+  $("act-title").textContent = act.title;
+  $("act-text").textContent = act.text;
+  $("act-do").textContent = act.confirm;
+  $("act-do").className = act.style || "primary";
   $("act-problem").hidden = true;
   $("reason").value = "";
   $("act").showModal();
@@ -158,18 +161,17 @@ async function send(event) {
   if (!reason) return refuse("Please say why.");
   $("act-do").disabled = true;
   try {
-    const body = JSON.stringify(act === "advance" ? { step: all.number, reason } : { reason });
-    const response = await fetch(`v1/${act}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body });
+    const body = JSON.stringify(act.number_name ? { [act.number_name]: all.number, reason } : { reason });
+    const response = await fetch(`v1/${act.name}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body });
     if (!response.ok) return refuse(`It was refused: ${await messageOf(response)}.`);
     $("act").close();
-    announce("act", `${ACTS[act][0]}: done at ${clock(Date.now())}.`);
+    announce("act", `${act.title}: done at ${clock(Date.now())}.`);
     $("sentence").focus();
   } catch {
     refuse("The service could not be reached: it is not known whether this was done.");
   } finally { $("act-do").disabled = false; }
 }
 
-for (const name of Object.keys(ACTS)) $(name).addEventListener("click", () => openDialog(name));
 $("act-form").addEventListener("submit", send);
 $("act-cancel").addEventListener("click", () => $("act").close());
 $("sign-in").addEventListener("submit", (event) => {

@@ -9,11 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tether._version import __version__
+from tether.rounds.served_run import ServedRun
 from tether.service.api_errors import ApiError
 from tether.service.dashboard.decision_rate import DecisionRate
+from tether.service.dashboard.document import Watched
 from tether.service.dashboard.event_stream import EventStream
 from tether.service.dashboard.live_document import LiveDocument
 from tether.service.dashboard.release_document import WatchedRelease
+from tether.service.dashboard.run_document import WatchedRun
 from tether.service.endpoint import Answer, Endpoint
 from tether.service.json_schemas import TEXT_SCHEMA, object_schema
 from tether.service.service import Service
@@ -38,7 +41,11 @@ class Dashboard:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        watched = WatchedRelease(service.release, service.settings.flag)
+        watched: Watched
+        if isinstance(service.served, ServedRun):
+            watched = WatchedRun(service.served, service.settings.title)
+        else:
+            watched = WatchedRelease(service.release, service.settings.title)
         self._rate = DecisionRate(lambda: service.metrics.decision_count)
         self.live = LiveDocument(watched, self._facts)
 

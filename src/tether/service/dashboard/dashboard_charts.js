@@ -35,7 +35,8 @@ function spread(positions, distance) {
 
 /**
  * Draw into an <svg>. `chart` has the ranges `x` and `top`, the labels of the axes, `format` for
- * the numbers of the y axis, `levels` (horizontal lines with a label) and `marks`.
+ * the numbers of the y axis or its `rungs` (heights with texts), `levels` (horizontal lines with a
+ * label) and `marks`.
  */
 export function draw(svg, chart) {
   const width = Math.max(240, Math.round(svg.parentElement.clientWidth)), height = width < 480 ? 210 : 250;
@@ -44,9 +45,10 @@ export function draw(svg, chart) {
   const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (right - LEFT);
   const y = (value) => bottom - (Math.min(Math.max(value, 0), chart.top) / chart.top) * (bottom - TOP);
   const drawn = [];
-  for (const value of ticks(0, chart.top, 4)) {
+  const rungs = chart.rungs ?? ticks(0, chart.top, 4).map((value) => [value, chart.format(value)]);
+  for (const [value, label] of rungs) {
     drawn.push(shape("line", { class: "grid", x1: LEFT, x2: right, y1: y(value), y2: y(value) }));
-    drawn.push(shape("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, chart.format(value)));
+    drawn.push(shape("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, label));
   }
   for (const value of ticks(first, last, Math.min(10, width / 70), true)) {
     if (value + (chart.shift ?? 0) > last) continue;

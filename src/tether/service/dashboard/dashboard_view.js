@@ -62,17 +62,17 @@ function section(id, caption, headings, wide, empty) {
 function figure(title, explanation, headings, heading = element("h4", {}, title)) {
   const numbers = table(`${title}: the numbers`, headings);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const words = element("p", { class: "quiet" }, explanation);
+  const caption = element("p", { class: "quiet" }, explanation);
   const holder = element("div", { class: "plot" }, svg);
   const made = element(
-    "figure", {}, element("figcaption", {}, heading, words), holder,
+    "figure", {}, element("figcaption", {}, heading, caption), holder,
     element("details", {}, element("summary", {}, "Show the numbers"), numbers.region),
   );
   let chart = null;
   new ResizeObserver(() => { if (chart && holder.clientWidth) draw(svg, chart); }).observe(holder);
   return {
     made,
-    explain: (text) => { words.textContent = text; },
+    explain: (text) => { caption.textContent = text; },
     show: (next, rows) => {
       chart = next;
       if (holder.clientWidth) draw(svg, chart);
@@ -81,35 +81,47 @@ function figure(title, explanation, headings, heading = element("h4", {}, title)
   };
 }
 
-const fillAlarms = section("alarms", "Alarms, latest first", ["Alarm", "Step", "Monitor", "What it found", "Raised", "Cleared", "By", "Why"], 3, "None so far.");
-const fillActs = section("acts", "What people did, latest first", ["When", "Who", "What", "Why"], 3, "Nobody has halted, resumed or advanced.");
-const fillRecent = section("recent", "Recent decisions, latest first", ["Key", "System", "Step", "Seen", "Losses so far"], 0, "None so far.");
-const share = figure("Share of the keys that the new system answers", "", ["Step", "Began", "Share", "Why"], "");
-$("path").replaceChildren(share.made);
+/** What is made anew when the words of the page change: tables, the chart of the path, losses. */
+let words = null, fillAlarms = null, fillActs = null, fillRecent = null, path = null;
+const views = new Map();
+function showWords(all) {
+  if (words && JSON.stringify(words) === JSON.stringify(all.words)) return false;
+  words = all.words;
+  for (const each of document.querySelectorAll("[data-word]")) each.textContent = words[each.dataset.word];
+  fillAlarms = section("alarms", "Alarms, latest first", ["Alarm", words.unit_title, "Monitor", "What it found", "Raised", "Cleared", "By", "Why"], 3, "None so far.");
+  fillActs = section("acts", "What people did, latest first", ["When", "Who", "What", "Why"], 3, words.no_acts);
+  const columns = words.recent_columns.map(([, heading]) => heading);
+  fillRecent = section("recent", `${words.recent_title}, latest first`, [...columns, "Seen", "Losses so far"], columns.length > 3 ? 2 : 0, "None so far.");
+  path = figure(words.path_title, "", [words.unit_title, "Began", words.value_title, "Why"], "");
+  $("path").replaceChildren(path.made);
+  views.clear();
+  $("guardrails").replaceChildren();
+  return true;
+}
 
 function showPath(all) {
-  const { path, value, number: present, left_out: leftOut } = all;
-  const points = [], last = path.at(-1), fell = last.value !== value;
-  for (const step of path) points.push([step.number, step.value], [step.number + (fell && step === last ? 0.5 : 1), step.value]);
+  const { path: steps, level: now, number: present, left_out: leftOut, axis } = all;
+  const points = [], last = steps.at(-1), fell = last.level.text !== now.text;
+  for (const step of steps) points.push([step.number, step.level.height], [step.number + (fell && step === last ? 0.5 : 1), step.level.height]);
   const marks = [{ kind: "line", points }];
-  if (fell) marks.push({ kind: "line", name: "fall", points: [[last.number + 0.5, last.value], [last.number + 0.5, value], [last.number + 1, value]] });
-  const most = Math.max(...path.map((step) => step.value));
-  const now = `Step ${present}: ${percent(value)} now${fell ? `, ${percent(last.value)} when it began` : ""}.`;
-  share.explain(`${now}${leftOut ? ` The first ${plural(leftOut, "step")} are left out.` : ""}`);
-  share.show({
-    title: "Share of the new system by step",
-    description: `${plural(path.length, "step")}, at most ${percent(most)}. ${now}`,
-    x: [path[0].number, last.number + 1], shift: 0.5, top: Math.min(1, Math.max(1.15 * most, 0.001)), xLabel: "step",
-    format: percent, levels: [], marks,
-  }, [...path].reverse().map((step) => [step.number, time(step.begun), percent(step.value), step.why]));
+  if (fell) marks.push({ kind: "line", name: "fall", points: [[last.number + 0.5, last.level.height], [last.number + 0.5, now.height], [last.number + 1, now.height]] });
+  const most = steps.reduce((one, other) => (other.level.height > one.level.height ? other : one)).level;
+  const said = `${words.unit_title} ${present}: ${now.text} now${fell ? `, ${last.level.text} when it began` : ""}.`;
+  path.explain(`${said}${words.path_note ? ` ${words.path_note}` : ""}${leftOut ? ` The first ${plural(leftOut, words.unit)} are left out.` : ""}`);
+  path.show({
+    title: `${words.value_title} by ${words.unit}`,
+    description: `${plural(steps.length, words.unit)}, at most ${most.text}. ${said}`,
+    x: [steps[0].number, last.number + 1], shift: 0.5, xLabel: words.unit, levels: [], marks,
+    ...(axis.length ? { top: 1, rungs: axis } : { top: Math.min(1, Math.max(1.15 * most.height, 0.001)), format: percent }),
+  }, [...steps].reverse().map((step) => [step.number, time(step.begun), step.level.text, step.why]));
 }
 
 /** One guardrail: its numbers and two charts, made once and then only changed. */
 class GuardrailView {
   constructor(name) {
     this.facts = element("dl", { class: "facts" });
-    this.monitor = figure("Its monitor in this step", "", ["Losses", "Mean", "Lower", "Upper"]);
-    this.means = figure("Both systems, step by step", "Dots are the new system, rings the old one, each with a 95 % interval that is valid at all times.", ["Step", "Old", "Interval", "New", "Interval"]);
+    this.monitor = figure(words.monitor_title, "", ["Losses", "Mean", "Lower", "Upper"]);
+    this.means = figure(words.means_title, words.means_text, [words.unit_title, ...[words.old, words.new].flatMap((each) => [`${each[0].toUpperCase()}${each.slice(1)}`, "Interval"])]);
     this.nothing = element("p", { class: "quiet" });
     this.made = element("article", { class: "guardrail" }, element("h3", {}, name), this.facts, element("div", { class: "charts two" }, element("div", {}, this.nothing, this.monitor.made), this.means.made));
   }
@@ -117,9 +129,9 @@ class GuardrailView {
   show(rail, target) {
     const facts = [
       [target === "promise" ? "Promise to keep" : "Tolerated, alpha", number(rail.alpha), `of at most ${number(rail.bound)}`],
-      ["Promised now", rail.promise === null ? "nothing" : `≤ ${number(rail.promise)}`, "of all keys"],
-      ["Old system", number(rail.old?.mean), rail.old ? `${interval(rail.old)}, ${plural(rail.old.count, "key")} of all steps` : "no losses yet"],
-      ["New system", number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, "key")} of step ${rail.new_step}` : "no losses yet"],
+      ["Promised now", rail.promise === null ? "nothing" : `≤ ${number(rail.promise)}`, words.all_rows],
+      [words.old_title, number(rail.old?.mean), rail.old ? `${interval(rail.old)}, ${plural(rail.old.count, words.row)} of all ${words.unit}s` : "no losses yet"],
+      [words.new_title, number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, words.row)} of ${words.unit} ${rail.new_step}` : "no losses yet"],
       ["Alarm level", number(rail.alarm_risk), "risk of what is served"],
     ];
     this.facts.replaceChildren(...facts.map(([term, value, note]) => element("div", {}, element("dt", {}, term), element("dd", {}, value), element("dd", { class: "quiet" }, note))));
@@ -131,16 +143,16 @@ class GuardrailView {
     const { monitor } = rail, points = monitor?.points ?? [];
     this.monitor.made.hidden = points.length === 0;
     this.nothing.hidden = points.length > 0;
-    this.nothing.textContent = monitor ? "The monitor has not seen a loss of the new system in this step yet." : "No monitor: with this share the new system cannot lift the risk of what is served to the alarm level.";
+    this.nothing.textContent = monitor ? `The monitor has not seen a loss of ${words.monitored} yet.` : rail.without_monitor;
     if (!points.length) return;
     const [seen, mean, lower, upper] = points.at(-1);
     const evidence = `${number(monitor.evidence)} so far; ${number(monitor.needed)} raises an alarm`;
     const state = monitor.alarm_at === null ? `Evidence of a violation: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}.`;
-    this.monitor.explain(`The mean loss of the new system and its confidence sequence. ${state}`);
+    this.monitor.explain(`${words.monitor_text} ${state}`);
     this.monitor.show({
       title: `Monitor of ${rail.name}`,
-      description: `After ${plural(seen, "loss", "losses")} the mean is ${number(mean)}, its expectation between ${number(lower)} and ${number(upper)}; the alarm level of the new system is ${number(monitor.level)}. ${state}`,
-      x: [0, seen], top: Math.min(rail.bound, Math.max(2 * monitor.level, 1.2 * mean)), xLabel: "losses of the new system", format: (value) => number(value, 2),
+      description: `After ${plural(seen, "loss", "losses")} the mean is ${number(mean)}, its expectation between ${number(lower)} and ${number(upper)}; the alarm level of ${words.monitored} is ${number(monitor.level)}. ${state}`,
+      x: [0, seen], top: Math.min(rail.bound, Math.max(2 * monitor.level, 1.2 * mean)), xLabel: `losses of ${words.monitored}`, format: (value) => number(value, 2),
       levels: [{ kind: "alarm", value: monitor.level, label: `alarm level ${number(monitor.level)}` }],
       marks: [
         { kind: "band", lower: points.map(([n, , low]) => [n, low]), upper: points.map(([n, , , high]) => [n, high]) },
@@ -158,11 +170,11 @@ class GuardrailView {
     const old = of("old", -side), fresh = of("new", side);
     const bars = (points, name) => ({ kind: "bars", name, ranges: points.map(([n, , low, high]) => [n, low, high]) });
     const last = known.at(-1);
-    const say = (system) => (last[system] ? `${system} ${number(last[system].mean)} (${interval(last[system])})` : "");
+    const say = (system) => (last[system] ? `${words[system]} ${number(last[system].mean)} (${interval(last[system])})` : "");
     this.means.show({
-      title: `Mean ${rail.name} of both systems by step`,
-      description: `${plural(known.length, "step")}; ${target} is ${number(rail.alpha)}. Step ${last.number}: ${[say("new"), say("old")].filter(Boolean).join(", ")}.`,
-      x: [known[0].number - 0.5, last.number + 0.5], xLabel: "step", format: (value) => number(value, 2),
+      title: `Mean ${rail.name} ${words.means_of}`,
+      description: `${plural(known.length, words.unit)}; ${target} is ${number(rail.alpha)}. ${words.unit_title} ${last.number}: ${[say("new"), say("old")].filter(Boolean).join(", ")}.`,
+      x: [known[0].number - 0.5, last.number + 0.5], xLabel: words.unit, format: (value) => number(value, 2),
       top: Math.min(1.02 * rail.bound, Math.max(3 * rail.alpha, ...[...old, ...fresh].map(([, mean]) => 1.15 * mean))),
       levels: [{ kind: "level", value: rail.alpha, label: `${target} ${number(rail.alpha)}` }],
       marks: [bars(old, "bar old"), bars(fresh, "bar"), { kind: "dots", name: "ring", points: old }, { kind: "dots", name: "dot", points: fresh }],
@@ -170,7 +182,6 @@ class GuardrailView {
   }
 }
 
-const views = new Map();
 function showGuardrails({ guardrails, target }) {
   for (const rail of guardrails) {
     if (!views.has(rail.name)) {
@@ -181,30 +192,30 @@ function showGuardrails({ guardrails, target }) {
   }
 }
 
-function showState({ state, value, number: present, promise, title, measure }) {
+function showState({ state, level, number: present, promise, title }) {
   $("opening").dataset.kind = state.kind;
   $("heading").textContent = state.heading;
   $("sentence").textContent = state.sentence;
   $("details").textContent = state.details;
   $("note").hidden = !state.note;
-  $("note").textContent = state.note && `The share does not grow: ${state.note}.`;
+  $("note").textContent = state.note;
   $("promise").textContent = promise.sentence;
   $("promise-details").textContent = promise.details;
-  $("value").textContent = measure === "share" ? percent(value) : number(value);
-  $("value-note").textContent = state.kind === "alarm" ? "an alarm stands" : "of the keys now";
+  $("value").textContent = level.text;
+  $("value-note").textContent = state.kind === "alarm" ? "an alarm stands" : words.value_note;
   $("step").textContent = present;
   $("title").textContent = title;
-  document.title = `${state.kind === "alarm" ? "⚠ " : ""}${percent(value)} · ${title} · tether`;
+  document.title = `${state.kind === "alarm" ? "⚠ " : ""}${words.value_prefix}${level.text} · ${title} · tether`;
 }
 
 /** How far the step is; called again as time passes. `now` is the server's time. */
 export function showProgress({ progress }, now) {
   const done = progress.done ?? (now - Date.parse(progress.begun)) / 1000;
-  const show = (value) => (progress.unit === "seconds" ? duration(Math.max(0, value)) : plural(value, "key"));
+  const show = (value) => (progress.unit === "seconds" ? duration(Math.max(0, value)) : plural(value, words.row));
   $("progress").hidden = progress.length === null || progress.is_paused;
   if (progress.length !== null) $("progress").value = Math.min(1, done / progress.length);
   if (progress.is_paused) $("progress-note").textContent = "does not end while an alarm stands";
-  else if (progress.length === null) $("progress-note").textContent = `${show(done)} so far; ends by hand`;
+  else if (progress.length === null) $("progress-note").textContent = `${show(done)} so far; ${words.ends}`;
   else $("progress-note").textContent = `${show(Math.min(done, progress.length))} of ${show(progress.length)}`;
 }
 
@@ -212,7 +223,7 @@ function showService({ service }) {
   const bad = !service.is_store_available;
   $("store").textContent = bad ? "unavailable" : "available";
   $("store").classList.toggle("bad", bad);
-  $("store-note").textContent = bad ? "the old system answers" : service.is_read ? `tether ${service.version}` : "what is shown is not up to date";
+  $("store-note").textContent = bad ? words.store_lost : service.is_read ? `tether ${service.version}` : "what is shown is not up to date";
   $("rate").textContent = number(service.decisions_per_second, 2);
 }
 
@@ -225,13 +236,13 @@ const showAssumptions = ({ assumptions }) => $("assumptions").replaceChildren(..
 )));
 const showActs = ({ acts }) => fillActs(acts.map((each) => [time(each.done), each.actor, each.act, each.reason]));
 const showRecent = ({ recent }) => fillRecent(recent.map((each) => [
-  each.key, each.system, each.step, each.seen ? time(each.seen) : "earlier",
+  ...words.recent_columns.map(([name]) => each[name]), each.seen ? time(each.seen) : "earlier",
   Object.entries(each.losses).map(([name, loss]) => `${name} ${number(loss)}`).join(", ") || "none",
 ]));
 
 const SHOWN_BY = [
-  [["state", "value", "number", "promise", "title", "measure"], showState],
-  [["path", "value", "left_out"], showPath],
+  [["state", "level", "number", "promise", "title"], showState],
+  [["path", "level", "left_out", "axis"], showPath],
   [["guardrails", "target"], showGuardrails],
   [["service"], showService],
   [["alarms"], showAlarms],
@@ -242,7 +253,8 @@ const SHOWN_BY = [
 
 /** Show what has changed; `all` has every part. */
 export function show(all, changed) {
+  const isAnew = "words" in changed && showWords(all);
   for (const [parts, shows] of SHOWN_BY) {
-    if (parts.some((part) => part in changed) && parts.every((part) => part in all)) shows(all);
+    if (parts.some((part) => isAnew || part in changed) && parts.every((part) => part in all)) shows(all);
   }
 }

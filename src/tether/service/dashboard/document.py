@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tether.report.number_format import format_number
+from tether.service.dashboard.offered_acts import OfferedAct
+from tether.service.dashboard.page_words import PageWords
+
+if TYPE_CHECKING:
+    from tether.monitor.risk_monitor import RiskStatus
+    from tether.rounds.history import Estimate
 
 SHOWN_DIGITS = 6
 """How many significant digits numbers have on their way to the page."""
@@ -35,7 +43,7 @@ class State:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the present step is: `done` of `length`, in keys or in seconds since it began.
+    """How far the present step is: `done` of `length`, in rows or in seconds since it began.
 
     `length` is None if it ends by hand; `is_paused` while it cannot end.
     """
@@ -45,16 +53,27 @@ class Progress:
     done: float | None
     length: float | None
     is_paused: bool
-    can_advance: bool
+
+
+@dataclass(frozen=True)
+class Level:
+    """A share or a beta, as text, and where it stands on the axis of the path.
+
+    `value` is infinite, on the page null, where the optimized policy is not restricted.
+    """
+
+    value: float
+    text: str
+    height: float
 
 
 @dataclass(frozen=True)
 class Point:
-    """One step: what was in force, and why."""
+    """One step: what was in force when it began, and why."""
 
     number: int
     begun: str
-    value: float
+    level: Level
     why: str
 
 
@@ -70,7 +89,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class StepMeans:
-    """The mean losses of both systems in a step; None where nothing has arrived."""
+    """The mean losses of both systems in a step; None where nothing has arrived.
+
+    A round of a run has one of them: `new` if it has an optimized policy.
+    """
 
     number: int
     old: Mean | None
@@ -97,8 +119,8 @@ class MonitorPart:
 class Guardrail:
     """One loss: what is tolerated, promised and known of it.
 
-    `new_step` is the step of the mean of the new system. Without a monitor the new system's share
-    is too small to violate what the monitor watches for.
+    `new_step` is the step of the mean of the new system. `without_monitor` says why there is no
+    monitor, if there is none.
     """
 
     name: str
@@ -111,6 +133,7 @@ class Guardrail:
     new_step: int | None
     means: Sequence[StepMeans]
     monitor: MonitorPart | None
+    without_monitor: str
 
 
 @dataclass(frozen=True)
@@ -122,14 +145,16 @@ class Document:
     title : str
         Its name.
     kind : str
-        What it is, such as "release".
+        What it is: "release" or "run".
+    words : PageWords
+        What things are called on the page.
+    offers : sequence of OfferedAct
+        What people may do.
     target : str
         What the tolerances are: "alpha" or "promise".
-    measure : str
-        What the path is about: "share", or "beta".
     number : int
         The number of the present step.
-    value : float
+    level : Level
         What is in force now: 0 while an alarm stands.
     state : State
         The same in sentences.
@@ -139,6 +164,8 @@ class Document:
         How far the present step is.
     path : sequence of Point
         The last steps in order.
+    axis : sequence of tuple
+        The heights and texts of the ticks of the path; empty for shares, which have plain ones.
     left_out : int
         How many steps before them are not shown.
     guardrails : sequence of Guardrail
@@ -155,14 +182,16 @@ class Document:
 
     title: str
     kind: str
+    words: PageWords
+    offers: Sequence[OfferedAct]
     target: str
-    measure: str
     number: int
-    value: float
+    level: Level
     state: State
     promise: Sentences
     progress: Progress
     path: Sequence[Point]
+    axis: Sequence[tuple[float, str]]
     left_out: int
     guardrails: Sequence[Guardrail]
     alarms: Sequence[Mapping[str, Any]]
@@ -178,7 +207,7 @@ class Document:
         dict
             The fields by name.
         """
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = _plain(self)
         return plain
 
 
@@ -190,9 +219,39 @@ class Watched(Protocol):
         ...
 
 
+def share_level(share: float) -> Level:
+    """A share with its text.
+
+    >>> share_level(0.12346).text
+    '12.3 %'
+    """
+    return Level(share, f"{format_number(100 * share)} %", share)
+
+
+def mean_of(found: Estimate | None) -> Mean | None:
+    """An estimate as the page has it."""
+    return None if found is None else Mean(found.count, found.mean, found.lower, found.upper)
+
+
+def monitor_part(path: Sequence[RiskStatus]) -> MonitorPart | None:
+    """The states of a monitor as the page has them; None if there is no monitor."""
+    if not path:
+        return None
+    last = path[-1]
+    return MonitorPart(
+        level=last.alpha,
+        evidence=math.exp(min(last.log_peak, 700.0)),
+        needed=1 / last.false_alarm_probability,
+        alarm_at=last.alarm_at,
+        points=[(each.seen, each.mean, each.lower, each.upper) for each in path if each.seen],
+    )
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{SHOWN_DIGITS}g}") if math.isfinite(value) else None
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 
 from tether.report.releases.release_assumptions import release_assumptions
 from tether.report.releases.release_sentences import release_promise, release_state
-from tether.rounds.history import Estimate
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseView
@@ -15,17 +13,26 @@ from tether.rounds.releases.served_release import ServedRelease
 from tether.service.dashboard.document import (
     Document,
     Guardrail,
-    Mean,
-    MonitorPart,
     Point,
     Progress,
     Sentences,
     State,
     StepMeans,
+    mean_of,
+    monitor_part,
+    share_level,
 )
+from tether.service.dashboard.offered_acts import release_acts
+from tether.service.dashboard.page_words import RELEASE_WORDS
 
 STEPS_SHOWN, ALARMS_SHOWN, ACTS_SHOWN = 150, 20, 50
 """How many of the last steps, alarms and acts are shown; `tether report` has all of them."""
+
+
+NO_MONITOR = (
+    "No monitor: with this share the new system cannot lift the risk of what is served to the "
+    "alarm level."
+)
 
 
 class WatchedRelease:
@@ -46,14 +53,16 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
     return Document(
         title=title,
         kind="release",
+        words=RELEASE_WORDS,
+        offers=release_acts(is_halted=history.alarm is not None, can_advance=_by_hand(settings)),
         target=history.target,
-        measure="share",
         number=view.step.number,
-        value=history.share,
-        state=State(state.kind, state.heading, state.sentence, state.details, history.stalled),
+        level=share_level(history.share),
+        state=State(state.kind, state.heading, state.sentence, state.details, _note(history)),
         promise=Sentences(*release_promise(history)),
         progress=_progress(view, settings),
-        path=[Point(each.number, each.begun, each.share, each.why) for each in shown],
+        path=[Point(each.number, each.begun, share_level(each.share), each.why) for each in shown],
+        axis=(),
         left_out=len(history.steps) - len(shown),
         guardrails=[_guardrail(view, name) for name in history.limits],
         alarms=[asdict(each) for each in reversed(history.alarms[-ALARMS_SHOWN:])],
@@ -65,16 +74,24 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
 
 def _progress(view: ReleaseView, settings: ReleaseSettings) -> Progress:
     step, is_halted = view.step, view.history.alarm is not None
-    by_hand = settings.keys_per_step is None and settings.step_seconds is None
     is_timed = settings.step_seconds is not None
     return Progress(
-        unit="seconds" if is_timed else "keys",
+        unit="seconds" if is_timed else "rows",
         begun=step.begun,
         done=None if is_timed else view.rows - step.rows_before,
         length=settings.step_seconds if is_timed else settings.keys_per_step,
         is_paused=is_halted and not step.collects_old_rows(settings),
-        can_advance=by_hand or settings.confidence is not None,
     )
+
+
+def _by_hand(settings: ReleaseSettings) -> bool:
+    """Whether a person may end a step."""
+    is_endless = settings.keys_per_step is None and settings.step_seconds is None
+    return is_endless or settings.confidence is not None
+
+
+def _note(history: ReleaseHistory) -> str:
+    return history.stalled and f"The share does not grow: {history.stalled}."
 
 
 def _guardrail(view: ReleaseView, name: str) -> Guardrail:
@@ -87,34 +104,19 @@ def _guardrail(view: ReleaseView, name: str) -> Guardrail:
         bound=limit.bound,
         alarm_risk=limit.alarm_risk,
         promise=last.calibration.promises[name] if history.share > 0 else None,
-        old=_mean(history.old_losses.get(name)),
-        new=_mean(with_new[-1].new.losses[name]) if with_new else None,
+        old=mean_of(history.old_losses.get(name)),
+        new=mean_of(with_new[-1].new.losses[name]) if with_new else None,
         new_step=with_new[-1].number if with_new else None,
         means=_means(history, name),
-        monitor=_monitor(view, name),
+        monitor=monitor_part(view.monitors.get(name, ())),
+        without_monitor=NO_MONITOR,
     )
 
 
 def _means(history: ReleaseHistory, name: str) -> list[StepMeans]:
     return [
-        StepMeans(step.number, _mean(step.old.losses.get(name)), _mean(step.new.losses.get(name)))
+        StepMeans(
+            step.number, mean_of(step.old.losses.get(name)), mean_of(step.new.losses.get(name))
+        )
         for step in history.steps[-STEPS_SHOWN:]
     ]
-
-
-def _mean(found: Estimate | None) -> Mean | None:
-    return None if found is None else Mean(found.count, found.mean, found.lower, found.upper)
-
-
-def _monitor(view: ReleaseView, name: str) -> MonitorPart | None:
-    path = view.monitors.get(name)
-    if path is None:
-        return None
-    last = path[-1]
-    return MonitorPart(
-        level=last.alpha,
-        evidence=math.exp(min(last.log_peak, 700.0)),
-        needed=1 / last.false_alarm_probability,
-        alarm_at=last.alarm_at,
-        points=[(each.seen, each.mean, each.lower, each.upper) for each in path if each.seen],
-    )

@@ -120,6 +120,7 @@ class ServiceMetrics:
 
     def actions(self, safe: int, tethered: int, *, stored: bool, failed: bool) -> None:
         """Count actions."""
+        self.decision_count += safe + tethered
         for name, count in (("safe", safe), ("tethered", tethered)):
             if count:
                 labels = (name, str(stored).lower(), str(failed).lower())

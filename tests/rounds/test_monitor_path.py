@@ -5,9 +5,9 @@ import pytest
 
 from tether.monitor import RiskMonitor
 from tether.release import ArmCounts
+from tether.rounds import monitor_path
 from tether.rounds.kept_sums import Sums
-from tether.rounds.releases import monitor_path
-from tether.rounds.releases.monitor_path import MAX_PATH_POINTS, RecordedMonitor
+from tether.rounds.monitor_path import MAX_PATH_POINTS, RecordedMonitor
 from tether.rounds.releases.served_release import ServedRelease
 
 LOG = {"complaint": ArmCounts(10_000, 0.0), "delay": ArmCounts(10_000, 100.0)}

@@ -1,14 +1,15 @@
-"""The path of the risk monitors of a step: their confidence sequences, loss after loss.
+"""The path of the risk monitors of a policy: their confidence sequences, loss after loss.
 
 The store keeps the present state of a monitor and not its path. Here another `RiskMonitor` with the
-same settings sees the stored losses of the new system in the step, in the order of each lane, and a
-bounded number of its states is recorded. It goes on after an alarm, when the stored one does not:
-the confidence sequence holds at all times.
+same settings sees the stored losses of the policy of a round, or of the new system in a step of a
+release, in the order of each lane, and a bounded number of its states is recorded. It goes on after
+an alarm, when the stored one does not: the confidence sequence holds at all times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from tether.monitor import RiskMonitor
 from tether.monitor.risk_monitor import RiskStatus
 from tether.rounds.losses_seen import LossesSeen
-from tether.rounds.releases.step import Step
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id
 
@@ -55,23 +55,41 @@ class RecordedMonitor:
         return tuple(recorded) if is_in else (*recorded, self._last)
 
 
+class Monitored(NamedTuple):
+    """Whose losses are monitored: the policy of a round, or the new system in a step.
+
+    `log_share` is the logarithm of its share, or of its beta. `cleared` is the last alarm that was
+    cleared: monitors begin anew after it.
+    """
+
+    number: int
+    log_share: float
+    cleared: int
+
+
 class MonitorPaths:
-    """The paths of the monitors of the present step, by guardrail; each look reads what is new."""
+    """The paths of the monitors of a policy, by loss; each look reads what is new."""
 
     def __init__(self) -> None:
-        self._step = 0
+        self._present: Monitored | None = None
         self._monitors: dict[str, RecordedMonitor] = {}
         self._reached: dict[int, int] = {}
 
     def look(
-        self, connection: sql.Connection, step: Step, losses: LossesSeen
+        self,
+        connection: sql.Connection,
+        present: Monitored,
+        losses: LossesSeen,
+        begins_after: Callable[[], Mapping[int, int]],
     ) -> Mapping[str, tuple[RiskStatus, ...]]:
-        """The paths as of a transaction; guardrails that nothing can violate are left out."""
-        if step.number != self._step:
-            self._step = step.number
-            self._reached = {lane: observation for lane, (_, observation) in step.seen.items()}
-            log_share = float(np.log(step.share)) if step.share > 0 else -np.inf
-            made = {name: losses.risk_monitor(name, log_share) for name in losses.names}
+        """The paths as of a transaction; losses that nothing can violate are left out.
+
+        `begins_after` gives the last observation of each lane that its monitors do not see; it is
+        called when they begin.
+        """
+        if present != self._present:
+            self._present, self._reached = present, dict(begins_after())
+            made = {name: losses.risk_monitor(name, present.log_share) for name in losses.names}
             self._monitors = {
                 name: RecordedMonitor(each) for name, each in made.items() if each is not None
             }
@@ -95,11 +113,12 @@ class MonitorPaths:
         self, connection: sql.Connection, names: list[str], start: int, begin: int, end: int
     ) -> None:
         action, observation = schema.actions, schema.observations
+        assert self._present is not None
         query = (
             sql.select(observation.c.which, observation.c.loss)
             .join_from(observation, action, observation.c.action == action.c.id)
             .where(observation.c.number.between(start + begin + 1, start + end))
-            .where(action.c.served == self._step, observation.c.loss.is_not(None))
+            .where(action.c.served == self._present.number, observation.c.loss.is_not(None))
             .order_by(observation.c.number)
         )
         found = connection.execute(query).fetchall()
