@@ -25,7 +25,7 @@ def settings(store, url, tokenizer=None):
         upstreams[0],
         new=upstreams[1],
         clip=ClipSettings(4, WIDTH, (0,), tokenizer),
-        controller={"alpha": 0.5, "draws": 4},
+        controller={"alpha": 0.95, "draws": 4},  # chance cannot make beta 0
         requests_at_once=8,
     )
     return ServiceSettings(str(store), tethered=tethered, port=0, limits=PATIENT)
@@ -53,8 +53,8 @@ def test_collect_begin_act(server, tmp_path):
         assert made.usage.completion_tokens >= len(tokens)
         run = client.server.config.app.state.service.run
         run.observe([int(headers["x-tether-id"])], {"loss": [0.0]})
-        taken = run.act(np.array(["5 7", "4"] * 8))
-        run.observe(taken.ids.tolist(), {"loss": np.zeros(16)})
+        taken = run.act(np.array(["5 7", "4"] * 16))
+        run.observe(taken.ids.tolist(), {"loss": np.zeros(32)})
         assert client.post("/v1/begin", json={"round": 1, "reason": "x"}).status_code == 202
         for _ in tries():
             status = client.get("/v1/status").json()
