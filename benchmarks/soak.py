@@ -60,7 +60,7 @@ class Soak:
             self.store, {"complaint": 0.3}, old=OLD_LOG, max_silence=None, keys_per_step=4_000
         ):
             pass
-        limits = {"answer_within": 0.04, "store_deadline": 1.0}
+        limits = {"answer_within": 0.035, "store_deadline": 1.0}
         self.old, self.new = Upstream("old"), Upstream("new")
         path = write_settings(self.folder, self.port, self.store, workers=workers, **limits)
         upstreams = UPSTREAM_TABLES.format(old=self.old.port, new=self.new.port)

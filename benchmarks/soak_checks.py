@@ -21,6 +21,8 @@ COMMIT_SECONDS = 15.0
 GROWTH_MIB, GROWTH_BYTES_PER_ROW = 32.0, 16.0
 """How much a worker may grow after its warm-up: a little, and the step of every row, which it keeps
 to begin the next one."""
+MIN_GROWTH_SECONDS = 600.0
+"""A shorter run is warm-up: a worker reaches its size within a few minutes."""
 
 
 def find_wrong(store: str, log: Log) -> Iterator[str]:
@@ -93,5 +95,5 @@ def find_growth(samples: list[tuple[float, int]], rows: int) -> Iterator[str]:
     allowed = GROWTH_MIB + rows * GROWTH_BYTES_PER_ROW / 2**20
     print(f"memory of a worker: {kib[0] / 1024:.0f} MiB, then {kib[-1] / 1024:.0f}", end="; ")
     print(f"after its warm-up it grew by {grown:.1f} MiB (at most {allowed:.1f})")
-    if grown > allowed:
+    if grown > allowed and samples[-1][0] - samples[0][0] >= MIN_GROWTH_SECONDS:
         yield f"a worker grew by {grown:.1f} MiB after its warm-up"

@@ -61,7 +61,7 @@ class ServiceLimits:
     items_per_request: int = 1_000
     requests_per_second: float = 10_000.0
     burst: int = 10_000
-    answer_within: float = 0.04
+    answer_within: float = 0.035
     store_deadline: float = 1.0
     body_seconds: float = 10.0
     connections: int = 800
