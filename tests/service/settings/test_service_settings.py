@@ -101,8 +101,8 @@ def test_the_example_is_valid():
         ("[flag]\nold = 1.0\nnew = inf", "flag.new must be text, a number or a boolean, got inf"),
         ("[limits]\nitems_per_request = 10001", "limits.items_per_request must be .* to 10000"),
         (
-            "[limits]\nitems_per_request = 4001",
-            "must be at most 4000, as many keys as",
+            "[limits]\nitems_per_request = 3501",
+            "must be at most 3500, as many keys as",
         ),
         ("[limits]\nanswer_within = 0.005", "at most 500, .*answer_within = 0.005 s, got 1000"),
         ("[limits]\nbody_seconds = 0", "limits.body_seconds must be a number from 0.1 to 600"),
