@@ -10,7 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Actions, Booleans, Contexts, Floats
+from tether._core.contexts import as_contexts
+from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.llm import completions
 from tether.llm.completions import Tokenizer, Tokens
 from tether.llm.prompts import Prompt, token_prompts
@@ -180,6 +181,14 @@ class CompletionPolicy(ABC):
                 f"got {max_new_tokens}"
             )
         return shorter
+
+    def _tokenized(
+        self, contexts: Contexts, actions: Actions
+    ) -> tuple[list[Prompt], Tokens, Integers]:
+        """The tokens of prompts, the checked completions, and how many tokens each of these has."""
+        checked = self._check_actions(actions)
+        prompts = self.prompts(as_contexts(contexts, checked))
+        return prompts, checked, completions.completion_lengths(checked)
 
     def _check_actions(self, actions: Actions) -> Tokens:
         return completions.check_completions(

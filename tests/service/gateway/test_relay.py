@@ -11,24 +11,12 @@ import pytest
 from starlette.responses import Response
 
 from tests.service.gateway.gateways import chat, gateway, key_of, metric
-from tests.service.gateway.upstreams import LONG, dead_url, token, upstream
+from tests.service.gateway.upstreams import LONG, dead_url, token
 from tests.service.running import tries
 from tether.rounds import read_release, verify_store
 
 REPORTED = {"failure_guardrail": "failure", "latency_guardrail": "slow", "slow_after": 1_000.0}
 HASTY = {"new_options": {"first_byte_within": 0.2}}
-
-
-@pytest.fixture(scope="module")
-def old():
-    with upstream("old") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def new():
-    with upstream("new") as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -11,24 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.service.gateway.gateways import chat, gateway, gateway_settings, key_of, openai_client
-from tests.service.gateway.upstreams import LONG, completion, token, upstream
+from tests.service.gateway.upstreams import LONG, completion, token
 from tests.service.running import bearer, running
 from tether.rounds import verify_store
 from tether.service import ApiKeys, add_key, make_application
 
 HELLO = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="module")
-def old():
-    with upstream("old") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def new():
-    with upstream("new") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
     Tokenizer,
     Tokens,
     as_end_token_ids,
-    completion_lengths,
 )
 from tether.llm.local.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
 from tether.llm.local.batched_model import BatchedModel
@@ -228,9 +226,7 @@ class CausalPolicy(CompletionPolicy):
         TokenTables
             A table for every token.
         """
-        completions = self._check_actions(actions)
-        prompts = self.prompts(as_contexts(contexts, completions))
-        lengths = completion_lengths(completions)
+        prompts, completions, lengths = self._tokenized(contexts, actions)
         return likely_tokens(self._batched, prompts, completions, lengths, self._checksum)
 
     def __repr__(self) -> str:
@@ -242,9 +238,7 @@ class CausalPolicy(CompletionPolicy):
     def _scores(
         self, contexts: Contexts, actions: Actions, checksums: list[WeightChecksum]
     ) -> Floats:
-        completions = self._check_actions(actions)
-        prompts = self.prompts(as_contexts(contexts, completions))
-        lengths = completion_lengths(completions)
+        prompts, completions, lengths = self._tokenized(contexts, actions)
         return score_completions(self._batched, prompts, completions, lengths, checksums)
 
 

@@ -9,14 +9,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tether._core import validate
-from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Contexts, Floats
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
     Tokenizer,
     Tokens,
     as_end_token_ids,
-    completion_lengths,
     pad_rows,
 )
 from tether.llm.prompts import Prompt
@@ -275,9 +273,7 @@ class OpenAIPolicy(CompletionPolicy):
 
     def _pairs(self, contexts: Contexts, actions: Actions) -> list[tuple[Prompt, Prompt]]:
         """Prompts and completions as token ids."""
-        completions = self._check_actions(actions)
-        prompts = self.prompts(as_contexts(contexts, completions))
-        lengths = completion_lengths(completions)
+        prompts, completions, lengths = self._tokenized(contexts, actions)
         return [
             (tuple(prompt), tuple(map(int, completion[:length])))
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tether.report.number_format import format_number
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tether.monitor.risk_monitor import RiskStatus
     from tether.rounds.history import Estimate
 
+ALARMS_SHOWN, ACTS_SHOWN = 20, 50
+"""How many of the last alarms and acts are shown; `tether report` has all of them."""
 SHOWN_DIGITS = 6
 """How many significant digits numbers have on their way to the page."""
 
@@ -226,6 +228,11 @@ def share_level(share: float) -> Level:
     '12.3 %'
     """
     return Level(share, f"{format_number(100 * share)} %", share)
+
+
+def latest(records: Sequence[Any], most: int) -> list[dict[str, Any]]:
+    """The last records as plain values, latest first."""
+    return [asdict(each) for each in reversed(records[-most:])]
 
 
 def mean_of(found: Estimate | None) -> Mean | None:

@@ -11,6 +11,8 @@ from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseView
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service.dashboard.document import (
+    ACTS_SHOWN,
+    ALARMS_SHOWN,
     Document,
     Guardrail,
     Point,
@@ -18,6 +20,7 @@ from tether.service.dashboard.document import (
     Sentences,
     State,
     StepMeans,
+    latest,
     mean_of,
     monitor_part,
     share_level,
@@ -25,10 +28,8 @@ from tether.service.dashboard.document import (
 from tether.service.dashboard.offered_acts import release_acts
 from tether.service.dashboard.page_words import RELEASE_WORDS
 
-STEPS_SHOWN, ALARMS_SHOWN, ACTS_SHOWN = 150, 20, 50
-"""How many of the last steps, alarms and acts are shown; `tether report` has all of them."""
-
-
+STEPS_SHOWN = 150
+"""How many of the last steps are shown; `tether report` has all of them."""
 NO_MONITOR = (
     "No monitor: with this share the new system cannot lift the risk of what is served to the "
     "alarm level."
@@ -65,8 +66,8 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
         axis=(),
         left_out=len(history.steps) - len(shown),
         guardrails=[_guardrail(view, name) for name in history.limits],
-        alarms=[asdict(each) for each in reversed(history.alarms[-ALARMS_SHOWN:])],
-        acts=[asdict(each) for each in reversed(history.audit[-ACTS_SHOWN:])],
+        alarms=latest(history.alarms, ALARMS_SHOWN),
+        acts=latest(history.audit, ACTS_SHOWN),
         recent=[asdict(each) for each in view.recent],
         assumptions=[asdict(each) for each in release_assumptions(history)],
     )

@@ -15,6 +15,8 @@ from tether.rounds.run_watch import RunView
 from tether.rounds.served_run import ServedRun
 from tether.service.dashboard.beta_heights import BetaHeights
 from tether.service.dashboard.document import (
+    ACTS_SHOWN,
+    ALARMS_SHOWN,
     Document,
     Guardrail,
     Level,
@@ -23,6 +25,7 @@ from tether.service.dashboard.document import (
     Sentences,
     State,
     StepMeans,
+    latest,
     mean_of,
     monitor_part,
     share_level,
@@ -31,8 +34,8 @@ from tether.service.dashboard.offered_acts import run_acts
 from tether.service.dashboard.page_words import RAMP_WORDS, RUN_WORDS
 from tether.service.runs.served_by import served_by
 
-ROUNDS_SHOWN, RUN_ALARMS_SHOWN, RUN_ACTS_SHOWN = 150, 20, 50
-"""How many of the last rounds, alarms and acts are shown; `tether report` has all of them."""
+ROUNDS_SHOWN = 150
+"""How many of the last rounds are shown; `tether report` has all of them."""
 
 
 class WatchedRun:
@@ -83,8 +86,8 @@ def run_document(view: RunView, run: ServedRun, title: str) -> Document:
         axis=() if history.is_ramp else heights.ticks,
         left_out=len(history.rounds) - len(shown),
         guardrails=[_guardrail(view, name, shown) for name in history.limits],
-        alarms=[asdict(each) for each in reversed(history.alarms[-RUN_ALARMS_SHOWN:])],
-        acts=[asdict(each) for each in reversed(history.audit[-RUN_ACTS_SHOWN:])],
+        alarms=latest(history.alarms, ALARMS_SHOWN),
+        acts=latest(history.audit, ACTS_SHOWN),
         recent=[_recent(each) for each in view.recent],
         assumptions=[asdict(each) for each in assumptions(history)],
     )

@@ -74,22 +74,19 @@ class OperatorApi:
 
     async def halt(self, request: Request) -> Response:
         """Let the old system answer all keys, in every process."""
-        body, actor = await self._body(request, "reason"), request.scope["tether.name"]
-        reason = read_text(body, "reason")
+        _, reason, actor = await self._asked(request)
         await self._act("halt", actor, lambda: self._service.served.halt(reason, actor=actor))
         return JSONResponse({"halted": True})
 
     async def resume(self, request: Request) -> Response:
         """Clear the alarms that stand; the ramp begins anew."""
-        body, actor = await self._body(request, "reason"), request.scope["tether.name"]
-        reason = read_text(body, "reason")
+        _, reason, actor = await self._asked(request)
         await self._act("resume", actor, lambda: self._service.served.resume(reason, actor=actor))
         return JSONResponse({"halted": False})
 
     async def advance(self, request: Request) -> Response:
         """End the present step, which the request names: to repeat it does no harm."""
-        body, actor = await self._body(request, "step", "reason"), request.scope["tether.name"]
-        reason, number = read_text(body, "reason"), body.get("step")
+        number, reason, actor = await self._asked(request, "step")
         if isinstance(number, bool) or not isinstance(number, int):
             raise ApiError(400, f"step must be the number of the present step, got {number!r:.80}")
         end = self._service.release.end_step
@@ -98,18 +95,19 @@ class OperatorApi:
 
     async def begin(self, request: Request) -> Response:
         """Calibrate the round after the present one, which the request names, and begin it."""
-        body, actor = await self._body(request, "round", "reason"), request.scope["tether.name"]
-        reason, number = read_text(body, "reason"), body.get("round")
+        number, reason, actor = await self._asked(request, "round")
         if isinstance(number, bool) or not isinstance(number, int):
             raise ApiError(400, f"round must be that of the present round, got {number!r:.80}")
         begin = self._service.run.begin
         next_one = await self._act("begin", actor, lambda: begin(number, reason, actor=actor))
         return JSONResponse({"beginning": next_one}, 202)
 
-    async def _body(self, request: Request, *known: str) -> dict[str, Any]:
+    async def _asked(self, request: Request, number: str | None = None) -> tuple[Any, str, str]:
+        """What a request names beside its reason, the reason, and who asks."""
         body = await read_object(request, self._service.settings.limits.body_bytes)
-        refuse_others(body, known)
-        return body
+        refuse_others(body, ("reason",) if number is None else (number, "reason"))
+        named = None if number is None else body.get(number)
+        return named, read_text(body, "reason"), request.scope["tether.name"]
 
     async def _act(self, name: str, actor: str, act: Callable[[], Any]) -> Any:
         """Do it, count it and log it."""
