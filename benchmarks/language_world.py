@@ -121,4 +121,5 @@ class Picks:
     model: int
 
     def __call__(self, contexts: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """The scores of candidates."""
         return self.language.log_ratio(self.model, np.asarray(contexts), np.asarray(candidates))

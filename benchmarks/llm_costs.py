@@ -29,9 +29,9 @@ from tether.llm.preflight_checks.pair_checks import estimate_costs
 
 LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
 VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32
-PROMPTS, DRAWS = 4, 64
+PROMPTS, DRAWS = 4, 32
 """Draws of each policy at each prompt, for divergences and acceptance rates."""
-ANSWERS = 6
+ANSWERS = 4
 """Answers of each family whose time is measured."""
 BUDGET = 8
 MAX_RUN_DRAWS = 150

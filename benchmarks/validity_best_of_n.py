@@ -31,9 +31,7 @@ def cases() -> list[Case]:
         run = partial(two_rounds, 8, rows)
         world = f"languages, best of 8, {rows:,} rows"
         procedure = "Controller, clip"
-        found.append(
-            Case(world, procedure, {"loss": ALPHA}, run, repeats // 2, 10, first_round=2)
-        )
+        found.append(Case(world, procedure, {"loss": ALPHA}, run, repeats // 2, 10, first_round=2))
         if rows > 1000:
             run = partial(one_seed, 8, rows)
             world = f"languages, best of 8, n = {rows:,}"

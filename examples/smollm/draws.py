@@ -11,7 +11,7 @@ from examples.smollm import model
 
 from tether.llm import CausalPolicy
 
-SENTENCE_BLOCKS, TEXT_BLOCKS = 4, 5
+SENTENCE_BLOCKS, TEXT_BLOCKS = 1, 1
 """How many blocks there are of sentences and of longer texts."""
 SENTENCES = {"safe": 100, "optimized": 40}
 TEXTS = {"safe": 16}
@@ -71,7 +71,7 @@ def _draw(
         subject = np.repeat(np.arange(len(model.PROMPTS)), count)
         prompts = model.PROMPTS[subject]
         actions = policy.sample(prompts, rng)
-        drawn = {
+        drawn: dict[str, Any] = {
             "subject": subject,
             "source": np.full(len(subject), source, dtype="<U9"),
             "cut_off": policy.cut_off(actions),

