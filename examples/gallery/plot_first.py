@@ -1,0 +1,8 @@
+"""
+The tether
+==========
+
+Placeholder.
+"""
+import matplotlib.pyplot as plt
+plt.plot([1,2])
