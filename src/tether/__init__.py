@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         verification,
     )
     from tether.aiming import aim, choose
+    from tether.cli.progress_bars import progress_bars
     from tether.control import (
         BudgetedClip,
         Calibration,
@@ -123,6 +124,7 @@ __all__ = [
     "plan_draws",
     "policies",
     "policy_from",
+    "progress_bars",
     "release",
     "report",
     "risk",
@@ -165,6 +167,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
+    "progress_bars": "cli.progress_bars",
 }
 """Where each public name is found when it is first used."""
 
