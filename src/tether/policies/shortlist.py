@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
@@ -202,7 +203,7 @@ class Shortlist:
         ValueError
             If actions and candidates differ in shape or kind.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
         fresh = self._draw(contexts, self.size - 1, rng)
         if fresh.shape[2:] != actions.shape[1:] or _kind(fresh) != _kind(actions):

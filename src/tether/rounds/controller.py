@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Contexts
+from tether._core.warning_categories import DurabilityWarning
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
 from tether.control.family import Family
@@ -257,7 +258,7 @@ class Controller(RunRecords):
         recorder.catch_up()  # a process may have been killed before it did
         with opened.reading() as connection:
             for text in durability_warnings(connection):
-                warnings.warn(text, stacklevel=2)
+                warnings.warn(text, DurabilityWarning, stacklevel=2)
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
