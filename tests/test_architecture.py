@@ -50,11 +50,17 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """The rooms that each room may import, at module level or inside functions."""
 
-PLOTS = frozenset({("control", "report"), ("risk", "report")})
+PLOTS = frozenset({("control", "report"), ("risk", "report"), ("rounds", "report")})
 """Pairs of rooms of which the first may load a `*_plot` module of the second inside a method."""
 
-OFFERED = frozenset({("release", "rounds", "tether.rounds")})
-"""Rooms of which the first offers, on first use, a name of the second's facade."""
+OFFERED = frozenset(
+    {
+        ("release", "rounds", "tether.rounds"),
+        ("_core", "report", "tether.report.summary_card"),
+    }
+)
+"""Modules that a room may load on first use although it may not import their room: what `Release`
+is offered from, and what a notebook shows of any result."""
 
 RECORDS_ONLY = {("report", "rounds")}
 """Pairs of rooms of which the first may take only dataclasses from the second."""

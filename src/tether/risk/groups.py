@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Integers
 from tether.risk.claims import Claims
+from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
@@ -108,6 +109,7 @@ def _combine(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings
         ),
         stability_detail=None,
+        kept=together(part.kept for part in parts),
         groups=by_group,
         pooled_groups=pooled_groups,
     )
