@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +22,8 @@ from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
 
+logger = logging.getLogger("tether.risk")
+
 
 def select_by_group(
     rule: Rule, request: Request, groups: PerItem | None, minimum_group_size: int | None
@@ -31,6 +34,23 @@ def select_by_group(
     one threshold and whose promise is an average over them. By default a group is small when
     bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
     """
+    found = _select_by_group(rule, request, groups, minimum_group_size)
+    logger.info(
+        "%s on %d items: %s, %s %s",
+        *(
+            found.method,
+            found.n_items,
+            f"threshold {found.threshold:.6g}" if found.exists else "no threshold passes",
+            *request.target,
+        ),
+    )
+    return found
+
+
+def _select_by_group(
+    rule: Rule, request: Request, groups: PerItem | None, minimum_group_size: int | None
+) -> Selection:
+    """The selection, or one for each group."""
     if groups is None:
         if minimum_group_size is not None:
             raise ValueError(f"minimum_group_size = {minimum_group_size!r} needs groups")
