@@ -6,6 +6,7 @@ files, or a function that applies a kernel to partitions of its own.
 """
 
 from tether.scan.parquet import Parquet
+from tether.scan.scanned import scan_log, scan_proposals
 from tether.scan.source import FunctionSource, Source, open_source
 
-__all__ = ["FunctionSource", "Parquet", "Source", "open_source"]
+__all__ = ["FunctionSource", "Parquet", "Source", "open_source", "scan_log", "scan_proposals"]
