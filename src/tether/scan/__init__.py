@@ -1,6 +1,6 @@
 """Logs larger than memory: sources of rows that are read in parts.
 
-A source applies a kernel (`tether.control.parts.kernel`) to each of its parts and merges the
+A source applies a kernel (`tether._core.kernels`) to each of its parts and merges the
 summaries. `open_source` finds the source for what a user passes: a path, folder or glob of Parquet
 files, or a function that applies a kernel to partitions of its own.
 """

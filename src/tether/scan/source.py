@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tether.control.parts.kernel import Kernel, merge_all
+from tether._core.kernels import Kernel, merge_all
 
 
 class Source(Protocol):
