@@ -1,7 +1,7 @@
 """Best of N on a live vLLM: log, calibration, serving and two rounds keep alpha.
 
 A loss on token ids stands for a judge: an answer is bad if its first token is a multiple of four.
-The score likes even tokens, and so picks bad answers too often.
+The score likes even tokens and bad answers, and so picks those too often.
 """
 
 import re
@@ -70,8 +70,8 @@ def token_ids(text):
 
 
 def even_tokens(tokens):
-    """How many tokens of an answer are even; padding is odd."""
-    return (tokens % 2 == 0).sum(axis=-1).astype(float)
+    """How many tokens of an answer are even, and one more if it is bad."""
+    return (tokens % 2 == 0).sum(axis=-1) + is_bad(tokens)
 
 
 def is_bad(tokens):
@@ -86,6 +86,15 @@ def risk_of(pick, rows, losses):
     )
     each = (chance * losses).sum(axis=1)
     return each.mean(), each.std(ddof=1) / np.sqrt(len(each))
+
+
+def limit_of(calibration, error):
+    """Alpha and three standard errors, of the log that beta comes from and of the new answers.
+
+    The promise is an average over logs, and here is one.
+    """
+    of_log = np.sqrt(ALPHA * (1 - ALPHA) / calibration.effective_sample_size)
+    return ALPHA + 3 * np.hypot(of_log, error)
 
 
 @pytest.mark.parametrize("kind", [TokenAnswers, ChatAnswers])
@@ -109,8 +118,8 @@ def test_best_of_n_keeps_alpha_from_the_log_to_the_second_round(server, kind, ca
         f"safe {losses.mean():.3f}, served {risk:.3f} ± {error:.3f} at alpha {ALPHA} with beta "
         f"{served.beta:.3g}, the score alone {greedy:.3f} ± {greedy_error:.3f}"
     ]
-    assert risk <= ALPHA + 3 * error
-    assert greedy > ALPHA + 3 * greedy_error  # so there is something to control
+    assert risk <= limit_of(calibration, error)
+    assert greedy > limit_of(calibration, greedy_error)  # what breaks alpha is seen
     np.testing.assert_array_equal(made.tokens(answers), made.tokens(rows.picked(index)))
 
     run = tether.Controller(
@@ -136,6 +145,6 @@ def test_best_of_n_keeps_alpha_from_the_log_to_the_second_round(server, kind, ca
             f"round {number}: {taken_losses.mean():.3f} of {ROWS} answers bad, risk {risk:.3f} ± "
             f"{error:.3f}, beta {pick.beta:.3g}"
         )
-        assert risk <= ALPHA + 3 * error
+        assert risk <= limit_of(round_.calibration, error)
     with capsys.disabled():
         print("\n" + "\n".join(lines))

@@ -1,5 +1,8 @@
 """Policies on a live vLLM 0.32: its scores, another adapter under a name, and what ends it."""
 
+import asyncio
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm.live.live_policies import END, LENGTH, PROGRAM, PROMPTS, live_policy
 from tether.llm import CausalPolicy, ServerError
+from tether.llm.server.background_loop import ending
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="TETHER_VLLM names no vLLM")
 
@@ -58,28 +62,26 @@ def test_one_prompt_of_a_hundred_that_is_refused_is_named_and_the_others_are_kep
     assert len(drawn) == 99
 
 
-def test_an_interrupted_call_leaves_the_server_usable(server):
-    import asyncio
+def test_a_call_works_where_an_event_loop_is_running(server):
+    used = live_policy(server, "base")
 
+    async def in_a_notebook():
+        return used.sample(PROMPTS, np.random.default_rng(0))
+
+    np.testing.assert_array_equal(
+        asyncio.run(in_a_notebook()), used.sample(PROMPTS, np.random.default_rng(0))
+    )
+
+
+def test_an_abandoned_call_leaves_the_server_usable(server):
     used = live_policy(server, "base", max_new_tokens=100)
-    prompts = np.repeat(PROMPTS, 30, axis=0)
-
-    async def in_a_notebook():  # where a loop is running already
-        return used.sample(prompts[:3], np.random.default_rng(0))
-
-    first = asyncio.run(in_a_notebook())
-    from threading import Event, Timer
-
-    from tether.llm.server.background_loop import ending
-
+    before = used.sample(PROMPTS, np.random.default_rng(0))
     end = Event()
-    timer = Timer(0.2, end.set)
-    timer.start()
+    end.set()
+    many = np.repeat(PROMPTS, 300, axis=0)
     with ending(end), pytest.raises(ServerError, match="not waited for"):
-        while True:
-            used.sample(prompts, np.random.default_rng(1))
-    again = used.sample(prompts[:3], np.random.default_rng(0))
-    np.testing.assert_array_equal(first, again)
+        used.sample(many, np.random.default_rng(1))
+    np.testing.assert_array_equal(before, used.sample(PROMPTS, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(
