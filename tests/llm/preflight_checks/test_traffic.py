@@ -102,13 +102,15 @@ def test_an_interrupt_does_not_wait_for_the_traffic():
     answer = threading.Event()
     with make_server() as server:
         other = remote_policy(server, "tuned")
-        with (
-            pytest.raises(KeyboardInterrupt),
-            traffic_of(other, PROMPTS, np.random.default_rng(0)),
-        ):
-            server.faults = [answer] * 100  # from now on it does not answer
-            while len(server.faults) == 100:
-                time.sleep(0.01)
-            raise KeyboardInterrupt
+
+        def interrupted():
+            with traffic_of(other, PROMPTS, np.random.default_rng(0)):
+                server.faults = [answer] * 100  # from now on it does not answer
+                while len(server.faults) == 100:
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
         assert server.busy  # with what nobody waits for
         answer.set()

@@ -352,11 +352,9 @@ def test_a_server_that_ends_while_it_is_asked_is_named(models, scores):
 
         server.faults = [Ending()]
         server.http.handle_error = lambda *_: None
+        ask = policy.log_prob if scores else policy.sample
         with pytest.raises(ServerError, match=expected):
-            if scores:
-                policy.log_prob([[4]], [[5, 5, 5, 5, 5]])
-            else:
-                policy.sample([[4]], np.random.default_rng(0))
+            ask([[4]], [[5, 5, 5, 5, 5]] if scores else np.random.default_rng(0))
 
 
 def test_requests_are_shown_as_progress_also_those_that_are_equal_or_kept(server):

@@ -186,6 +186,7 @@ def _preflight(
         )
     )
     costs = pair_checks.estimate_costs(log_safe, log_optimized, betas)
+    next_stage()
     return Preflight(tuple(checks), costs, length(plan.prompts), plan.draws)
 
 
