@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tether._core import files, records, signing
+from tether._core.extras import how_to_install
 from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
 from tether._core.visible_text import visible, visible_lines
 from tether.cli.progress_bars import progress_bars
@@ -116,6 +117,8 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
                 return command(*arguments, **options)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             message = str(error) or f"{type(error).__name__}"
+            if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
+                message = how_to_install(f"tether {_command_name(command)}", error) or message
             if isinstance(store, str):
                 message = redact_message(message, store)
             print_error("error:", message)
@@ -125,6 +128,10 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
+
+
+def _command_name(command: Callable[..., Any]) -> str:
+    return command.__name__.strip("_").replace("_", "-")
 
 
 def _check_store(store: str) -> None:
