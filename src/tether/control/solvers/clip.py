@@ -13,9 +13,10 @@ passage of the same function over a level that depends on the row: no calibratio
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.blocks import map_blocks
 from tether._core.first_passage import FirstPassages
@@ -189,7 +190,7 @@ class _Bins:
     def _row_sums(self) -> tuple[Floats, Floats]:
         """Sums of |a| and |a|·e^(ratio − right edge) in each bin, for each sign of a."""
 
-        def bin_sums(block: slice) -> tuple[Floats, Floats]:
+        def bin_sums(block: slice) -> tuple[NDArray[Any], NDArray[Any]]:
             ratio, amount = self.terms.ratio[block], self.terms.amount[block]
             cell = self._bin(ratio)
             distance = ratio - self.edge[1:].take(cell)
