@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Integers
 from tether.risk.claims import Claims
+from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
@@ -22,6 +24,8 @@ from tether.risk.scanned_selection import select_in_parts
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
+
+logger = logging.getLogger("tether.risk")
 
 
 def select_by_group(
@@ -33,6 +37,23 @@ def select_by_group(
     one threshold and whose promise is an average over them. By default a group is small when
     bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
     """
+    found = _select_by_group(rule, request, groups, minimum_group_size)
+    logger.info(
+        "%s on %d items: %s, %s %s",
+        *(
+            found.method,
+            found.n_items,
+            f"threshold {found.threshold:.6g}" if found.exists else "no threshold passes",
+            *request.target,
+        ),
+    )
+    return found
+
+
+def _select_by_group(
+    rule: Rule, request: Request, groups: PerItem | None, minimum_group_size: int | None
+) -> Selection:
+    """The selection, or one for each group."""
     if isinstance(request.losses, ScannedClaims):
         return _select_scanned(rule, request, groups, minimum_group_size)
     if groups is None:
@@ -122,6 +143,7 @@ def _combine(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings
         ),
         stability_detail=None,
+        kept=together(part.kept for part in parts),
         groups=by_group,
         pooled_groups=pooled_groups,
     )

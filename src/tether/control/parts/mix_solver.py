@@ -67,22 +67,21 @@ class MixLines:
     def _of(
         cls, cells: Cells, ratio: Floats, log_base: Floats, constraint: Constraint
     ) -> MixLines:
-        log_worst = math.log(constraint.worst)
-        used = cells.log_rising.max(initial=-np.inf)
-        scale = power_above(max(float(cells.log_size.max(initial=-np.inf)), log_worst + float(
-            log_base.max(initial=-np.inf))))
-        shift = float(cells.right.max(initial=-np.inf)) if used > -np.inf else -np.inf
-        finite = ratio[np.isfinite(ratio)]
-        shift = max(shift, float(finite.max(initial=-np.inf)))
-        shift = shift if np.isfinite(shift) else 0.0
+        log_level = math.log(constraint.worst) + log_base
+        log_slope = log_level + ratio
+        largest = max(float(cells.log_size.max(initial=-np.inf)), float(log_level.max()))
+        scale = power_above(largest)
         unit = scale * LOG_TWO
+        # The largest slope becomes one, so that no slope that counts underflows.
+        shift = max(float(cells.log_rising.max(initial=-np.inf)), float(log_slope.max())) - unit
+        shift = shift if np.isfinite(shift) else 0.0
         with np.errstate(under="ignore"):
             slopes = np.exp(cells.log_rising - shift - unit)
             return cls(
                 level=signed_sum(cells.table, scale),
                 slope=math.fsum(slopes[0].tolist() + (-slopes[1]).tolist()),
-                top_level=np.exp(log_worst + log_base - unit),
-                top_slope=np.exp(log_worst + log_base + ratio - shift - unit),
+                top_level=np.exp(log_level - unit),
+                top_slope=np.exp(log_slope - shift - unit),
                 shift=shift,
                 scale=scale,
             )

@@ -91,8 +91,11 @@ class ProblemInParts:
 
     def search_range(self) -> tuple[float, float]:
         """The log betas among which to look for the largest that passes."""
+        if self.family.saturates:
+            return self.reach()
+        # Mix changes where β·ratio passes one, other families where β passes the ratio.
         lo, hi = self.span
-        return self.reach() if self.family.saturates else (lo - SEARCH_MARGIN, hi + SEARCH_MARGIN)
+        return min(lo, -hi) - SEARCH_MARGIN, max(hi, -lo) + SEARCH_MARGIN
 
     def solver(self, constraints: tuple[Constraint, ...]) -> Any:
         """What finds the largest betas of several constraints at once."""
