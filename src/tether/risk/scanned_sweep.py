@@ -19,6 +19,7 @@ from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_losses import CLAIM_LOSSES, ClaimLoss, claim_loss
 from tether.risk.claim_steps import LossPieces
 from tether.risk.claim_survey import CELL_BITS, Tally
+from tether.risk.kept_share import CountsInParts
 from tether.risk.item_shapes import ItemShapes, Shapes, ShapeTable
 from tether.risk.needed_bins import (
     BinSums,
@@ -170,6 +171,7 @@ def _sweep(
         ranks=ranks,
         resolved_from=reach.low if exact else None,
         safe_mean=_safe_mean(task, column, terms.bound),
+        kept_counts=_kept_counts(task.tally, table, larger=larger, exact=exact),
     )
 
 
@@ -265,12 +267,13 @@ def _with_all_thresholds(table: ScoreTable, count: int) -> ScoreTable:
         totals, rises = (each.gathered(place, count) for each in (column.totals, column.rises))
         return replace(column, totals=totals, rises=rises)
 
-    counts = np.zeros(count, dtype=np.int64)
-    counts[place] = table.counts
+    counts, tops = np.zeros((2, count), dtype=np.int64)
+    counts[place], tops[place] = table.counts, table.tops
     return replace(
         table,
         keys=np.arange(count, dtype=np.uint64),
         counts=counts,
+        tops=tops,
         losses=tuple(spread(column) for column in table.losses),
     )
 
@@ -297,6 +300,17 @@ def _score_range(
         ends = ends if larger else np.nextafter(ends, -np.inf)
     low, high = ordered_bits(ends).tolist()
     return low, high
+
+
+def _kept_counts(tally: Tally, table: ScoreTable, *, larger: bool, exact: bool) -> CountsInParts:
+    """How many claims each candidate keeps, and how many items have none left."""
+    order = slice(None, None, -1) if exact and larger else slice(None)
+    met, tops = np.cumsum(table.counts[order]), np.cumsum(table.tops[order])
+    if exact:  # the first candidate has met none
+        met, tops = np.append(0, met), np.append(0, tops)
+    if larger:
+        return CountsInParts(tally.n_claims, tally.n_items, met, tally.n_items - tops)
+    return CountsInParts(tally.n_claims, tally.n_items, tally.n_claims - met, tops)
 
 
 def _relative_test_weight(log_test: float, log_weight: float) -> float:
