@@ -16,11 +16,11 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean, mean_from_moments
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claim_losses import CLAIM_LOSSES, ClaimLoss, claim_loss
+from tether.risk.claim_losses import CLAIM_LOSSES, claim_loss
 from tether.risk.claim_steps import LossPieces
 from tether.risk.claim_survey import CELL_BITS, Tally
-from tether.risk.kept_share import CountsInParts
 from tether.risk.item_shapes import ItemShapes, Shapes, ShapeTable
+from tether.risk.kept_share import CountsInParts
 from tether.risk.needed_bins import (
     BinSums,
     Reach,
@@ -63,9 +63,7 @@ class ScanTask:
     margin: int
 
 
-def scanned_sweeps(
-    task: ScanTask, reaches: Callable[[float, float], Sequence[Reach]]
-) -> Scan:
+def scanned_sweeps(task: ScanTask, reaches: Callable[[float, float], Sequence[Reach]]) -> Scan:
     """One sweep per loss; `reaches(total_weight, test_weight)` says which sums matter to each."""
     kinds = [claim_loss(terms.loss) for terms in task.losses]
     larger = kinds[0].safer == "larger"
@@ -186,7 +184,9 @@ def _refined(
         if rows == 0:
             return table, found
         if rows > COLLECTED_CLAIMS and refinements >= MAX_REFINEMENTS:
-            if items:  # sums stay near the limit over too long a range for its items to be collected
+            if (
+                items
+            ):  # sums stay near the limit over too long a range for its items to be collected
                 items = False
                 continue
             needed = _in_front(needed, table.counts, from_end=wanted[0].boldest != larger)
@@ -234,9 +234,7 @@ def first_bins(tally: Tally) -> tuple[ScoreBits, ScoreBits]:
     return finer_bins(lows, lows | np.uint64((1 << int(CELL_BITS)) - 1), tally.counts)
 
 
-def finer_bins(
-    lows: ScoreBits, highs: ScoreBits, counts: Integers
-) -> tuple[ScoreBits, ScoreBits]:
+def finer_bins(lows: ScoreBits, highs: ScoreBits, counts: Integers) -> tuple[ScoreBits, ScoreBits]:
     """Divide bins into equal parts, a power of two of them, in proportion to their claims."""
     wanted = np.maximum(counts * (N_BINS / max(int(counts.sum()), 1)), 2.0)
     new_lows, new_highs = [], []

@@ -190,7 +190,9 @@ class ScoreSums:
             highest,
             np.bincount(place, minlength=len(keys)).astype(np.int64),
             self._tops(part, keys),
-            tuple(self._column(part, each, weights, inside, place, len(keys)) for each in self.losses),
+            tuple(
+                self._column(part, each, weights, inside, place, len(keys)) for each in self.losses
+            ),
             ExactSums.total(weights),
             ExactSums.total(np.square(weights)),
         )

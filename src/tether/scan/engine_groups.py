@@ -111,10 +111,7 @@ def _query(
         column("invalid").sum(),
         *(column(name).cast(nw.Int64).sum() for name in INTEGERS),
         *(column(name).min().alias(f"least_{name}") for name in (*SCORES, "ratio")),
-        *(
-            column(name).max().alias(f"most_{name}")
-            for name in ("loss", *SCORES, "ratio", "size")
-        ),
+        *(column(name).max().alias(f"most_{name}") for name in ("loss", *SCORES, "ratio", "size")),
     )
 
 

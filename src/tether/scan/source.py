@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from tether._core.kernels import Kernel, merge_all
 
-
 FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
 """The packages whose frames are taken as a source."""
 
