@@ -92,9 +92,10 @@ def test_the_curve_as_columns():
     pandas = pytest.importorskip("pandas")
     found = tether.gcrc(CLAIMS, alpha=0.2)
     frame = pandas.DataFrame(found.to_frame())
-    assert list(frame.columns) == ["threshold", "risk"]
+    assert list(frame.columns) == ["threshold", "risk", "kept"]
     np.testing.assert_array_equal(frame["threshold"], found.curve().threshold)
     np.testing.assert_array_equal(frame["risk"], found.curve().risk)
+    np.testing.assert_array_equal(frame["kept"], found.curve_kept)
 
 
 def test_encoded_values_are_decoded():
