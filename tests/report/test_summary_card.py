@@ -1,6 +1,7 @@
 """What a notebook shows: the words of the summary, escaped, with nothing from elsewhere."""
 
 import re
+from html import unescape
 
 import numpy as np
 import pytest
@@ -34,20 +35,20 @@ def results():
 
 
 def words(text):
-    return re.findall(r"[^\s<>&]+", text)
+    return text.split()
 
 
-@pytest.mark.parametrize("result", results(), ids=lambda each: type(each).__name__)
-def test_it_says_what_printing_says_and_loads_nothing(result):
-    shown = result._repr_html_()
-    html_tree.parse(shown)
-    assert "<script" not in shown
-    assert not re.search(r"(?:src|href|url\(|http-equiv|@import|on\w+=)", shown)
-    visible = re.sub(r"<[^>]+>", " ", shown)
-    assert words(str(result))[0] in words(visible)
-    for fact, value in result._describe().facts:
-        assert words(fact)[0] in words(visible)
-        assert words(value)[-1] in words(visible)
+def test_it_says_what_printing_says_and_loads_nothing():
+    for result in results():
+        shown = result._repr_html_()
+        html_tree.parse(shown)
+        assert "<script" not in shown
+        assert not re.search(r"(?:src|href|url\(|http-equiv|@import|on\w+=)", shown)
+        visible = words(unescape(re.sub(r"<[^>]+>", " ", shown)))
+        assert words(str(result))[0] in visible
+        for fact, value in result._describe().facts:
+            assert words(fact)[0] in visible
+            assert words(value)[-1] in visible
 
 
 def test_every_part_is_escaped():
