@@ -16,7 +16,7 @@ def test_both_numbers_of_rows_are_drawn_and_the_named_alpha_is_marked():
     assert (marked.get_xdata()[0], marked.get_ydata()[0]) == (0.1, made.rows_likely)
     assert (marked_too.get_xdata()[0], marked_too.get_ydata()[0]) == (0.1, made.rows_needed)
     assert safe.get_xdata()[0] == 0.05
-    assert axes.get_title(loc="left") == "alpha 0.1: log 69 rows"
+    assert axes.get_title(loc="left") == "alpha 0.1: 69 rows are likely enough"
 
 
 def test_a_plan_that_is_impossible_says_so():

@@ -78,7 +78,9 @@ def _table(table: Columns | None, caption: str) -> Markup | None:
         body.insert(MAX_PRINTED_ROWS // 2, element("tr", cell))
     shown = element(
         "table",
-        element("caption", caption, style="text-align:left;padding:0;opacity:.75")
+        element(
+            "caption", caption, style="text-align:left;padding:0;opacity:.75;white-space:nowrap"
+        )
         if caption
         else None,
         element("thead", element("tr", head)),
