@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +22,8 @@ from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
 from tether.control.shared_draws import count_sharing, shared_ratio_error
+
+logger = logging.getLogger("tether.control")
 
 Target = TypeVar("Target")
 
@@ -126,6 +129,19 @@ def calibrate(
         "blend": blend,
     }
     problem = replace(pose(log, proposals, chosen, test_weight, blend), settings=settings)
+    found = _find(problem, constraints, confidence, asked)
+    logger.info(
+        "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
+        *(len(log), found.beta, chosen.name, asked, targets),
+        "" if found.exists else "; no beta passes, the safe policy serves",
+    )
+    return found
+
+
+def _find(
+    problem: Problem, constraints: tuple[Constraint, ...], confidence: float | None, asked: str
+) -> Calibration:
+    """The calibration that was asked for: by confidence, by alpha or by the promise."""
     if confidence is not None:
         return _certify(problem, constraints, confidence, asked)
     if asked == "alpha":

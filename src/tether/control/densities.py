@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._core.types import Floats, Integers
 from tether.control.context_draws import ClipNormalizer, ContextDraws
-from tether.control.families import BudgetedClip
+from tether.control.families import BudgetedClip, Clip
 from tether.control.family import Family
 from tether.control.proposal_blocks import ProposalBlocks
 from tether.control.unbiased_averages import tries_and_fallback
@@ -97,11 +97,17 @@ class NormalizedDensities:
             return self.draws.log_psi(self.family, log_beta)
         if log_beta not in self._kept:
             make_room(self._kept)
-            self._kept[log_beta] = self._clip_normalizer.log_psi(log_beta)
+            single = len(self.draws.start) == 1
+            self._kept[log_beta] = (
+                self.draws.log_psi(Clip(), log_beta)
+                if single
+                else self.clip_normalizer.log_psi(log_beta)
+            )
         return self._kept[log_beta]
 
     @cached_property
-    def _clip_normalizer(self) -> ClipNormalizer:
+    def clip_normalizer(self) -> ClipNormalizer:
+        """The normalizing constants of clip."""
         return ClipNormalizer(self.draws)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Floats
 from tether.llm.completions import Tokens
 from tether.policies.policy import Policy
@@ -84,7 +85,7 @@ class PromptMixture:
         TypeError
             If `contexts` is not a number: this policy draws its own prompts.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         rows, prompts = _count(as_contexts(contexts, actions)), length(self.prompts)
         repeated = take(self.prompts, np.repeat(np.arange(prompts), rows))
         scores = np.asarray(self.policy.log_prob(repeated, np.tile(actions, (prompts, 1))))

@@ -16,6 +16,7 @@ from tether.risk.kept_share import KeptCounts, counts_from_events, counts_from_o
 from tether.risk.risk_curve import (
     CELLS_PER_BLOCK,
     MAX_NAMED_ITEMS,
+    ItemEvents,
     Sweep,
     checked_thresholds,
     costs_nothing,
@@ -102,7 +103,7 @@ def sweep_claims(
         exact=exact,
         weighted=weights.values is not None,
         read_losses=read_losses,
-        claims=claims,
+        events=ItemEvents(claims.scores, claims.offsets),
         read_pieces=read_pieces,
         harmless_start=loss in CLAIM_LOSSES.values()
         and costs_nothing(candidates[0], loss.safer, exact=exact),

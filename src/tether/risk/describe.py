@@ -165,7 +165,11 @@ def _unused_lipschitz(
 def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats, Floats]:
     """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
     count = len(sweep.thresholds)
-    picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
+    if sweep.ranks is None:
+        picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
+    else:  # evenly by claims, of which some candidates stand for many
+        places = np.linspace(0, int(sweep.ranks[-1]), MAX_CURVE_POINTS)
+        picked = np.unique(np.searchsorted(sweep.ranks, places))
     picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
     columns = (
         sweep.thresholds[picked],

@@ -17,6 +17,7 @@ from tether.risk.kept_share import KeptCounts, counts_from_events, counts_from_o
 from tether.risk.risk_curve import (
     CELLS_PER_BLOCK,
     MAX_NAMED_ITEMS,
+    ItemEvents,
     Sweep,
     checked_thresholds,
     costs_nothing,
@@ -114,7 +115,7 @@ def sweep_labels(
         exact=exact,
         weighted=weights.values is not None,
         read_losses=read_losses,
-        claims=None if among_selected else single,
+        events=None if among_selected else ItemEvents(single.scores, single.offsets),
         read_pieces=None if among_selected else read_pieces,
         harmless_start=not among_selected and costs_nothing(candidates[0], safer, exact=exact),
         kept_counts=KeptCounts("items", items.scores, np.arange(items.n_items + 1), read_kept),

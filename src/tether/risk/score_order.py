@@ -24,11 +24,11 @@ def ascending(scores: Floats) -> tuple[NDArray[np.integer], Booleans]:
         return order, _run_ends(scores, order)[0]
     position_bits = np.uint64(int(size - 1).bit_length())
     position_mask = np.uint64((1 << int(position_bits)) - 1)
-    lowest, highest = _ordered_bits(np.array([scores.min(), scores.max()]))
+    lowest, highest = ordered_bits(np.array([scores.min(), scores.max()]))
     spare_bits = np.uint64(64 - int(highest - lowest).bit_length())  # leading bits that all share
     keys = np.empty(size, dtype=np.uint64)
     for first in range(0, size, CLAIMS_PER_BLOCK):
-        block = _ordered_bits(scores[first : first + CLAIMS_PER_BLOCK])
+        block = ordered_bits(scores[first : first + CLAIMS_PER_BLOCK])
         block -= lowest
         block <<= min(spare_bits, np.uint64(63))
         block &= ~position_mask
@@ -58,7 +58,7 @@ def _run_ends(scores: Floats, order: NDArray[np.integer]) -> tuple[Booleans, Int
     return run_ends, np.concatenate(misplaced)
 
 
-def _ordered_bits(scores: Floats) -> NDArray[np.uint64]:
+def ordered_bits(scores: Floats) -> NDArray[np.uint64]:
     """Integers in the order of the floats: flip all bits of negative ones, the sign of the rest."""
     bits = (scores + 0.0).view(np.uint64)  # adding 0 turns −0, which has other bits, into 0
     negative = bits >= SIGN_BIT

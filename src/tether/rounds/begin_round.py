@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 if TYPE_CHECKING:
     from tether.rounds.aims.aim_round import RoundAim
     from tether.rounds.controller import Controller
+
+logger = logging.getLogger("tether.rounds")
 
 MAX_NAME_LENGTH = 200
 """How long the name of a policy may be."""
@@ -53,7 +56,15 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         if isinstance(error, Exception):  # an interrupt may come after the commit
             run._registry.forget(number)
         raise
+    logger.info("round %d of %s begins: %s", number, run._store.name, _summary(start))
     return Round(number, start.calibration, start.note, run, start.deployed)
+
+
+def _summary(start: RoundStart) -> str:
+    """What serves, in a few words."""
+    if start.deployed is None or start.calibration is None:
+        return f"the safe policy serves ({start.note})"
+    return f"beta {start.calibration.beta:.6g}"
 
 
 def present_round(run: Controller) -> Round | None:

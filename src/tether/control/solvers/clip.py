@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.first_passage import first_past
 from tether._core.types import Floats, Integers
 from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, nonzero_terms
@@ -90,7 +91,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     terms = nonzero_terms(terms)
     highest = terms.top_amount.max(initial=0.0)
     # Without a row below alpha the condition does not pass.
-    if not (terms.amount < 0).any() or terms.amount.sum() + highest + extra > 0:
+    if terms.amount.min(initial=0.0) >= 0 or terms.amount.sum() + highest + extra > 0:
         return -np.inf
     unbounded = np.isposinf(terms.top_ratio)
     constant = terms.top_amount[unbounded].max(initial=0.0)
@@ -187,16 +188,21 @@ class _Bins:
 
     def _row_sums(self) -> tuple[Floats, Floats]:
         """Sums of |a| and |a|·e^(ratio − right edge) in each bin, for each sign of a."""
-        clipped, decayed = np.zeros(2 * BINS), np.zeros(2 * BINS)
-        for start in range(0, len(self.terms.ratio), TERMS_PER_PASS):
-            ratio = self.terms.ratio[start : start + TERMS_PER_PASS]
-            amount = self.terms.amount[start : start + TERMS_PER_PASS]
-            place = self._bin(ratio)
+
+        def bin_sums(block: slice) -> tuple[Floats, Floats]:
+            ratio, amount = self.terms.ratio[block], self.terms.amount[block]
+            cell = self._bin(ratio)
+            distance = ratio - self.edge[1:].take(cell)
+            cell[amount < 0] += BINS
             weight = np.abs(amount)
-            cell = place + BINS * (amount < 0)
-            clipped += np.bincount(cell, weight, 2 * BINS)
-            weight *= np.exp(ratio - self.edge[place + 1])
-            decayed += np.bincount(cell, weight, 2 * BINS)
+            whole = np.bincount(cell, weight, 2 * BINS)
+            weight *= np.exp(distance, out=distance)
+            return whole, np.bincount(cell, weight, 2 * BINS)
+
+        clipped, decayed = np.zeros(2 * BINS), np.zeros(2 * BINS)
+        for whole, part in map_blocks(bin_sums, len(self.terms.ratio), TERMS_PER_PASS):
+            clipped += whole
+            decayed += part
         return clipped.reshape(2, BINS), decayed.reshape(2, BINS)
 
     def _decaying_sums(self, first: float, decayed: Floats) -> list[float]:
@@ -207,13 +213,20 @@ class _Bins:
 
     def _tops(self) -> tuple[Floats, Floats]:
         """At each edge, the largest top of a ratio above it, and the largest decayed one below."""
-        past, before = np.zeros(BINS), np.zeros(BINS)
-        for start in range(0, len(self.terms.top_ratio), TERMS_PER_PASS):
-            ratio = self.terms.top_ratio[start : start + TERMS_PER_PASS]
-            amount = self.terms.top_amount[start : start + TERMS_PER_PASS]
+
+        def bin_tops(block: slice) -> tuple[Floats, Floats]:
+            ratio, amount = self.terms.top_ratio[block], self.terms.top_amount[block]
             place = self._bin(ratio)
-            np.maximum.at(past, place, amount)
-            np.maximum.at(before, place, amount * np.exp(ratio - self.edge[place + 1]))
+            whole, decayed = np.zeros(BINS), np.zeros(BINS)
+            np.maximum.at(whole, place, amount)
+            distance = ratio - self.edge[1:].take(place)
+            np.maximum.at(decayed, place, amount * np.exp(distance, out=distance))
+            return whole, decayed
+
+        past, before = np.zeros(BINS), np.zeros(BINS)
+        for whole, part in map_blocks(bin_tops, len(self.terms.top_ratio), TERMS_PER_PASS):
+            np.maximum(past, whole, out=past)
+            np.maximum(before, part, out=before)
         past = np.maximum.accumulate(np.append(past, self.carry.top_above)[::-1])[::-1]
         steps = accumulate(
             before.tolist(),
@@ -224,18 +237,21 @@ class _Bins:
 
     def _gather(self, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Integers]:
         """The terms of the uncertified bins, ordered by bin, and where each bin starts."""
-        chunks = [
-            (
-                ratio[start : start + TERMS_PER_PASS][hit],
-                amount[start : start + TERMS_PER_PASS][hit],
-                place[hit],
-            )
-            for start in range(0, len(ratio), TERMS_PER_PASS)
-            for place in (self._bin(ratio[start : start + TERMS_PER_PASS]),)
-            for hit in (self.doubtful[place],)
-        ]
-        if not chunks:
+        which = np.flatnonzero(self.doubtful)
+        if not len(ratio) or not len(which):
             return np.empty(0), np.empty(0), np.zeros(BINS + 1, dtype=np.int64)
+        # One bin more on both sides, so that rounding cannot leave a term out.
+        edge = np.concatenate(([-np.inf, -np.inf], self.edge[1:-1], [np.inf, np.inf]))
+        low, high = edge[which[0]], edge[which[-1] + 3]
+
+        def pick(block: slice) -> tuple[Floats, Floats, Integers]:
+            ratios, amounts = ratio[block], amount[block]
+            near = np.flatnonzero((ratios >= low) & (ratios <= high))
+            place = self._bin(ratios[near])
+            hit = self.doubtful[place]
+            return ratios[near[hit]], amounts[near[hit]], place[hit]
+
+        chunks = map_blocks(pick, len(ratio), TERMS_PER_PASS)
         ratios, amounts, places = (np.concatenate(column) for column in zip(*chunks, strict=True))
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(BINS + 1))

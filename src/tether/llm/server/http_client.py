@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 import weakref
@@ -15,6 +16,7 @@ from typing import Any
 import httpx2
 
 from tether._core import validate
+from tether._core.redact import redact_url
 from tether.llm.server.api_keys import check_key, hide_key
 from tether.llm.server.background_loop import background_loop, run_in_background
 from tether.llm.server.concurrency_limit import ConcurrencyLimit
@@ -27,6 +29,8 @@ from tether.llm.server.server_error import (
     error_text,
     parse_retry_after,
 )
+
+logger = logging.getLogger("tether.llm")
 
 MAX_RETRY_WAIT = 30.0
 """The largest number of seconds between two attempts, whatever the server asks for."""
@@ -179,6 +183,10 @@ class HTTPClient:
             is_last = self.retries is not None and len(failures) > self.retries
             if is_last or time.monotonic() + seconds >= end:
                 raise ServerError(f"{self.base_url}/{path} {_told(failures)}")
+            logger.info(
+                *("sending again in %.1f s to %s: %s", seconds, redact_url(self.base_url)),
+                failures[-1],
+            )
             await _wait(seconds)
 
     def _connected(self) -> httpx2.AsyncClient:

@@ -1,0 +1,183 @@
+"""The largest beta of clip without contexts, from two passes over the rows.
+
+The first pass makes tables of bins, the second collects the terms of the bins that the tables do
+not certify, normally one. If these hold too many terms, they are divided into finer bins instead,
+in one more pass each time; the finest are narrower than rounding, and are solved as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from tether._core.types import Booleans, Floats
+from tether.control.parts.binned_condition import BinnedCondition, Cells
+from tether.control.parts.log_sum import LOG_TWO
+from tether.control.parts.ratio_bins import Bins, BinTable, TopTable
+from tether.control.solvers.segments import Carry, Segments, Terms
+
+MAX_COLLECTED = 1 << 20
+"""The most terms that are collected; more are divided into finer bins."""
+MAX_LEVELS = 3
+"""How often bins are divided: the finest are 2^−44 wide."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Terms of one constraint in some intervals, in order of their ratios, and candidates."""
+
+    ratio: Floats
+    amount: Floats
+    log_base: Floats
+    top_ratio: Floats
+    top_base: Floats
+
+    def inside(self, left: float, right: float, log_worst: float, scale: int) -> Terms:
+        """The terms with ratios in [left, right), with amounts over 2^scale."""
+        rows = slice(*np.searchsorted(self.ratio, (left, right)))
+        tops = slice(*np.searchsorted(self.top_ratio, (left, right)))
+        base = self.log_base[rows] - scale * LOG_TWO
+        plain = np.ldexp(self.amount[rows], -scale)
+        amount = np.where(
+            self.log_base[rows] == 0, plain, self.amount[rows] * np.exp(np.minimum(base, 700.0))
+        )
+        top = np.exp(np.minimum(self.top_base[tops] + log_worst - scale * LOG_TWO, 700.0))
+        return Terms(self.ratio[rows], amount, self.top_ratio[tops], top)
+
+
+class TermsInParts(Protocol):
+    """Where the terms of the condition come from, for several constraints at once."""
+
+    def tables(self, bins: Bins) -> tuple[Mapping[str, BinTable], TopTable]:
+        """Tables of all terms, by constraint, and of the candidates."""
+        ...
+
+    def collect(self, left: Floats, right: Floats) -> Mapping[str, Collected]:
+        """The terms in the intervals [left, right), by constraint."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """A first crossing that is asked for: of h of a constraint plus a number."""
+
+    name: str
+    extra: tuple[int, float] = (1, -np.inf)
+
+
+class BinnedClip:
+    """First crossings of h for several constraints, whose tables are kept."""
+
+    def __init__(
+        self,
+        terms: TermsInParts,
+        tables: Mapping[str, BinTable],
+        tops: TopTable,
+        log_worst: Mapping[str, float],
+        constant_base: float = -np.inf,
+    ) -> None:
+        self.terms = terms
+        self.conditions = {
+            name: BinnedCondition(
+                Cells.build(Bins(), table, tops),
+                log_worst[name],
+                constant_base + log_worst[name] if constant_base > -np.inf else -np.inf,
+            )
+            for name, table in tables.items()
+        }
+        self.level = 0
+
+    def first_crossings(self, requests: list[Request]) -> list[float]:
+        """The log of the largest beta for each request; −inf where there is none."""
+        while True:
+            asked = [(each, self._condition(each)) for each in requests]
+            passing = [condition for _, condition in asked if condition.passes_at_zero()]
+            left, right, count = self._doubtful(passing)
+            if count <= MAX_COLLECTED or self.level == MAX_LEVELS:
+                break
+            self._divide(left, right)
+        collected: Mapping[str, Collected] = {}
+        if len(left):
+            collected = (
+                self.terms.collect(left, right)
+                if count <= MAX_COLLECTED
+                else {name: self._points(each.cells) for name, each in self.conditions.items()}
+            )
+        return [self._crossing(condition, collected.get(each.name)) for each, condition in asked]
+
+    def _condition(self, request: Request) -> BinnedCondition:
+        return replace(self.conditions[request.name], extra=request.extra)
+
+    def _doubtful(self, conditions: list[BinnedCondition]) -> tuple[Floats, Floats, int]:
+        """The cells that some condition does not certify, and how many terms they hold."""
+        intervals: dict[float, tuple[float, int]] = {}
+        for each in conditions:
+            for _, cell in each.doubtful:
+                if cell >= 0:
+                    left, right = float(each.cells.left[cell]), float(each.cells.right[cell])
+                    count = max(int(each.cells.count[cell]), intervals.get(left, (0.0, 0))[1])
+                    intervals[left] = (right, count)
+        left = np.array(sorted(intervals))
+        right = np.array([intervals[each][0] for each in left.tolist()])
+        return left, right, sum(count for _, count in intervals.values())
+
+    def _divide(self, left: Floats, right: Floats) -> None:
+        """Replace cells by finer ones, in one pass."""
+        bins = Bins(left, right)
+        tables, tops = self.terms.tables(bins)
+        for name, condition in self.conditions.items():
+            opened: Booleans = np.isin(condition.cells.left, left)
+            finer = Cells.build(bins, tables[name], tops)
+            cells = condition.cells.replaced(opened, finer)
+            self.conditions[name] = replace(condition, cells=cells)
+        self.level += 1
+
+    def _points(self, cells: Cells) -> Collected:
+        """The finest cells as terms at their left edges: they are narrower than rounding."""
+        used = [np.isfinite(logs) for logs in cells.log_size]
+        ratio = np.concatenate([cells.left[each] for each in used])
+        signs = np.repeat([1.0, -1.0], [int(each.sum()) for each in used])
+        base = np.concatenate([cells.log_size[sign][used[sign]] for sign in (0, 1)])
+        order = np.argsort(ratio, kind="stable")
+        top = np.isfinite(cells.top_base)
+        return Collected(
+            ratio[order], signs[order], base[order], cells.left[top], cells.top_base[top]
+        )
+
+    def _crossing(self, condition: BinnedCondition, collected: Collected | None) -> float:
+        if not condition.passes_at_zero():
+            return -np.inf
+        edge = condition.edge
+        for number, cell in condition.doubtful:
+            left, right = float(edge[number]), float(edge[number + 1])
+            carry, scale = condition.carry(number, cell)
+            terms = NOTHING
+            if cell >= 0:
+                assert collected is not None
+                terms = collected.inside(left, right, condition.log_worst, scale)
+            crossing = sorted_crossing(terms, left, right, carry)
+            if crossing is not None:
+                return crossing
+        positive, negative = condition.parts
+        if len(edge) > 1 and (failing := np.flatnonzero(positive[1:] > negative[1:] + 1e-9)).size:
+            return float(edge[failing[0] + 1])
+        carry, _ = condition.carry(len(edge) - 1, -1)
+        last = float(edge[-1])
+        return float(Segments.build(NOTHING, last, last, carry).roots(np.array([1]))[0])
+
+
+NOTHING = Terms(*np.empty((4, 0)))
+
+
+def sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float | None:
+    """The first crossing in [lo, hi], or None, by sorting the ratios."""
+    segments = Segments.build(terms, lo, hi, carry)
+    positive = np.flatnonzero(segments.value > 0)
+    if len(positive) == 0:
+        return None
+    if positive[0] == 0:
+        return lo
+    return min(float(segments.roots(positive[:1])[0]), float(segments.edge[positive[0]]))
