@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TetherWarning,
     )
     from tether.aiming import aim, choose
+    from tether.cli.progress_bars import progress_bars
     from tether.control import (
         BudgetedClip,
         Calibration,
@@ -138,6 +139,7 @@ __all__ = [
     "plan_draws",
     "policies",
     "policy_from",
+    "progress_bars",
     "release",
     "report",
     "risk",
@@ -181,6 +183,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
+    "progress_bars": "cli.progress_bars",
     **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.warning_categories"),
     **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.warning_categories"),
 }

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import tether
-from tether._core import frames, validate
+from tether._core import frames, progress, validate
 from tether.cli.compare_methods import MethodComparison, compare_methods
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
@@ -28,7 +28,6 @@ from tether.cli.terminal import (
     run_interruptibly,
     show,
     show_and_save,
-    working,
 )
 from tether.risk import Claims, Selection, crc, gcrc, ltt, monotonized_crc
 from tether.risk.claim_losses import CLAIM_LOSSES
@@ -96,7 +95,7 @@ def threshold(
 
     def select() -> Selection | MethodComparison:
         columns = _columns(claims, names, max_rows)
-        with working(f"choosing a threshold for {len(columns['score']):,} claims"):
+        with progress.step(f"choosing a threshold for {len(columns['score']):,} claims"):
             scored = Claims.from_table(
                 columns["score"], columns["label"], columns["item"], columns.get("group")
             )

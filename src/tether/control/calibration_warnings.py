@@ -24,10 +24,7 @@ def rows_beyond_draws(problem: Problem) -> int:
     """How many rows have a larger ratio than any draw: the test weight may then be too small."""
     if not problem.has_draws:
         return 0
-    with np.errstate(invalid="ignore"):
-        drawn = problem.draws.log_optimized - problem.draws.log_safe
-    top = drawn.max(initial=-np.inf, where=np.isfinite(drawn))
-    return int(np.sum(problem.log.log_optimized - problem.log.log_safe > top))
+    return int(np.sum(problem.log_ratio > problem.draws.scores.highest_ratio))
 
 
 def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
@@ -73,8 +70,8 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "
             f"test_weight"
         )
-    outside = float(np.mean(np.isneginf(problem.draws.log_safe)))
-    if outside and problem.log.log_safe_all is None:
+    if problem.draws.scores.lowest_safe == -np.inf and problem.log.log_safe_all is None:
+        outside = float(np.mean(np.isneginf(problem.draws.log_safe)))
         yield (
             f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
             f"tethered policy takes them either, not even at an infinite beta"

@@ -15,18 +15,22 @@ examined again. Draws that leave the range of floats are summed from their logs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.families import Clip
 from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
+from tether.control.score_range import ScoreRange, score_range
 
 MAX_LOG_SUM = 700.0
 """Sums whose log is within this of zero did not overflow or underflow."""
+MIN_PLAIN_SUM, MAX_PLAIN_SUM = float(np.exp(-MAX_LOG_SUM)), float(np.exp(MAX_LOG_SUM))
+"""The same for the sums themselves."""
 MAX_STANDARD_ERRORS = 6.0
 """A normalizer more than this many standard errors above one is an error, not chance."""
 MAX_PLAIN_LOG = 200.0
@@ -55,8 +59,15 @@ class ContextDraws:
 
     @property
     def lost(self) -> Booleans:
-        """Draws that the safe policy can make and the mixture cannot."""
+        """Draws that the safe policy can make and the mixture cannot; one False if none is."""
+        if self.log_mix is self.log_safe or self.log_mix.min() > -np.inf:
+            return np.zeros(1, dtype=np.bool_)
         return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
+
+    @cached_property
+    def scores(self) -> ScoreRange:
+        """Where the scores are −inf, and the range of their ratios."""
+        return score_range(self.log_safe, self.log_optimized)
 
     @classmethod
     def of_tables(
@@ -69,7 +80,7 @@ class ContextDraws:
             safe,
             log_optimized_all.ravel(),
             _positive_mixture(safe if log_mix_all is None else log_mix_all.ravel(), safe),
-            np.zeros(rows * actions),
+            np.broadcast_to(0.0, rows * actions),
             start=np.arange(0, rows * actions, actions),
             row=np.arange(rows),
         )
@@ -87,8 +98,18 @@ class ContextDraws:
         """Log of the normalizer of each context."""
         if family.normalized or np.isinf(log_beta):
             return np.zeros(len(self.start))
+        if len(self.start) == 1:
+            total = sum(map_blocks(partial(self._sum, family, log_beta), len(self.log_safe)))
+            if MIN_PLAIN_SUM < total < MAX_PLAIN_SUM:
+                return np.log(np.array([total]))
         kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
         return _log_sums(kernel - self.log_mass, self.start, self.size)
+
+    def _sum(self, family: Family, log_beta: float, block: slice) -> float:
+        """The sum over one block of draws; 0 or infinite outside the range of floats."""
+        terms = family.log_kernel(self.log_safe[block], self.log_optimized[block], log_beta)
+        with np.errstate(over="ignore"):
+            return float(np.exp(terms - self.log_mass[block]).sum())
 
 
 def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
@@ -213,6 +234,8 @@ def check_normalizer(draws: ContextDraws) -> None:
     The integral of the optimized density over the actions of the safe policy is at most one. An
     estimate clearly above one means that the distribution scored is not the one sampled from.
     """
+    if draws.from_safe is not None and not draws.from_safe.any():
+        return  # each draw contributes optimized/(n·optimized): the estimate is 1
     with np.errstate(over="ignore", invalid="ignore"):
         terms = np.exp(draws.log_optimized - draws.log_mass)
         terms *= draws.spread(draws.size.astype(np.float64))

@@ -97,7 +97,12 @@ class NormalizedDensities:
             return self.draws.log_psi(self.family, log_beta)
         if log_beta not in self._kept:
             make_room(self._kept)
-            self._kept[log_beta] = self._clip_normalizer.log_psi(log_beta)
+            single = len(self.draws.start) == 1
+            self._kept[log_beta] = (
+                self.draws.log_psi(self.family, log_beta)
+                if single
+                else self._clip_normalizer.log_psi(log_beta)
+            )
         return self._kept[log_beta]
 
     @cached_property

@@ -28,6 +28,7 @@ from tether.control.family import Family
 from tether.control.log import SHARE_TOLERANCE, Log
 from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
+from tether.control.score_range import score_range
 from tether.control.solvers import clip, mix, search
 from tether.control.solvers.segments import fits_one_scale
 from tether.control.test_weight import Candidates, TestWeight, find_test_weight
@@ -147,13 +148,9 @@ class Problem:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The smallest and the largest log ratio of rows and draws."""
-        lo, hi = np.inf, -np.inf
-        for part in (self.log, self.draws):
-            with np.errstate(invalid="ignore"):
-                ratio = part.log_optimized - part.log_safe
-            finite = np.isfinite(ratio)
-            lo = min(lo, float(ratio.min(initial=np.inf, where=finite)))
-            hi = max(hi, float(ratio.max(initial=-np.inf, where=finite)))
+        rows, draws = score_range(self.log.log_safe, self.log.log_optimized), self.draws.scores
+        lo = min(rows.lowest_ratio, draws.lowest_ratio)
+        hi = max(rows.highest_ratio, draws.highest_ratio)
         return (lo, hi) if lo <= hi else (0.0, 0.0)
 
     def reach(self, log_beta: float = 0.0) -> tuple[float, float]:
@@ -244,9 +241,9 @@ def _without_draws(log: Log) -> ContextDraws:
 
 def _check_support(draws: ContextDraws, family: Family) -> None:
     """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
-    outside = np.isneginf(draws.log_safe)
-    if not outside.any():
+    if draws.scores.lowest_safe > -np.inf:
         return
+    outside = np.isneginf(draws.log_safe)
     reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
     if reached[0] > -np.inf and (draws.log_optimized[outside] > -np.inf).any():
         where = int(np.argmax(outside & (draws.log_optimized > -np.inf)))
@@ -265,7 +262,7 @@ def _check_draws(log: Log, draws: ContextDraws) -> None:
             f"draw {where} has log_mix −inf and a finite log_safe: the safe policy is part of the "
             f"mixture, so the mixture can take every action of the safe policy"
         )
-    if not (np.minimum(draws.log_safe, draws.log_optimized) > -np.inf).any():
+    if not draws.scores.overlaps:
         raise ValueError("no draw is possible under both policies: there is nothing to weight")
     if log.log_mix is not None and log.safe_share is not None:
         short = draws.log_mix < draws.log_safe + np.log(log.safe_share) - SHARE_TOLERANCE

@@ -113,8 +113,15 @@ def _positive_log_probabilities(log: Log) -> Iterator[str]:
 
 
 def _repeats_scores(log: Log) -> bool:
-    pairs = np.column_stack((log.log_safe, log.log_optimized))
-    return len(np.unique(pairs, axis=0)) <= len(log) / 2
+    """Whether there are at most half as many distinct pairs of scores as rows."""
+    for scores in (log.log_safe, log.log_optimized):  # one column often settles it, by one sort
+        ordered = np.sort(scores)
+        if 1 + int((ordered[1:] != ordered[:-1]).sum()) > len(log) / 2:
+            return False
+    order = np.lexsort((log.log_optimized, log.log_safe))
+    safe, optimized = log.log_safe[order], log.log_optimized[order]
+    changes = (safe[1:] != safe[:-1]) | (optimized[1:] != optimized[:-1])
+    return 1 + int(changes.sum()) <= len(log) / 2
 
 
 def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:

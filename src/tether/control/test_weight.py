@@ -82,6 +82,9 @@ class Empirical:
     def candidates(self, problem: Problem) -> Candidates:
         """All possible draws; the largest ratio per context if the mixture is the safe policy."""
         draws = problem.draws
+        if problem.log.log_mix is None and len(draws.start) == 1:
+            highest = np.array([draws.scores.highest_ratio])
+            return Candidates(highest, np.zeros(1), problem.densities.context)
         possible = draws.log_safe > -np.inf
         if problem.log.log_mix is None:
             with np.errstate(invalid="ignore"):

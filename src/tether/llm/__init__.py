@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tether.llm.completion_scorer import CompletionScorer
     from tether.llm.local.causal_policy import CausalPolicy
     from tether.llm.preflight_checks.result import Check, Cost, Preflight
     from tether.llm.preflight_checks.run import preflight
@@ -25,6 +26,7 @@ __all__ = [
     "ChatPolicy",
     "ChatScorer",
     "Check",
+    "CompletionScorer",
     "Cost",
     "OpenAIPolicy",
     "Preflight",
@@ -41,6 +43,7 @@ _MODULES = {
     "ChatPolicy": "tether.llm.server.chat_policy",
     "ChatScorer": "tether.llm.server.chat_scorer",
     "Check": "tether.llm.preflight_checks.result",
+    "CompletionScorer": "tether.llm.completion_scorer",
     "Cost": "tether.llm.preflight_checks.result",
     "OpenAIPolicy": "tether.llm.server.openai_policy",
     "Preflight": "tether.llm.preflight_checks.result",

@@ -37,7 +37,7 @@ class Shortlist:
     log-probability. Candidates may repeat: positions differ even where actions are equal.
 
     *Why this controls the risk of the action that is served.* Candidates are independent draws
-    from π₀(·|x), for logged rows and for new ones, so the pairs z have the same distribution in
+    from ``π₀(·|x)``, for logged rows and for new ones, so the pairs z have the same distribution in
     both. In a logged row the position is uniform given z (see `join` for existing logs); in a new
     one it has the tethered density π_β(k|z). Hence the rows (z, k, loss) are a log of the uniform
     policy with contexts z, `calibrate` bounds the expected loss of the next pair (z, k) drawn with

@@ -24,7 +24,7 @@ from tether.llm.server.background_loop import background_loop, ending
 from tether.llm.server.http_client import HTTPClient
 from tether.llm.server.server_error import ServerError, parse_retry_after
 
-PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
+PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 8, -1]])
 DEADLINE = 60.0
 """Seconds within which threads that should end have ended, however busy the machine is."""
 
@@ -44,7 +44,7 @@ def test_as_many_requests_at_a_time_as_the_concurrency_allows(server):
     """The first three requests wait for each other, so that all of them are under way at once."""
     server.faults = [threading.Barrier(3)] * 3
     prompts = np.tile([4, 5], (12, 1))
-    remote_policy(server, concurrency=3).sample(prompts, np.random.default_rng(0))
+    remote_policy(server, concurrency=3, max_n=1).sample(prompts, np.random.default_rng(0))
     assert server.most_busy == 3
 
 
@@ -156,7 +156,8 @@ def test_an_interrupt_ends_the_waiting(server, monkeypatch):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt_when_two_were_sent)
-    policy, prompts = remote_policy(server, concurrency=2, deadline=1e6), np.tile([4, 5], (6, 1))
+    policy = remote_policy(server, concurrency=2, deadline=1e6, max_n=1)
+    prompts = np.tile([4, 5], (6, 1))
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         policy.sample(prompts, np.random.default_rng(0))

@@ -16,8 +16,8 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tether.llm.answer_scorer import is_scorer_error
 from tether.llm.server.background_loop import ending
-from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
 from tether.llm.server.openai_policy import OpenAIPolicy
 from tether.rounds.recording import MAX_KEY_LENGTH
