@@ -313,7 +313,7 @@ def test_each_rule_finds_what_breaks_it(broken):
     assert listed(heavy_violations(broken)).splitlines() == [
         "tether/control/solve.py:4: imports torch; allowed in bo, llm, policies, saving",
         "tether/control/solve.py:4: torch is loaded by a light room",
-        "tether/risk/pick.py:2: imports polars; allowed in no room",
+        "tether/risk/pick.py:2: imports polars; allowed in rounds",
     ]
     assert listed(long_files(broken)) == "tether/risk/long.py:401: 401 lines, at most 400"
 

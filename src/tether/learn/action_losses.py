@@ -33,4 +33,4 @@ def action_losses(
     outside = ~((losses >= 0) & (losses <= bound))
     if outside.any():
         validate.reject("loss", losses, outside, f"a loss from 0 to bound = {bound:g}")
-    return losses
+    return np.asarray(losses)

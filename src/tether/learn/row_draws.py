@@ -23,7 +23,9 @@ def uniform_by_row(X: Any, seed: int) -> Floats:
     digests = b"".join(
         blake2b(label.tobytes(), key=key, digest_size=8).digest() for label in _row_labels(X)
     )
-    return (np.frombuffer(digests, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+    return np.asarray(
+        (np.frombuffer(digests, dtype="<u8") >> np.uint64(11)) * 2.0**-53, dtype=np.float64
+    )
 
 
 def draw_by_row(probabilities: Floats, X: Any, seed: int) -> Integers:
