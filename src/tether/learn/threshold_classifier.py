@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,15 +17,9 @@ from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.checked_features import checked_features, shared_tags
 from tether.learn.held_out_rows import hold_out, seed_from
-from tether.risk import ScoredLabels, Selection, crc, gcrc, ltt, monotonized_crc
+from tether.risk import ScoredLabels
 from tether.risk.label_sweep import LABEL_LOSSES
-
-METHODS: dict[str, Callable[..., Selection]] = {
-    "gcrc": gcrc,
-    "crc": crc,
-    "monotonized_crc": monotonized_crc,
-    "ltt": ltt,
-}
+from tether.risk.methods_by_name import METHODS
 
 
 class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
