@@ -10,7 +10,9 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for page in [README, *README.parent.glob("docs/**/*.md")]:
         names = {}  # a page is read from top to bottom
-        for example in re.findall(r"```(?:python|\{code-cell\} python)\n(.*?)```", page.read_text("utf-8"), re.S):
+        for example in re.findall(
+            r"```(?:python|\{code-cell\} python)\n(.*?)```", page.read_text("utf-8"), re.S
+        ):
             exec(compile(example, page.name, "exec"), names)
         if page == README:
             _check_the_ramp(names["release"].history())
