@@ -16,7 +16,7 @@ import numpy as np
 from tether._core.types import Booleans, Floats
 from tether.control.parts.binned_condition import BinnedCondition, Cells
 from tether.control.parts.log_sum import LOG_TWO
-from tether.control.parts.ratio_bins import Bins, BinTable, TopTable
+from tether.control.parts.ratio_bins import Bins, BinTable, TopTable, fine_parts
 from tether.control.solvers.segments import Carry, Segments, Terms
 
 MAX_COLLECTED = 1 << 20
@@ -24,7 +24,7 @@ MAX_COLLECTED = 1 << 20
 MAX_DIVIDED = 64
 """The most bins that are divided to find out what leaving out a row changes."""
 MAX_LEVELS = 3
-"""How often bins are divided: the finest are 2^−44 wide."""
+"""How often bins are divided to find out what leaving out a row changes."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class BinnedClip:
             asked = [(each, self._condition(each)) for each in requests]
             passing = [condition for _, condition in asked if condition.passes_at_zero()]
             left, right, count = self._doubtful(passing)
-            if count <= MAX_COLLECTED or self.level == MAX_LEVELS:
+            if count <= MAX_COLLECTED or fine_parts(left, right) == 1:
                 break
             self._divide(left, right)
         collected: Mapping[str, Collected] = {}
@@ -129,8 +129,10 @@ class BinnedClip:
         stop = max(start, stop)
         inside = (cells.left >= start) & (cells.right <= stop)
         count = int(cells.count[inside].sum())
-        if count > MAX_COLLECTED and inside.sum() <= MAX_DIVIDED and self.level < MAX_LEVELS:
-            self._divide(cells.left[inside], cells.right[inside])
+        left, right = cells.left[inside], cells.right[inside]
+        few = inside.sum() <= MAX_DIVIDED and self.level < MAX_LEVELS
+        if count > MAX_COLLECTED and few and fine_parts(left, right) > 1:
+            self._divide(left, right)
             return self.band(name, earliest, latest)
         carry, scale = condition.carry(start, inside)
         terms = NOTHING
@@ -181,7 +183,7 @@ class BinnedClip:
 
     def _divide(self, left: Floats, right: Floats) -> None:
         """Replace cells by finer ones, in one pass."""
-        bins = Bins(left, right)
+        bins = Bins(left, right, fine_parts(left, right))
         tables, tops = self.terms.tables(bins)
         for name, condition in self.conditions.items():
             opened: Booleans = np.isin(condition.cells.left, left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ class SearchSolver:
         lo, hi = self.problem.search_range()
         at_one = [point for point in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < point < hi]
         points = [lo, *at_one, hi]
-        start = list(zip(points[:-1], points[1:], strict=True)) or [(lo, lo + 1.0)]
+        start = list(pairwise(points))
         searches = [Search(list(start)) for _ in targets]
         last = {hi} if self.problem.test_weight.grows else set()
         for _ in range(MAX_SEARCH_PASSES):
@@ -87,7 +88,7 @@ class SearchSolver:
     @cached_property
     def _limits(self) -> list[tuple[float, float]]:
         """Of each constraint, the earliest and the latest crossing without any one row."""
-        lo, hi = self.problem.search_range()
+        _, hi = self.problem.search_range()
         numbers = range(len(self.constraints))
         found = self._crossings([(k, side) for k in numbers for side in ("below", "above")])
         ends = [hi if answer is None else answer for answer in found]
