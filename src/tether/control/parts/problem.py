@@ -147,6 +147,12 @@ class ProblemInParts:
 
     def robustness(self, measured: DiagnosticsInParts) -> float:
         """The largest ratio error that every constraint leaves; below 1 where one fails."""
+        if measured.confidence is not None:
+            from tether.control.parts.high_probability import CertificationInParts
+
+            return CertificationInParts(
+                self, measured.constraints, measured.confidence
+            ).ratio_error()
         safest, _ = self.search_range()
         plain = tuple(replace(each, ratio_error=1.0) for each in measured.constraints)
         (sums,) = self.log.reduce(SumSides(measured.weights, safest, plain))

@@ -16,7 +16,7 @@ from tether.control.densities import BudgetedDensities, Densities, NormalizedDen
 from tether.control.families import BudgetedClip
 from tether.control.family import Family
 from tether.control.parts.rows import LogPart
-from tether.control.problem import Problem
+from tether.control.problem import Problem, without_draws
 from tether.control.proposal_blocks import ProposalBlocks
 from tether.control.test_weight import TestWeight
 
@@ -53,12 +53,15 @@ class WeightsOfPart:
 
     def problem(self, part: LogPart) -> Problem:
         """The rows as a problem of their own, each with the tables or draws stored beside it."""
-        draws = _tables(part) if part.log_safe_all is not None else _stored_draws(part)
         log = copy.copy(part)
+        if self.direct:
+            draws = without_draws(part)
+        else:
+            draws = _tables(part) if part.log_safe_all is not None else _stored_draws(part)
         if self.blend:
             log, draws = blend_log(log, self.blend), blend_draws(draws, self.blend)
         densities: Densities
-        if part.log_safe_all is not None:
+        if self.direct or part.log_safe_all is not None:
             densities = NormalizedDensities(self.family, draws)
         else:
             assert isinstance(self.family, BudgetedClip)
