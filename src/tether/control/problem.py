@@ -232,7 +232,7 @@ def pose(
             f"weights against the same mixture"
         )
     if family.normalized and log.context is not None and not has_draws:
-        draws = _without_draws(log)
+        draws = without_draws(log)
     else:
         draws = gather_draws(log, proposals)
     if proposals is not None:
@@ -273,7 +273,7 @@ def _densities(
     )
 
 
-def _without_draws(log: Log) -> ContextDraws:
+def without_draws(log: Log) -> ContextDraws:
     """Placeholders for a family that needs no normalizer, when nothing else needs draws."""
     mixture = log.log_safe if log.log_mix is None else log.log_mix
     rows = np.arange(len(log))
