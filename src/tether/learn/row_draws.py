@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.columns import plain_array
 from tether._core.contexts import as_contexts, labels
+from tether._core.plain_arrays import plain_array
 from tether._core.types import Floats, Integers
 
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from tether._core.columns import plain_column
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from tether._core import validate
-from tether._core.columns import plain_column
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.checked_features import checked_features, shared_tags

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Floats
 from tether.llm.completions import Tokens
 from tether.policies.policy import Policy

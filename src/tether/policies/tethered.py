@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, parts
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
