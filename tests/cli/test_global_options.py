@@ -71,7 +71,6 @@ def test_shells_complete_commands(shell):
         (["torch"], ["preflight", "prompts.txt", "--safe", "a", "--optimized", "b"], "llm"),
         (["httpx2"], ["preflight", "prompts.txt", "--safe", "a", "--optimized", "b"], "llm"),
         (["sqlalchemy"], ["status", "run.db"], "rounds"),
-        (["sqlalchemy"], ["verify", "run.db"], "rounds"),
         (["sqlalchemy"], ["halt", "run.db", "--reason", "x"], "rounds"),
         (["starlette"], ["serve", "service.toml"], "serve"),
         (["sklearn"], ["demo"], "demo"),
