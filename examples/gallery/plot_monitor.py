@@ -21,7 +21,7 @@ before, after = 1500, 600
 risks = np.repeat([0.05, 0.20], [before, after])
 
 figure, panel = plt.subplots(figsize=(8, 4), layout="constrained")
-for run in range(8):
+for _ in range(8):
     monitor = RiskMonitor(alpha=0.1, false_alarm_probability=0.01)
     losses = (rng.random(len(risks)) < risks).astype(float)
     log_wealth = np.array([monitor.update([loss]).log_wealth for loss in losses])
