@@ -45,14 +45,9 @@ class ClaimPart:
     @classmethod
     def read(cls, names: ClaimColumns, columns: Columns) -> ClaimPart:
         """Check the columns of one part and put its claims in the order of the items."""
-        items = np.asarray(columns[names.items])
-        if items.dtype.kind == "f":
-            if np.isnan(items).any():
-                raise ValueError(f"{names.items} has {int(np.isnan(items).sum())} missing value(s)")
-            raise TypeError(f"{names.items} must hold integers or strings, got {items.dtype}")
         groups = None if names.groups is None else columns[names.groups]
         claims = Claims.from_table(
-            columns[names.scores], columns[names.supported], items, groups
+            columns[names.scores], columns[names.supported], columns[names.items], groups
         )
         by_item = None if groups is None else np.asarray(list(claims.groups.values()))
         return cls(claims, by_item, _log_weights(names, columns, claims))

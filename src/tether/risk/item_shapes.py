@@ -106,9 +106,7 @@ class Shapes:
         return _by_size(np.column_stack(starts), events, owner[order][inside], claims.n_items)
 
 
-def _where_met(
-    scores: Floats, thresholds: Floats, larger: bool
-) -> tuple[Floats, Integers, int]:
+def _where_met(scores: Floats, thresholds: Floats, larger: bool) -> tuple[Floats, Integers, int]:
     """A score that meets the same thresholds, the number of the first, and how many there are."""
     candidates = checked_thresholds(thresholds, "larger" if larger else "smaller")
     events = event_index(scores, candidates, larger_is_safer=larger)

@@ -85,6 +85,25 @@ class KeptCounts:
         return np.asarray(self.read(picked) / len(self.scores))
 
 
+@dataclass(frozen=True, eq=False)
+class CountsInParts:
+    """The same of claims in parts, counted beforehand: one number per candidate."""
+
+    total: int
+    items: int
+    kept: Integers
+    emptied: Integers
+
+    def at(self, index: int, threshold: float) -> KeptShare:
+        """Count at one candidate."""
+        kept, emptied = int(self.kept[index]), int(self.emptied[index])
+        return KeptShare("claims", self.total, kept, self.items, emptied)
+
+    def shares(self, picked: Integers) -> Floats:
+        """The share that each of these candidates keeps."""
+        return np.asarray(self.kept[picked] / self.total)
+
+
 def counts_from_order(run_ends: Booleans, *, larger_is_safer: bool) -> CountReader:
     """Where every score is a candidate: what comes before the end of each run of equal scores."""
 

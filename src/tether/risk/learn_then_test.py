@@ -163,7 +163,6 @@ def ltt(
 
     settings = {"confidence": confidence, "procedure": procedure, "pvalue": pvalue}
 
-
     def largest_sum(total: float, test: float, bound: float, level: float) -> float:
         rejected = largest_rejected_sum(int(total), level / bound, error)
         return rejected * bound * (1 + TIE_TOLERANCE) if rejected >= 0 else -bound

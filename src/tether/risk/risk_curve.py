@@ -15,7 +15,7 @@ from tether._core.ties import within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_steps import LossPieces
 from tether.risk.claims import CLAIMS_PER_BLOCK
-from tether.risk.kept_share import KeptCounts
+from tether.risk.kept_share import CountsInParts, KeptCounts
 
 
 class _DefaultBound(float):
@@ -92,7 +92,7 @@ class Sweep:
         Reads the losses of claims as step functions, item by item.
     harmless_start : bool, default False
         Whether the safest threshold costs nothing by definition, such as one that keeps nothing.
-    kept_counts : KeptCounts, optional
+    kept_counts : KeptCounts or CountsInParts, optional
         How many claims or items each candidate keeps. None for a loss matrix, which does not tell.
     counts : numpy.ndarray, optional
         For claims in parts: how many items each one that can be read again stands for.
@@ -131,7 +131,7 @@ class Sweep:
     events: ItemEvents | None = None
     read_pieces: Callable[[slice, Integers], LossPieces] | None = None
     harmless_start: bool = False
-    kept_counts: KeptCounts | None = None
+    kept_counts: KeptCounts | CountsInParts | None = None
     counts: Integers | None = None
     collected: slice | None = None
     ranks: Integers | None = None

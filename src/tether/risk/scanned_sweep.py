@@ -16,10 +16,11 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean, mean_from_moments
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claim_losses import CLAIM_LOSSES, ClaimLoss, claim_loss
+from tether.risk.claim_losses import CLAIM_LOSSES, claim_loss
 from tether.risk.claim_steps import LossPieces
 from tether.risk.claim_survey import CELL_BITS, Tally
 from tether.risk.item_shapes import ItemShapes, Shapes, ShapeTable
+from tether.risk.kept_share import CountsInParts
 from tether.risk.needed_bins import (
     BinSums,
     Reach,
@@ -62,9 +63,7 @@ class ScanTask:
     margin: int
 
 
-def scanned_sweeps(
-    task: ScanTask, reaches: Callable[[float, float], Sequence[Reach]]
-) -> Scan:
+def scanned_sweeps(task: ScanTask, reaches: Callable[[float, float], Sequence[Reach]]) -> Scan:
     """One sweep per loss; `reaches(total_weight, test_weight)` says which sums matter to each."""
     kinds = [claim_loss(terms.loss) for terms in task.losses]
     larger = kinds[0].safer == "larger"
@@ -170,6 +169,7 @@ def _sweep(
         ranks=ranks,
         resolved_from=reach.low if exact else None,
         safe_mean=_safe_mean(task, column, terms.bound),
+        kept_counts=_kept_counts(task.tally, table, larger=larger, exact=exact),
     )
 
 
@@ -184,7 +184,9 @@ def _refined(
         if rows == 0:
             return table, found
         if rows > COLLECTED_CLAIMS and refinements >= MAX_REFINEMENTS:
-            if items:  # sums stay near the limit over too long a range for its items to be collected
+            if (
+                items
+            ):  # sums stay near the limit over too long a range for its items to be collected
                 items = False
                 continue
             needed = _in_front(needed, table.counts, from_end=wanted[0].boldest != larger)
@@ -232,9 +234,7 @@ def first_bins(tally: Tally) -> tuple[ScoreBits, ScoreBits]:
     return finer_bins(lows, lows | np.uint64((1 << int(CELL_BITS)) - 1), tally.counts)
 
 
-def finer_bins(
-    lows: ScoreBits, highs: ScoreBits, counts: Integers
-) -> tuple[ScoreBits, ScoreBits]:
+def finer_bins(lows: ScoreBits, highs: ScoreBits, counts: Integers) -> tuple[ScoreBits, ScoreBits]:
     """Divide bins into equal parts, a power of two of them, in proportion to their claims."""
     wanted = np.maximum(counts * (N_BINS / max(int(counts.sum()), 1)), 2.0)
     new_lows, new_highs = [], []
@@ -265,12 +265,13 @@ def _with_all_thresholds(table: ScoreTable, count: int) -> ScoreTable:
         totals, rises = (each.gathered(place, count) for each in (column.totals, column.rises))
         return replace(column, totals=totals, rises=rises)
 
-    counts = np.zeros(count, dtype=np.int64)
-    counts[place] = table.counts
+    counts, tops = np.zeros((2, count), dtype=np.int64)
+    counts[place], tops[place] = table.counts, table.tops
     return replace(
         table,
         keys=np.arange(count, dtype=np.uint64),
         counts=counts,
+        tops=tops,
         losses=tuple(spread(column) for column in table.losses),
     )
 
@@ -297,6 +298,17 @@ def _score_range(
         ends = ends if larger else np.nextafter(ends, -np.inf)
     low, high = ordered_bits(ends).tolist()
     return low, high
+
+
+def _kept_counts(tally: Tally, table: ScoreTable, *, larger: bool, exact: bool) -> CountsInParts:
+    """How many claims each candidate keeps, and how many items have none left."""
+    order = slice(None, None, -1) if exact and larger else slice(None)
+    met, tops = np.cumsum(table.counts[order]), np.cumsum(table.tops[order])
+    if exact:  # the first candidate has met none
+        met, tops = np.append(0, met), np.append(0, tops)
+    if larger:
+        return CountsInParts(tally.n_claims, tally.n_items, met, tally.n_items - tops)
+    return CountsInParts(tally.n_claims, tally.n_items, tally.n_claims - met, tops)
 
 
 def _relative_test_weight(log_test: float, log_weight: float) -> float:

@@ -73,13 +73,15 @@ class LossColumn:
 class ScoreTable:
     """Bins in increasing order: their keys, extreme scores and numbers of claims, and the losses.
 
-    `weights` and `squares` are the sums of the items' weights and of their squares.
+    `tops` are the numbers of items whose highest score is in a bin; `weights` and `squares` are
+    the sums of the items' weights and of their squares.
     """
 
     keys: ScoreBits
     lowest: Floats
     highest: Floats
     counts: Integers
+    tops: Integers
     losses: tuple[LossColumn, ...]
     weights: ExactSums
     squares: ExactSums
@@ -89,6 +91,8 @@ class ScoreTable:
         keys, place = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
         counts = np.zeros(len(keys), dtype=np.int64)
         np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
+        tops = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(tops, place, np.concatenate([self.tops, other.tops]))
         lowest, highest = np.full(len(keys), np.inf), np.full(len(keys), -np.inf)
         np.minimum.at(lowest, place, np.concatenate([self.lowest, other.lowest]))
         np.maximum.at(highest, place, np.concatenate([self.highest, other.highest]))
@@ -98,6 +102,7 @@ class ScoreTable:
             lowest,
             highest,
             counts,
+            tops,
             tuple(first.merge(second, place, len(keys)) for first, second in pairs),
             self.weights.added(other.weights),
             self.squares.added(other.squares),
@@ -117,6 +122,7 @@ class ScoreTable:
             np.concatenate([rest.lowest, finer.lowest])[order],
             np.concatenate([rest.highest, finer.highest])[order],
             np.concatenate([rest.counts, finer.counts])[order],
+            np.concatenate([rest.tops, finer.tops])[order],
             tuple(
                 # What belongs to the items and not to bins is in both tables, and counts once.
                 LossColumn(
@@ -139,6 +145,7 @@ class ScoreTable:
             self.lowest[bins],
             self.highest[bins],
             self.counts[bins],
+            self.tops[bins],
             tuple(column.take(bins) for column in self.losses),
             self.weights,
             self.squares,
@@ -182,7 +189,10 @@ class ScoreSums:
             lowest,
             highest,
             np.bincount(place, minlength=len(keys)).astype(np.int64),
-            tuple(self._column(part, each, weights, inside, place, len(keys)) for each in self.losses),
+            self._tops(part, keys),
+            tuple(
+                self._column(part, each, weights, inside, place, len(keys)) for each in self.losses
+            ),
             ExactSums.total(weights),
             ExactSums.total(np.square(weights)),
         )
@@ -230,6 +240,13 @@ class ScoreSums:
             int(steps.nonmonotone.sum()),
         )
 
+    def _tops(self, part: ClaimPart, keys: ScoreBits) -> Integers:
+        """How many items have their highest score in each bin."""
+        highest = np.maximum.reduceat(part.claims.scores, part.claims.offsets[:-1])
+        bins, inside = self._bins(highest)
+        place = np.searchsorted(keys, bins[inside])
+        return np.bincount(place, minlength=len(keys)).astype(np.int64)
+
     def _bins(self, scores: Floats) -> tuple[ScoreBits, Booleans]:
         """The key of each claim's bin, and whether it lies in one."""
         if self.thresholds is not None:
@@ -251,6 +268,7 @@ class ScoreSums:
             np.zeros(0, dtype=np.uint64),
             np.zeros(0),
             np.zeros(0),
+            np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.int64),
             (column,) * len(self.losses),
             zero,

@@ -55,5 +55,7 @@ def replace_one(
     moves, gap = threshold_moves(sweeps[0], alphas[0]), loss_gaps(sweeps, alphas)[0]
     if moves is None or gap is None:
         return [None]
-    epsilon = sweeps[0].total_over_items(moves) / (sweeps[0].n_items + 1)  # the test item is its own replacement
+    epsilon = sweeps[0].total_over_items(moves) / (
+        sweeps[0].n_items + 1
+    )  # the test item is its own replacement
     return [Stability(epsilon, float(moves.max()), gap, lipschitz)]

@@ -81,7 +81,12 @@ class FrameSource:
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.engine}: {error}") from error
         except Exception as error:
-            if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "polars", "pyspark"):
+            if type(error).__module__.partition(".")[0] in (
+                "duckdb",
+                "_duckdb",
+                "polars",
+                "pyspark",
+            ):
                 raise ValueError(f"{self.engine} cannot read the rows: {error}") from error
             raise
 

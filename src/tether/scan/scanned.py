@@ -122,7 +122,9 @@ def _draw_columns(name: str, given: Several, mixture: bool) -> tuple[str, ...]:
 def _check_tables(tables: set[str], draws: set[str], mixture: bool) -> None:
     both = {"log_safe_all", "log_optimized_all"}
     if tables and (missing := both - tables):
-        raise ValueError(f"{missing.pop()} is missing: give the tables of both policies, or neither")
+        raise ValueError(
+            f"{missing.pop()} is missing: give the tables of both policies, or neither"
+        )
     if tables and mixture != ("log_mix_all" in tables):
         present, lacking = ("log_mix", "log_mix_all") if mixture else ("log_mix_all", "log_mix")
         raise ValueError(
