@@ -58,6 +58,14 @@ class ActionSpace:
         """That of the safe policy, which draws the candidates in a run on shortlists."""
         return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]
 
+    def check_served(self, optimized: Any) -> None:
+        """Let policies on servers compare the model that is served with the one they began with."""
+        drawing = self.safe if self._shortlist is None else self._shortlist.safe
+        for policy in (drawing, optimized):
+            check = getattr(policy, "check_unchanged", None)
+            if check is not None:
+                check()
+
     def optimized(self, name: str, optimized: Any) -> Policy:
         """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
         if self._shortlist is None:
