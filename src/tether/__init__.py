@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         aiming,
         bo,
         control,
+        learn,
         llm,
         monitor,
         policies,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         policy_from,
         serve,
     )
+    from tether.report.comparison import compare
     from tether.risk import (
         Claims,
         ScoredLabels,
@@ -118,6 +120,7 @@ __all__ = [
     "bo",
     "calibrate",
     "choose",
+    "compare",
     "control",
     "crc",
     "draws_worth",
@@ -126,6 +129,7 @@ __all__ = [
     "gain",
     "gain_over_alphas",
     "gcrc",
+    "learn",
     "llm",
     "load_policy",
     "ltt",
@@ -155,6 +159,7 @@ _ROOMS = (
         "aiming",
         "bo",
         "control",
+        "learn",
         "llm",
         "monitor",
         "policies",
@@ -176,6 +181,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
+    "compare": "report.comparison",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),

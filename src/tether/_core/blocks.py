@@ -17,8 +17,8 @@ Found = TypeVar("Found")
 
 BLOCK_ROWS = 1 << 15
 """How many rows a block has: a few arrays of this length fit into the cache of one core."""
-ROWS_PER_THREAD = 1 << 18
-"""From how many rows on another thread is started: with fewer, starting it takes longer."""
+BLOCKS_PER_THREAD = 4
+"""How many blocks make another thread worth starting."""
 DEFAULT_THREADS = 2
 """How many threads are used at most where nothing else is said."""
 THREADS_VARIABLE = "TETHER_THREADS"
@@ -37,7 +37,7 @@ def map_blocks(
     [(0, 2), (2, 4), (4, 5)]
     """
     blocks = [slice(start, min(start + block_rows, rows)) for start in range(0, rows, block_rows)]
-    threads = min(thread_limit(), rows // ROWS_PER_THREAD, len(blocks))
+    threads = min(thread_limit(), len(blocks) // BLOCKS_PER_THREAD)
     if threads < 2:
         return [task(block) for block in blocks]
 

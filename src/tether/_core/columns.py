@@ -1,87 +1,80 @@
-"""Columns as users have them, as plain arrays of numbers or strings.
-
-Strings arrive in many forms: object arrays (pandas, Arrow), pandas categories and string types,
-polars categories and enumerations, numpy's StringDType. All of them become numpy's own strings
-here, so that every room compares and sorts the same thing.
-"""
+"""A table of results: arrays of equal length by name, printed with one row per line."""
 
 from __future__ import annotations
 
-import numbers
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.visible_text import visible
 
-def plain_array(values: Any) -> NDArray[Any]:
-    """An array of numbers or strings where every value is one; otherwise the array as it is."""
-    array = np.asarray(values)
-    if array.dtype.kind == "T":
-        array = array.astype(object)  # missing values, if any, are shown as they are
-    if array.dtype.kind != "O" or array.size == 0:
-        return array
-    kinds = set(map(type, array.flat))
-    if all(issubclass(kind, str) for kind in kinds):
-        return _strings(array)
-    if all(issubclass(kind, (bool, np.bool_)) for kind in kinds):
-        return array.astype(np.bool_)
-    if any(issubclass(kind, (bool, np.bool_)) for kind in kinds):
-        return array
-    if all(issubclass(kind, numbers.Integral) for kind in kinds):
-        return _converted(array, np.int64)
-    if all(issubclass(kind, numbers.Real) for kind in kinds):
-        return _converted(array, np.float64)
-    return array
+MAX_PRINTED_ROWS = 20
+"""A longer table is printed without its middle."""
 
 
-def plain_column(name: str, values: Any) -> NDArray[Any]:
-    """A plain array without missing values, in which strings and other values are not mixed.
+class Columns(dict[str, NDArray[Any]]):
+    """Columns by name: a dictionary of arrays, as every data-frame library accepts it.
 
-    Values that are neither numbers nor strings stay as they are: a policy of the user's own may
-    take anything as an action.
+    `pandas.DataFrame(columns)`, `polars.DataFrame(columns)` and `pyarrow.table(columns)` make a
+    frame of it, and `columns["name"]` is an array. Printing it shows a table.
+
+    Examples
+    --------
+    >>> Columns(alpha=np.array([0.1, 0.2]), beta=np.array([0.612345, np.inf]))
+      alpha    beta
+        0.1  0.6123
+        0.2     inf
     """
-    array = plain_array(values)
-    reject_missing(name, array)
-    if isinstance(values, (list, tuple)) and array.dtype.kind in "US" and array.ndim == 1:
-        for place, value in enumerate(values):
-            if not isinstance(value, (str, bytes)):  # numpy has turned it into a string
-                raise TypeError(
-                    f"{name} must be all numbers or all strings, got {name}[{place}] = {value!r} "
-                    f"beside strings"
-                )
-    return array
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.values()), ()))
+
+    def cells(self, max_rows: int = MAX_PRINTED_ROWS) -> list[list[str]]:
+        """The values as text, row by row, without the middle ones if there are more than these."""
+        shown = shown_rows(self.row_count, max_rows)
+        columns = [[format_cell(values[row]) for row in shown] for values in self.values()]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def __repr__(self) -> str:
+        rows = [[visible(name) for name in self], *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        numeric = [np.asarray(values).dtype.kind in "iuf" for values in self.values()]
+        lines = []
+        for row in rows:
+            padded = (
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(row, widths, numeric, strict=True)
+            )
+            lines.append(("  " + "  ".join(padded)).rstrip())
+        left_out = self.row_count - (len(rows) - 1)
+        if left_out:
+            lines.insert(1 + MAX_PRINTED_ROWS // 2, f"  … {left_out:,} more rows …")
+        return "\n".join(lines)
+
+    __str__ = __repr__
 
 
-def reject_missing(name: str, array: NDArray[Any]) -> None:
-    """Refuse an array of objects in which a value is missing."""
-    if array.dtype.kind != "O":
-        return
-    missing = [place for place, value in enumerate(array.flat) if is_missing(value)]
-    if missing:
-        raise ValueError(
-            f"{name}[{missing[0]}] is missing ({array.flat[missing[0]]!r}; {len(missing)} such "
-            f"value(s) in {array.size}): every row must have a value"
-        )
+def shown_rows(count: int, max_rows: int) -> list[int]:
+    """The rows that are shown: all, or as many of the first as of the last."""
+    if count <= max_rows:
+        return list(range(count))
+    half = max_rows // 2
+    return [*range(half), *range(count - (max_rows - half), count)]
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value stands for a missing one: None, NaN, pandas' NA and NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
-
-
-def _strings(array: NDArray[Any]) -> NDArray[Any]:
-    """Python strings as numpy's; those that end in a NUL would lose it, and stay objects."""
-    if any(text.endswith("\0") for text in array.flat):
-        return array
-    return array.astype(np.str_)
-
-
-def _converted(array: NDArray[Any], dtype: type) -> NDArray[Any]:
-    """Python numbers as a numpy array, or as they are if they are too large for one."""
-    try:
-        return array.astype(dtype)
-    except OverflowError:
-        return array
+def format_cell(value: Any) -> str:
+    """One value as text: four significant digits, and a dash where there is no value."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return visible(str(value))

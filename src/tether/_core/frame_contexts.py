@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from tether._core import frames
-from tether._core.columns import plain_array
 from tether._core.contexts import column_labels
+from tether._core.plain_arrays import plain_array
 from tether._core.types import Frame
 
 

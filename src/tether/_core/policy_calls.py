@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.columns import plain_array
 from tether._core.contexts import length
+from tether._core.plain_arrays import plain_array
 from tether._core.types import Booleans, Floats
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.columns import plain_array, plain_column, reject_missing
+from tether._core.plain_arrays import plain_array, plain_column, reject_missing
 from tether._core.types import Booleans, Floats
 
 MAX_SHOWN = 200

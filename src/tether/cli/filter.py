@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tether._core import files
+from tether._core import files, progress
 from tether.cli.filtered_claims import ClaimColumns, FilteredClaims, copy_kept
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -19,7 +19,6 @@ from tether.cli.terminal import (
     require_file,
     run_interruptibly,
     show,
-    working,
 )
 from tether.risk import Selection
 
@@ -97,7 +96,7 @@ def filter_(
     columns = ClaimColumns(score, group, mark)
 
     def copy() -> FilteredClaims:
-        with working(f"filtering {claims}"):
+        with progress.step(f"filtering {claims}"):
             return copy_kept(claims, out, selection, columns, overwrite=force)
 
     counts = run_interruptibly(copy)

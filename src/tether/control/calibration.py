@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from tether._core import records
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
 from tether.control.calibration_warnings import find_warnings
@@ -19,7 +21,7 @@ from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
 from tether.control.promise import PromiseTerms, make_promise
 from tether.control.provenance import Provenance
-from tether.control.summary import write_statement, write_summary
+from tether.control.summary import describe_calibration, write_statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Calibration(records.Saved):
+class Calibration(records.Saved, Described):
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
@@ -304,24 +306,14 @@ class Calibration(records.Saved):
 
         return plot_calibration(self, ax)
 
-    def summary(self) -> str:
-        """Describe the calibration in words: beta, the promise, warnings, assumptions.
-
-        Returns
-        -------
-        str
-            Several lines for a terminal; what printing the calibration shows.
-        """
-        return write_summary(self)
-
-    def to_frame(self) -> dict[str, np.ndarray]:
+    def to_frame(self) -> Columns:
         """Return the risk curves of all constraints as columns.
 
         Returns
         -------
-        dict of str to ndarray
-            Columns `constraint`, `log_beta`, `beta` and `risk`, which any data-frame library takes:
-            ``pandas.DataFrame(found.to_frame())``.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `constraint`, `log_beta`,
+            `beta` and `risk`.
         """
         curves = {each.name: self.curve(each.name) for each in self.constraints}
         return curve_columns(curves)
@@ -361,8 +353,8 @@ class Calibration(records.Saved):
         """
         return calibration_record.from_dict(cls, content)
 
-    def __str__(self) -> str:
-        return self.summary()
+    def _describe(self) -> Description:
+        return describe_calibration(self)
 
     @property
     def _problem(self) -> Problem | ProblemInParts:

@@ -12,6 +12,7 @@ from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame, Losses
 from tether.control.acting import Acting
+from tether.control.log_overview import LogOverview
 from tether.control.score_checks import refuse_probabilities
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SAME_ACTION_TOLERANCE = 1e-4
 """How far the scores of a row may be from those of its action in the tables."""
 
 
-class Log:
+class Log(LogOverview):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context.

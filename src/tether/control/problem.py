@@ -18,14 +18,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats
 from tether.control.blend import blend_draws, blend_log, needs_blend
 from tether.control.constraint import Constraint
 from tether.control.context_draws import ContextDraws, check_normalizer, gather_draws
 from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
-from tether.control.families import BudgetedClip, Clip, Mix
+from tether.control.families import BudgetedClip, Clip, Mix, is_of_package
 from tether.control.family import Family
 from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.mix_weights import mix_weights
 from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
 from tether.control.score_range import score_range
@@ -114,30 +116,66 @@ class Problem:
 
     def log_weights(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
-        rows = self.densities.log_density(
-            self.log.log_safe, self.log.log_optimized, self.densities.row, log_beta
-        )
-        return rows - self.log_mix, self.test_weight.log_weight(self, log_beta)
+        safe, optimized, cell = self.log.log_safe, self.log.log_optimized, self.densities.row
+        rows = np.empty(len(self.log))
+
+        def weigh(block: slice) -> None:
+            density = self.densities.log_density(
+                safe[block], optimized[block], cell[block], log_beta
+            )
+            np.subtract(density, self.log_mix[block], out=rows[block])
+
+        if is_of_package(self.family):
+            weigh(slice(0, 1))  # keeps what depends on beta alone, which all blocks read
+            map_blocks(weigh, len(rows))
+        else:  # a user's family may not allow several threads
+            weigh(slice(0, len(rows)))
+        return rows, self.test_weight.log_weight(self, log_beta)
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point, scaled to sum to one."""
+        if isinstance(self.family, Mix) and np.isfinite(log_beta):
+            return self._mix_shares(log_beta)
         rows, test = self.log_weights(log_beta)
-        top = max(rows.max(), test)
+        top = max(float(rows.max()), test)
         if top == -np.inf:  # no row and no draw is possible: only the worst case is left
             return np.zeros(len(rows)), 1.0
-        share, test_share = np.exp(rows - top), float(np.exp(test - top))
-        total = share.sum() + test_share
-        share /= total
+
+        def scale(block: slice) -> float:
+            part = rows[block]
+            part -= top
+            return float(np.exp(part, out=part).sum())
+
+        test_share = float(np.exp(test - top))
+        total = sum(map_blocks(scale, len(rows))) + test_share
+        rows /= total
+        return rows, test_share / total
+
+    def _mix_shares(self, log_beta: float) -> tuple[Floats, float]:
+        """The same for mix, without logarithms."""
+        share, top = mix_weights(self.log_ratio, self.log_base, log_beta)
+        test = self.test_weight.log_weight(self, log_beta) + float(np.logaddexp(0.0, log_beta))
+        highest = max(top, test)
+        test_share = float(np.exp(test - highest))
+        scale = float(np.exp(top - highest))
+        total = scale * float(share.sum()) + test_share
+        share *= scale / total
         return share, test_share / total
 
     def risk(self, constraint: Constraint, log_beta: float) -> float:
         """The calibrated risk of the tethered policy at one beta."""
         share, test_share = self.shares(log_beta)
         loss = self.log.loss[constraint.name]
-        share = share * constraint.factors(loss)
         test_share *= constraint.ratio_error
-        total = share.sum() + test_share
-        return float(((loss * share).sum() + constraint.bound * test_share) / total)
+
+        def add(block: slice) -> tuple[float, float]:
+            part = share[block] * constraint.factors(loss[block])
+            weight = float(part.sum())
+            part *= loss[block]
+            return weight, float(part.sum())
+
+        weights, losses = zip(*map_blocks(add, len(loss)), strict=True)
+        return float((sum(losses) + constraint.bound * test_share) / (sum(weights) + test_share))
 
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
@@ -268,8 +306,13 @@ def _check_draws(log: Log, draws: ContextDraws) -> None:
     if not draws.scores.overlaps:
         raise ValueError("no draw is possible under both policies: there is nothing to weight")
     if log.log_mix is not None and log.safe_share is not None:
-        short = draws.log_mix < draws.log_safe + np.log(log.safe_share) - SHARE_TOLERANCE
-        if short.any():
+        lowest = np.log(log.safe_share) - SHARE_TOLERANCE
+
+        def is_short(block: slice) -> bool:
+            return bool((draws.log_mix[block] < draws.log_safe[block] + lowest).any())
+
+        if any(map_blocks(is_short, len(draws.log_mix))):
+            short = draws.log_mix < draws.log_safe + lowest
             where = int(np.argmax(short))
             raise ValueError(
                 f"draw {where} has log_mix {draws.log_mix[where]:g}, below log_safe + "

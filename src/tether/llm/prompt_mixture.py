@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Floats
 from tether.llm.completions import Tokens
 from tether.policies.policy import Policy
@@ -40,6 +40,9 @@ class PromptMixture:
         self.policy, self.prompts = policy, as_contexts(prompts)
         if isinstance(self.prompts, int):
             raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
+
+    def __repr__(self) -> str:
+        return f"PromptMixture({self.policy!r}, {len(self.prompts)} prompts)"
 
     def sample(self, contexts: int, rng: np.random.Generator) -> Tokens:
         """Draw completions, each of a prompt drawn uniformly at random.

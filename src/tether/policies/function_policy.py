@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.columns import plain_array, plain_column
 from tether._core.contexts import as_contexts
+from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.types import Actions, Contexts, Floats
 
 
@@ -56,6 +56,9 @@ class FunctionPolicy:
                 raise TypeError(f"{argument} must be a function, got {value!r}")
         self.name = name
         self._sample, self._log_prob = sample, log_prob
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context with the first function.

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
 from tether.control.family import Family

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.columns import plain_column
 from tether._core.contexts import as_contexts, length, parts
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
@@ -243,8 +243,7 @@ class Tethered:
         standard_error : ndarray of float
             0 where the score is exact, inf where too few draws count to tell.
         """
-        actions = plain_column("actions", actions)
-        contexts = self._as_contexts(contexts, actions)
+        contexts, actions = self._as_contexts(contexts, actions), plain_column("actions", actions)
         if self.actions is not None or self._log_beta == -np.inf:
             return self.log_prob(contexts, actions), np.zeros(len(actions))
         return self._estimated(contexts, actions)

@@ -13,7 +13,7 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.columns import plain_array
+from tether._core.plain_arrays import plain_array
 from tether._core.shown import shown
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import FinalLossError

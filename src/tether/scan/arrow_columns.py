@@ -6,6 +6,7 @@ A list column becomes a table with one row per row, if all its lists have the sa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ def kind_of(arrow_type: pa.DataType) -> str:
         if found:
             return name
     return str(arrow_type)
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Several batches as one; none if they have no rows."""
+    found = [batch for batch in batches if batch.num_rows]
+    return found[:1] if len(found) < 2 else [pa.concat_batches(found)]
 
 
 def to_arrays(batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:

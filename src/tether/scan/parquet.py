@@ -21,8 +21,8 @@ import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
 from pyarrow.fs import LocalFileSystem
 
-from tether.control.parts.kernel import Kernel, merge_all
-from tether.scan.arrow_columns import kind_of, to_arrays
+from tether._core.kernels import Kernel, merge_all, needs_whole_parts
+from tether.scan.arrow_columns import joined, kind_of, to_arrays
 
 VALUES_PER_BATCH = 1 << 18
 """About how many values are decoded at once, so that memory does not grow with the columns."""
@@ -35,10 +35,13 @@ PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 
 
 class Piece(NamedTuple):
-    """A group of rows of one file, and the row of the file at which it begins."""
+    """A group of rows of one file, and the row of the file at which it begins.
+
+    The group is None for the whole file, which is then passed to a kernel in one piece.
+    """
 
     path: str
-    group: int
+    group: int | None
     start: int
 
 
@@ -58,9 +61,9 @@ class Parquet:
     def reduce(self, kernel: Kernel) -> Any:
         """Read the columns of the kernel in all files, and merge its summaries."""
         if self.threads <= 1:
-            return merge_all(self._summary(kernel, piece) for piece in self._pieces())
+            return merge_all(self._summary(kernel, piece) for piece in self._pieces(kernel))
         total: Any = None
-        pieces = self._pieces()
+        pieces = self._pieces(kernel)
         with ThreadPoolExecutor(self.threads) as pool:
             running: set[Future[Any]] = set()
             try:
@@ -77,10 +80,13 @@ class Parquet:
                     each.cancel()
         return total
 
-    def _pieces(self) -> Iterator[Piece]:
-        """All groups of rows of all files."""
+    def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
+        """All groups of rows of all files, or whole files for a kernel that needs them."""
         for path in self.files:
             start, metadata = 0, _open(path).metadata
+            if needs_whole_parts(kernel):
+                yield Piece(path, None, 0)
+                continue
             for group in range(metadata.num_row_groups):
                 yield Piece(path, group, start)
                 start += metadata.row_group(group).num_rows
@@ -109,13 +115,12 @@ class Parquet:
             with _open(piece.path) as file:
                 self._check_schema(piece.path, file.schema_arrow, columns)
                 rows = _batch_rows(file.schema_arrow, columns)
+                groups = None if piece.group is None else [piece.group]
                 if self.where is None:
-                    batches = file.iter_batches(
-                        rows, [piece.group], list(columns), use_threads=False
-                    )
+                    batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
-                        piece.path, filesystem=LocalFileSystem(), row_groups=[piece.group]
+                        piece.path, filesystem=LocalFileSystem(), row_groups=groups
                     )
                     batches = fragment.scanner(
                         schema=file.schema_arrow,
@@ -124,7 +129,7 @@ class Parquet:
                         batch_size=rows,
                         use_threads=False,
                     ).to_batches()
-                for batch in batches:
+                for batch in joined(batches) if piece.group is None else batches:
                     yield start, batch
                     start += batch.num_rows
         except (pa.ArrowException, OSError) as error:

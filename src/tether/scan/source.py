@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tether.control.parts.kernel import Kernel, merge_all
+from tether._core.kernels import Kernel, merge_all
+
+FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
+"""The packages whose frames are taken as a source."""
 
 
 class Source(Protocol):
@@ -51,9 +54,10 @@ def open_source(source: Any, *, where: Any = None) -> Source:
 
     Parameters
     ----------
-    source : path, callable or Source
-        A Parquet file, a folder of them, a glob, or a list of these; a function from a kernel to
-        summaries; or an object with `names` and `reduce`.
+    source : path, frame, callable or Source
+        A Parquet file, a folder of them, a glob, or a list of these; a DuckDB relation, a Polars
+        lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
+        `names` and `reduce`.
     where : pyarrow.compute.Expression, optional
         Which rows of Parquet files to read.
 
@@ -79,12 +83,17 @@ def open_source(source: Any, *, where: Any = None) -> Source:
         raise TypeError(
             "where filters Parquet files only: filter the frame or the partitions themselves"
         )
+    if type(source).__module__.partition(".")[0] in FRAME_PACKAGES:
+        from tether.scan.engine_frames import FrameSource
+
+        return FrameSource(source)
     if callable(getattr(source, "reduce", None)) and hasattr(source, "names"):
         found: Source = source
         return found
     if callable(source):
         return FunctionSource(source)
     raise TypeError(
-        f"source must be a path, folder or glob of Parquet files, or a function that applies a "
-        f"kernel to partitions, got {type(source).__name__}"
+        f"source must be a path, folder or glob of Parquet files, a DuckDB relation, a Polars lazy "
+        f"frame, a Spark data frame, or a function that applies a kernel to partitions, got "
+        f"{type(source).__name__}"
     )

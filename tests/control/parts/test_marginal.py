@@ -167,4 +167,6 @@ def test_losses_above_their_bound_probabilities_and_an_empty_log_are_refused():
         proposals = tether.Proposals.scan(in_pieces(columns, rng), context=None)
         tether.calibrate(tether.Log.from_frame(columns, context=None), proposals, alpha=0.2)
     with pytest.raises(TypeError, match="scanned log"):
-        tether.gain(tether.calibrate(tether.Log.scan(in_pieces(columns, rng), context=None), alpha=0.3))
+        tether.gain(
+            tether.calibrate(tether.Log.scan(in_pieces(columns, rng), context=None), alpha=0.3)
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tether._core.kernels import Several, merge_all
 from tether.control.parts import order_statistics as module
-from tether.control.parts.kernel import Several, merge_all
 
 
 class Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tether.control.parts.kernel import Kernel, Several
+from tether._core.kernels import Kernel, Several
 from tether.control.parts.rows import LogColumns, LogPart, ProposalColumns
 from tether.control.parts.survey import LogSurvey, ProposalsSurvey
 

@@ -155,7 +155,7 @@ class MarginalTerms:
         order = np.argsort(tops[0], kind="stable")
         found = {}
         for number, each in enumerate(self.constraints):
-            terms = (ratio, each.signed(losses[number]), base)
+            terms: tuple[Floats, ...] = (ratio, each.signed(losses[number]), base)
             if draws is not None:
                 drawn, size = gathered[1].sorted()
                 more = (drawn, np.ones(len(drawn)), size + draws.log_amounts[number])

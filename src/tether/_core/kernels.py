@@ -46,6 +46,11 @@ class Parts(Protocol):
         ...
 
 
+def needs_whole_parts(kernel: Kernel) -> bool:
+    """Whether a kernel must see the rows of one item together, and so a file in one piece."""
+    return bool(getattr(kernel, "whole_parts", False))
+
+
 Merged = TypeVar("Merged", bound=Summary)
 
 
