@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +34,7 @@ def write(folder, parts, row_group_size=97):
 def cut(whole, sizes):
     ends = np.cumsum([0, *sizes])
     return [
-        {name: values[start:end] for name, values in whole.items()}
-        for start, end in zip(ends[:-1], ends[1:], strict=True)
+        {name: values[start:end] for name, values in whole.items()} for start, end in pairwise(ends)
     ]
 
 
