@@ -85,7 +85,7 @@ def test_supports_that_do_not_meet():
 
 def test_the_search_for_mix_begins_where_no_ratio_counts():
     """A row with a ratio of e^800 has most of the weight at betas far below the smallest ratio."""
-    log = Log([1.0] * 3 + [0.0] * 7, np.zeros(10), np.array([-600.0] * 9 + [800.0]))
-    proposals = Proposals(np.zeros(2), np.array([-700.0, 1.0]))
-    found = calibrate(log, proposals, alpha=0.35, family="mix", test_weight=4.0)
+    log = tether.Log([1.0] * 3 + [0.0] * 7, np.zeros(10), np.array([-600.0] * 9 + [800.0]))
+    proposals = tether.Proposals(np.zeros(2), np.array([-700.0, 1.0]))
+    found = tether.calibrate(log, proposals, alpha=0.35, family="mix", test_weight=4.0)
     assert not found.exists  # at a beta of zero the risk is (3 + 4)/(10 + 4)
