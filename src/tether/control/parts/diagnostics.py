@@ -258,7 +258,11 @@ class DiagnosticsInParts:
 
     def gain(self, found: Calibration) -> Gain | None:
         """What the calibration buys; None if the log has no rewards."""
-        return None
+        if self.problem.log.columns.reward is None:
+            return None
+        from tether.control.gains import gain  # which needs calibrations
+
+        return gain(found)
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk at the breakpoints, thinned to equal steps of their rank."""
