@@ -91,8 +91,10 @@ class SumGains:
 
 @dataclass(frozen=True)
 class SumMoves:
-    """What leaving out rows moves, for each quantity: Σ and Σ² of every policy's moves, and of the
-    difference between the tethered and the safe policy; and Σ s²·(v − center)².
+    """Of each quantity, Σ and Σ² of what leaving out each row moves, and Σ s²·(v − center)².
+
+    The moves are those of the means of the three policies, and of the difference between the
+    tethered and the safe one.
     """
 
     policies: PolicyWeights
@@ -115,12 +117,9 @@ class SumMoves:
                 terms += [*signed_logs(each), square_logs(each)]
             for p, share in enumerate(shares):
                 terms.append(square_logs(share * (value - self.centers[p][q])))
-        rows = len(part)
-        relative = [np.exp(w - total) for w, total in zip(weights[:2], self.log_totals, strict=False)]
-        less = relative[0] > relative[1]
+        less = shares[0] > shares[1]
         with np.errstate(divide="ignore"):
-            terms += [np.log(np.where(less, each, 0.0)) for each in relative]
-        assert rows
+            terms += [np.log(np.where(less, each, 0.0)) for each in shares[:2]]
         return LogSums.of(terms)
 
 

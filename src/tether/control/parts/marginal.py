@@ -162,7 +162,9 @@ class MarginalTerms:
                 terms = tuple(np.concatenate(pair) for pair in zip(terms, more, strict=True))
                 sorting = np.argsort(terms[0], kind="stable")
                 terms = tuple(column[sorting] for column in terms)
-            found[each.name] = Collected(*terms, tops[0][order], tops[1][order])
+            found[each.name] = Collected(
+                terms[0], terms[1], terms[2], tops[0][order], tops[1][order]
+            )
         return found
 
     def best_tops(self, log_betas: Floats) -> tuple[Floats, Floats]:
