@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
-from tether._core.types import Booleans, Floats, Frame, Losses
+from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
+from tether.control.action_tables import check_tables
 from tether.control.log_overview import LogOverview
 from tether.control.score_checks import refuse_probabilities
+from tether.control.table_checks import check_tables
 
 if TYPE_CHECKING:
     from tether.control.parts.in_parts import LogInParts
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
-SAME_ACTION_TOLERANCE = 1e-4
-"""How far the scores of a row may be from those of its action in the tables."""
 
 
 class Log(LogOverview):
@@ -116,7 +116,7 @@ class Log(LogOverview):
         self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
         self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
-        self._check_tables()
+        check_tables(self)
         self.max_ratio = self._checked_max_ratio(max_ratio)
 
     @classmethod
@@ -369,53 +369,6 @@ class Log(LogOverview):
             )
         return float(max_ratio)
 
-    def _check_tables(self) -> None:
-        if (self.log_safe_all is None) != (self.log_optimized_all is None):
-            lacking = "log_safe_all" if self.log_safe_all is None else "log_optimized_all"
-            raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
-        if self.log_safe_all is None or self.log_optimized_all is None:
-            if self.log_mix_all is not None:
-                raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
-            return
-        if (self.log_mix_all is None) != (self.log_mix is None):
-            present, lacking = ("log_mix", "log_mix_all")
-            if self.log_mix is None:
-                present, lacking = lacking, present
-            raise ValueError(
-                f"{present} is given but {lacking} is not: with tables the mixture must be known "
-                f"at every action, not only at the actions taken"
-            )
-        tables = {"log_safe_all": self.log_safe_all, "log_optimized_all": self.log_optimized_all}
-        if self.log_mix_all is not None:
-            tables["log_mix_all"] = self.log_mix_all
-        for name, table in tables.items():
-            if table.shape != self.log_safe_all.shape:
-                raise ValueError(
-                    f"{name} has shape {table.shape} but log_safe_all {self.log_safe_all.shape}"
-                )
-            total = np.exp(table).sum(axis=1)
-            off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
-            if off.any():
-                row = int(np.argmax(off))
-                hint = "it must list every action"
-                if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
-                    hint = "its values look like probabilities: take their logarithm"
-                raise ValueError(
-                    f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; "
-                    f"{hint}"
-                )
-        matches = _close(self.log_safe_all, self.log_safe)
-        matches &= _close(self.log_optimized_all, self.log_optimized)
-        if self.log_mix is not None and self.log_mix_all is not None:
-            matches &= _close(self.log_mix_all, self.log_mix)
-        absent = ~matches.any(axis=1)
-        if absent.any():
-            row = int(np.argmax(absent))
-            raise ValueError(
-                f"row {row} took an action with log_safe {self.log_safe[row]:g} and log_optimized "
-                f"{self.log_optimized[row]:g}: no action of its tables has these and its log_mix"
-            )
-
 
 def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
     named = loss if isinstance(loss, Mapping) else {"loss": loss}
@@ -429,12 +382,6 @@ def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
         checked[key] = validate.losses(name, values)
         validate.same_length(name, checked[key], "log_safe", rows)
     return checked
-
-
-def _close(table: Floats, column: Floats) -> Booleans:
-    """Where the entries of a table are those of its rows; −inf equals −inf."""
-    tolerance = SAME_ACTION_TOLERANCE
-    return np.isclose(table, column[:, None], rtol=tolerance, atol=tolerance)
 
 
 def _action_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tether._core.blocks import map_blocks
+from tether._core.shown import shown
 from tether._core.types import Floats
 from tether.control.blend import blend_draws, blend_log, needs_blend
 from tether.control.constraint import Constraint
@@ -220,9 +221,12 @@ def pose(
 ) -> Problem:
     """Combine log, proposals, family and test weight; raise if they are inconsistent."""
     if not isinstance(log, Log):
-        raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
+        raise TypeError(
+            f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
+            f"of a frame, tether.make_log of policies and actions"
+        )
     if proposals is not None and not isinstance(proposals, Proposals):
-        raise TypeError(f"proposals must be tether.Proposals, got {type(proposals).__name__}")
+        raise TypeError(f"proposals must be tether.Proposals, got {shown(proposals)}")
     has_draws = proposals is not None or log.log_safe_all is not None
     weight = find_test_weight(test_weight, log, family, has_draws=has_draws)
     if proposals is not None and (log.log_mix is None) != (proposals.log_mix is None):

@@ -124,9 +124,11 @@ def _stability_facts(found: Calibration) -> list[tuple[str, str]]:
 
 
 def _test_weight(found: Calibration) -> str:
+    drawn = "of the proposals" if found.actions is None else "of all actions in the tables"
     named = {
-        "empirical": "the largest of the proposals (test weight empirical)",
+        "empirical": f"the largest {drawn} (test weight empirical)",
         "analytic": "the largest possible (test weight analytic)",
+        "max_ratio": "the largest that max_ratio allows",
     }
     if isinstance(found.test_weight, str):
         return named.get(found.test_weight, found.test_weight)

@@ -23,7 +23,7 @@ from tether.control.constraint import Constraint
 from tether.control.parts.in_parts import _OnLog as OnLog
 from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
-    LARGEST_LOG_RATIO,
+    LARGEST_BINNED_RATIO,
     LOWER_SCALE,
     POWER_DIGITS,
     UPPER_SCALE,
@@ -135,7 +135,7 @@ def _invalid(constraint: Constraint) -> nw.Expr:
     not_a_number = loss.is_nan() | safe.is_nan() | optimized.is_nan()
     outside = (loss < 0) | (loss > constraint.bound) | ~safe.is_finite() | (optimized == math.inf)
     ratio = (optimized - safe).abs()
-    large = (ratio > LARGEST_LOG_RATIO) & (optimized > -math.inf)
+    large = (ratio > LARGEST_BINNED_RATIO) & (optimized > -math.inf)
     return missing | not_a_number | outside | large
 
 
