@@ -123,5 +123,4 @@ def _panel(
     axes.set_xlabel("alpha")
     axes.set_ylabel(label)
     axes.set_xlim(left=0)
-    if column == "violation_rate":
-        axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0)
