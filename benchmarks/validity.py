@@ -13,6 +13,7 @@ import sys
 import time
 
 from benchmarks import (
+    validity_best_of_n,
     validity_confidence,
     validity_controller,
     validity_draws,
@@ -26,6 +27,7 @@ PARTS = {
     "families": validity_families.cases,
     "draws": validity_draws.cases,
     "shortlists": validity_shortlists.cases,
+    "languages": validity_best_of_n.cases,
     "promises": validity_promises.cases,
     "confidence": validity_confidence.cases,
     "controller": validity_controller.cases,

@@ -25,6 +25,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "experiment_pages",
     "reference_pages",
     "repository_links",
 ]

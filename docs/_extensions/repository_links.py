@@ -12,6 +12,8 @@ from sphinx.application import Sphinx
 
 LINK = re.compile(r"\]\((?P<path>\.\.?/[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 """A relative link of Markdown, with its path and its anchor."""
+PICTURES = frozenset({".png", ".svg"})
+"""What Sphinx copies into the site itself."""
 
 
 def absolute(text: str, page: Path, pages: Path, base: str) -> str:
@@ -21,7 +23,7 @@ def absolute(text: str, page: Path, pages: Path, base: str) -> str:
     def replace(link: re.Match[str]) -> str:
         file = (page.parent / link["path"]).resolve()
         inside = file.is_relative_to(pages) or not file.is_relative_to(root)
-        if inside or not file.exists():
+        if inside or not file.exists() or file.suffix in PICTURES:
             return link[0]
         return f"]({base}/{file.relative_to(root).as_posix()}{link['anchor'] or ''})"
 

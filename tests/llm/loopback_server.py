@@ -2,9 +2,10 @@
 
 It runs tiny models of its own, token by token and without a cache, and shares no code with the
 policies under test. As vLLM does, it takes settings that a request leaves out from its defaults,
-seeds every prompt of a request alike, and completion k of a prompt with the seed plus k; with
-`one_seed` all completions have the same seed, and with `ignores_n` there is only one. Each request takes the next of `faults`; one with a
-`wait`, such as a barrier or an event, holds the response back until it is over.
+seeds every prompt of a request alike, and completion k of a prompt with the seed plus k. With
+`one_seed` all completions of a prompt have the same seed, and with `ignores_n` there is only one.
+Each request takes the next of `faults`; one with a `wait`, such as a barrier or an event, holds the
+response back until it is over.
 """
 
 import json

@@ -11,7 +11,7 @@ from tests.report import example_histories, figure_texts
 from tests.report.releases import example_releases
 from tests.scale import scaled
 
-FEW = settings(max_examples=scaled(12), deadline=None)
+FEW = settings(max_examples=scaled(6), deadline=None)
 SEEDS = st.integers(0, 10**6)
 LEVELS = st.sampled_from([0.001, 0.02, 0.06, 0.1, 0.2, 0.4, 0.7, 0.95])
 

@@ -25,7 +25,7 @@ REQUIRED = (NUMPY, SCIPY)
 
 _TORCH = Package("torch", "torch", "2.2")
 _PYARROW = Package("pyarrow", "pyarrow", "15")
-_SKLEARN = Package("scikit-learn", "sklearn", "1.4")
+_SKLEARN = Package("scikit-learn", "sklearn", "1.6")
 _HTTPX = Package("httpx2", "httpx2", "2")
 _CLI = (Package("typer", "typer", "0.12"), Package("rich", "rich", "13"), _PYARROW)
 _PLOT = (Package("matplotlib", "matplotlib", "3.8"),)

@@ -29,6 +29,12 @@ def shown(value: Any) -> str:
         return f"{type(value).__name__}: {_short(text)}"
 
 
+def few(values: Any) -> str:
+    """The first values of an array, and how many there are."""
+    listed = ", ".join(_short(repr(each)) for each in values[:MAX_VALUES].tolist())
+    return listed if len(values) <= MAX_VALUES else f"{listed}, … ({len(values)} in all)"
+
+
 def _described(value: Any, shape: tuple[Any, ...]) -> str:
     kind = type(value).__name__
     if getattr(value, "columns", None) is not None:

@@ -50,7 +50,8 @@ class MethodComparison:
         notes = [
             "kept: the share of these claims whose score reaches the threshold; of true: the same "
             "among true claims",
-            "choose one with --method and save it with --out",
+            "a promise holds for a method that was chosen without these figures; to choose by "
+            "them, calibrate the chosen one on other claims",
         ]
         return "\n".join([*lines, "", *notes])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,15 +28,10 @@ from tether.cli.terminal import (
     show,
     show_and_save,
 )
-from tether.risk import Claims, Selection, crc, gcrc, ltt, monotonized_crc
+from tether.risk import Claims, Selection
 from tether.risk.claim_losses import CLAIM_LOSSES
+from tether.risk.methods_by_name import METHODS
 
-METHODS: dict[str, Callable[..., Selection]] = {
-    "gcrc": gcrc,
-    "crc": crc,
-    "monotonized_crc": monotonized_crc,
-    "ltt": ltt,
-}
 ALL_METHODS = "all"
 
 

@@ -102,7 +102,7 @@ class ContextDraws:
         if len(self.start) == 1 and isinstance(family, Clip):
             total = sum(map_blocks(partial(self._sum, family, log_beta), len(self.log_safe)))
             if MIN_PLAIN_SUM < total < MAX_PLAIN_SUM:
-                return np.log(np.array([total]))
+                return np.full(1, np.log(total))
         kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
         return _log_sums(kernel - self.log_mass, self.start, self.size)
 
@@ -265,10 +265,10 @@ class _Window:
     def psi(self, beta: float) -> Floats:
         """The normalizer of every context at one beta."""
         inside = np.minimum(self.inside_unclipped, self.inside_clipped * beta)
-        psi = np.bincount(self.inside_context, inside, len(self.unclipped))
+        psi = self.clipped * beta
         psi += self.unclipped
-        psi += self.clipped * beta
-        return np.asarray(psi)
+        psi += np.bincount(self.inside_context, inside, len(self.unclipped))
+        return psi
 
 
 class ClipNormalizer:
@@ -355,7 +355,8 @@ class ClipNormalizer:
     def _inside(self, lo: float, hi: float, block: slice) -> Integers:
         """The draws of a block in a window."""
         ratio = self.ratio[block]
-        return np.flatnonzero((ratio >= lo) & (ratio < hi)) + block.start
+        found: Integers = np.flatnonzero((ratio >= lo) & (ratio < hi)) + block.start
+        return found
 
     def _sums(self, amounts: Callable[[slice], Floats]) -> Floats:
         """Sums over the draws of each context of what is computed from a slice of all draws."""

@@ -81,9 +81,12 @@ class NormalizedDensities:
         self, log_ratio: Floats, cell: Integers, left: float, right: float
     ) -> tuple[Floats, Floats] | None:
         """What the family knows of its ratio."""
-        return self.family.log_ratio_bounds(
-            log_ratio, left, right, lambda log_beta: self.log_psi(log_beta)[cell]
-        )
+
+        def log_psi(log_beta: float) -> Floats:
+            found = self.log_psi(log_beta)
+            return found if len(found) == 1 else found[cell]
+
+        return self.family.log_ratio_bounds(log_ratio, left, right, log_psi)
 
     def log_acceptance(self, log_beta: float) -> Floats:
         """The family's acceptance rate, given ψ."""

@@ -299,6 +299,11 @@ class Log(LogOverview):
         )
 
     @property
+    def has_tables(self) -> bool:
+        """Whether the rows list all actions."""
+        return self.log_safe_all is not None
+
+    @property
     def contextual(self) -> bool:
         """Whether the log has contexts or tables, and so one normalizing constant per context."""
         return self.context is not None or self.log_safe_all is not None

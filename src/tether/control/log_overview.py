@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 RATIO_BINS = 10
 """Into how many groups of about equal size the rows are put by their ratio."""
-ROW_COLUMNS = ("log_safe", "log_optimized", "context", "reward", "log_mix")
-TABLE_COLUMNS = ("log_safe_all", "log_optimized_all", "log_mix_all")
+LOG_COLUMNS = ("log_safe", "log_optimized", "context", "reward", "log_mix")
+ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 
 
 class LogOverview(Described):
@@ -65,14 +65,14 @@ class LogOverview(Described):
             the log has of `context`, `reward`, `log_mix` and the tables, one column per action
             (`log_safe_all_0`, …).
         """
-        taken = {*ROW_COLUMNS, *TABLE_COLUMNS}
+        taken = {*LOG_COLUMNS, *ACTION_TABLES}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
-        for name in ROW_COLUMNS:
+        for name in LOG_COLUMNS:
             if (values := getattr(self, name)) is not None:
                 columns[name] = values
-        for name in TABLE_COLUMNS:
+        for name in ACTION_TABLES:
             if (table := getattr(self, name)) is not None:
                 columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}
         return columns

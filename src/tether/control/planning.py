@@ -165,7 +165,7 @@ class Plan(Described):
         first = "before any beta can pass" if self.promise is None else "to state this promise"
         likely = f"{self.rows_likely:,} rows pass with probability {self.pass_probability:g}"
         return Description(
-            f"log {self.rows_likely:,} rows of the safe policy",
+            f"plan: {self.rows_likely:,} rows of the safe policy",
             "good",
             (*given, ("rows", f"{self.rows_needed:,} rows at least {first}; {likely}")),
             caption="what to expect of a log of so many rows (beta of the family clip):",

@@ -116,18 +116,20 @@ class Problem:
 
     def log_weights(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
-        columns = (self.log.log_safe, self.log.log_optimized, self.densities.row)
-        if not is_of_package(self.family):  # a user's family may not allow several threads
-            rows = self.densities.log_density(*columns, log_beta) - self.log_mix
-            return rows, self.test_weight.log_weight(self, log_beta)
-        self.densities.log_density(*(column[:1] for column in columns), log_beta)  # keeps ψ
+        safe, optimized, cell = self.log.log_safe, self.log.log_optimized, self.densities.row
         rows = np.empty(len(self.log))
 
         def weigh(block: slice) -> None:
-            density = self.densities.log_density(*(column[block] for column in columns), log_beta)
+            density = self.densities.log_density(
+                safe[block], optimized[block], cell[block], log_beta
+            )
             np.subtract(density, self.log_mix[block], out=rows[block])
 
-        map_blocks(weigh, len(rows))
+        if is_of_package(self.family):
+            weigh(slice(0, 1))  # keeps what depends on beta alone, which all blocks read
+            map_blocks(weigh, len(rows))
+        else:  # a user's family may not allow several threads
+            weigh(slice(0, len(rows)))
         return rows, self.test_weight.log_weight(self, log_beta)
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
@@ -230,7 +232,7 @@ def pose(
             f"weights against the same mixture"
         )
     if family.normalized and log.context is not None and not has_draws:
-        draws = _without_draws(log)
+        draws = without_draws(log)
     else:
         draws = gather_draws(log, proposals)
     if proposals is not None:
@@ -271,7 +273,7 @@ def _densities(
     )
 
 
-def _without_draws(log: Log) -> ContextDraws:
+def without_draws(log: Log) -> ContextDraws:
     """Placeholders for a family that needs no normalizer, when nothing else needs draws."""
     mixture = log.log_safe if log.log_mix is None else log.log_mix
     rows = np.arange(len(log))

@@ -107,7 +107,7 @@ def make_provenance(problem: Problem) -> Provenance:
     drawn = problem.given_proposals
     return Provenance(
         __version__,
-        _plain_settings(problem.settings),
+        plain_settings(problem.settings),
         log_digests(problem.given_log),
         None if drawn is None else proposal_digests(drawn),
     )
@@ -139,7 +139,7 @@ def proposal_digests(proposals: Proposals) -> dict[str, str]:
     return {name: array_digest(values) for name, values in columns.items() if values is not None}
 
 
-def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are once they have been saved and loaded."""
     copied = {
         name: dict(value) if isinstance(value, Mapping) else value

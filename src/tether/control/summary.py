@@ -21,7 +21,7 @@ def describe_calibration(found: Calibration) -> Description:
     for constraint in found.constraints:
         promise, risk = ("promise", "risk")
         if several:
-            promise, risk = (f"{word} on {constraint.name}" for word in (promise, risk))
+            promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
         facts.append((risk, _risk(found, constraint)))

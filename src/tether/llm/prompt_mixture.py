@@ -41,6 +41,9 @@ class PromptMixture:
         if isinstance(self.prompts, int):
             raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
 
+    def __repr__(self) -> str:
+        return f"PromptMixture({self.policy!r}, {len(self.prompts)} prompts)"
+
     def sample(self, contexts: int, rng: np.random.Generator) -> Tokens:
         """Draw completions, each of a prompt drawn uniformly at random.
 

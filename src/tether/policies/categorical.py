@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.plain_arrays import plain_array, plain_column
+from tether._core.shown import few
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.sampling.discrete import log_softmax, sample_categorical
 
@@ -66,6 +67,12 @@ class Categorical:
                 f"actions has {len(self.actions)} names but there are "
                 f"{self._table.shape[-1]} probabilities"
             )
+
+    def __repr__(self) -> str:
+        by = "a function of the contexts"
+        if self._function is None:
+            by = "one row for all contexts" if self._table.ndim == 1 else f"{len(self._table)} rows"
+        return f"{type(self).__name__}({few(self.actions)}, by {by})"
 
     @classmethod
     def from_probabilities(

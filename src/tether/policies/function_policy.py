@@ -57,6 +57,9 @@ class FunctionPolicy:
         self.name = name
         self._sample, self._log_prob = sample, log_prob
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context with the first function.
 

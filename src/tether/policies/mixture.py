@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.plain_arrays import plain_column
+from tether._core.shown import MAX_VALUES
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
@@ -61,6 +62,12 @@ class Mixture:
         self.actions = shared_actions(
             self.policies, [f"policies[{k}]" for k in range(len(self.policies))]
         )
+
+    def __repr__(self) -> str:
+        pairs = list(zip(self.weights, self.policies, strict=True))
+        parts = [f"{weight:.4g} of {policy!r}" for weight, policy in pairs[:MAX_VALUES]]
+        more = f", … ({len(pairs)} in all)" if len(pairs) > len(parts) else ""
+        return f"Mixture({', '.join(parts)}{more})"
 
     @classmethod
     def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:

@@ -243,8 +243,7 @@ class Tethered:
         standard_error : ndarray of float
             0 where the score is exact, inf where too few draws count to tell.
         """
-        actions = plain_column("actions", actions)
-        contexts = self._as_contexts(contexts, actions)
+        contexts, actions = self._as_contexts(contexts, actions), plain_column("actions", actions)
         if self.actions is not None or self._log_beta == -np.inf:
             return self.log_prob(contexts, actions), np.zeros(len(actions))
         return self._estimated(contexts, actions)

@@ -56,7 +56,7 @@ def _draw_reach(history: History, axes: Axes) -> None:
         axes.set_yticks(list(scale.ticks), list(scale.ticks.values()))
         axes.set_ylim(*scale.limits)
     axes.plot(numbers, heights, "o-", color=PASSING_COLOR)
-    for number in {alarm.round for alarm in history.alarms}:
+    for number in sorted({alarm.round for alarm in history.alarms}):
         axes.axvline(number, color=PLOT_ABOVE_ALPHA_COLOR, linewidth=1.2, dashes=(1, 2))
     set_steps(axes, numbers)
     title = f"{len(numbers)} rounds" if numbers else "no round has begun"

@@ -56,8 +56,9 @@ def _draw(plan: Plan, axes: Axes) -> None:
     ends = plan.safe_risk, float(levels.min()), float(levels.max())
     space = 0.04 * (max(ends) - min(ends)) or 0.01
     axes.set_xlim(min(ends) - space, max(ends) + space)
-    title = f"{what} {format_number(named)}: log {format_number(plan.rows_likely)} rows"
-    if not plan.possible:
-        title = f"{what} {format_number(named)}: no number of rows is enough"
+    enough = "no number of rows is enough"
+    if plan.possible:
+        enough = f"{format_number(plan.rows_likely)} rows are likely enough"
+    title = f"{what} {format_number(named)}: {enough}"
     finish_axes(axes, what, "rows of the safe policy", title)
     axes.legend(frameon=False)

@@ -20,6 +20,7 @@ NAME_STYLE = (
 )
 VALUE_STYLE = "text-align:left;vertical-align:top;padding:.1em 0;white-space:normal"
 NUMBER_STYLE = "text-align:right;padding:.1em 1em .1em 0;font-variant-numeric:tabular-nums"
+CAPTION_STYLE = "text-align:left;padding:0;opacity:.75;white-space:nowrap"
 TEXT_STYLE = "text-align:left;padding:.1em 1em .1em 0"
 
 
@@ -78,9 +79,7 @@ def _table(table: Columns | None, caption: str) -> Markup | None:
         body.insert(MAX_PRINTED_ROWS // 2, element("tr", cell))
     shown = element(
         "table",
-        element("caption", caption, style="text-align:left;padding:0;opacity:.75")
-        if caption
-        else None,
+        element("caption", caption, style=CAPTION_STYLE) if caption else None,
         element("thead", element("tr", head)),
         element("tbody", body),
         style=TABLE_STYLE,

@@ -42,8 +42,10 @@ def ascending(scores: Floats) -> tuple[NDArray[np.integer], Booleans]:
     run_ends, misplaced = _run_ends(scores, order)
     if len(misplaced):
         keys >>= position_bits
-        _sort_runs(scores, keys, order, keys[misplaced])
-        run_ends, _ = _run_ends(scores, order)
+        moved = _sort_runs(scores, keys, order, keys[misplaced])
+        for place in (moved, moved - 1):
+            place = place[(place >= 0) & (place < size - 1)]
+            run_ends[place] = scores[order[place]] != scores[order[place + 1]]
     return order, run_ends
 
 
@@ -71,8 +73,8 @@ def _sort_runs(
     leading_bits: NDArray[np.uint64],
     order: NDArray[np.integer],
     unsorted: NDArray[np.uint64],
-) -> None:
-    """Sort, in place, the runs of equal leading bits that are not in order.
+) -> Integers:
+    """Sort, in place, the runs of equal leading bits that are not in order, and return where.
 
     All at once: the runs themselves are in order, so a joint sort keeps each run in its place.
     """
@@ -83,3 +85,4 @@ def _sort_runs(
     places = np.repeat(end - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
     index = order[places]
     order[places] = index[np.argsort(scores[index])]
+    return np.asarray(places)

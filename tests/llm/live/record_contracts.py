@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.llm.live.vllm_server import CONTEXT, END, VLLM, make_models
+from tests.llm.live.live_policies import END
+from tests.llm.live.vllm_server import CONTEXT, VLLM, make_models
 from tether.llm import OpenAIPolicy
 from tether.llm.server.completion_requests import sample_request, score_request
 

@@ -1,10 +1,10 @@
 """The condition of clip without contexts, from tables of bins.
 
-Written as in `tether.control.solvers.segments`: h(t) = Σ a_i·min(ρ_i/β, 1) + max_j u_j·min(ρ_j/β, 1)
-with t = log β. At the edges of bins the positive and the negative part of h are known. Between two
-edges both parts decrease, and multiplied by β both increase; so an interval is certified where the
-positive part at one end is at most the negative part at the other. What is left is opened: its
-terms are collected, and h is solved in closed form between its ratios.
+With t = log β and as in `tether.control.solvers.segments`, h(t) = Σ a_i·min(ρ_i/β, 1) plus
+max_j u_j·min(ρ_j/β, 1). At the edges of bins the positive and the negative part of h are known.
+Between two edges both parts decrease, and multiplied by β both increase; so an interval is
+certified where the positive part at one end is at most the negative part at the other. What is left
+is opened: its terms are collected, and h is solved in closed form between its ratios.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ class BinnedCondition:
             )
             for sign in (0, 1)
         ]
-        top = np.maximum(
-            suffix(cells.top_base, np.maximum), prefix(cells.top_rising, np.maximum)
-        )
+        top = np.maximum(suffix(cells.top_base, np.maximum), prefix(cells.top_rising, np.maximum))
         top = np.maximum(top + self.log_worst, self.log_constant)
         signed[0] = np.logaddexp(signed[0], top)
         sign, log_extra = self.extra
@@ -180,16 +178,14 @@ class BinnedCondition:
         total = signed_sum(table, scale) + scaled(1, top, scale) + scaled(*self.extra, scale)
         return not total > 0
 
-    def carry(self, left: int, cell: int) -> tuple[Carry, int]:
+    def carry(self, start: float, inside: Booleans) -> tuple[Carry, int]:
         """What cells outside an interval contribute inside it, over 2^scale; and the scale.
 
-        The interval begins at an edge and holds the terms of one cell, or none (−1).
+        The interval begins at an edge, and the cells in it are given.
         """
-        cells, start = self.cells, float(self.edge[left])
-        is_above = cells.left >= start
-        is_below = cells.right <= start
-        if cell >= 0:
-            is_above[cell] = is_below[cell] = False
+        cells, left = self.cells, int(np.searchsorted(self.edge, start))
+        is_above = (cells.left >= start) & ~inside
+        is_below = (cells.right <= start) & ~inside
         top_above = float(cells.top_base[is_above].max(initial=-np.inf)) + self.log_worst
         top_above = max(top_above, self.log_constant)
         top_below = float(cells.top_rising[is_below].max(initial=-np.inf)) - start

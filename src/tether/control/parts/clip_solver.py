@@ -16,13 +16,15 @@ import numpy as np
 from tether._core.types import Booleans, Floats
 from tether.control.parts.binned_condition import BinnedCondition, Cells
 from tether.control.parts.log_sum import LOG_TWO
-from tether.control.parts.ratio_bins import Bins, BinTable, TopTable
+from tether.control.parts.ratio_bins import Bins, BinTable, TopTable, fine_parts
 from tether.control.solvers.segments import Carry, Segments, Terms
 
 MAX_COLLECTED = 1 << 20
 """The most terms that are collected; more are divided into finer bins."""
+MAX_DIVIDED = 64
+"""The most bins that are divided to find out what leaving out a row changes."""
 MAX_LEVELS = 3
-"""How often bins are divided: the finest are 2^−44 wide."""
+"""How often bins are divided to find out what leaving out a row changes."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,17 @@ class TermsInParts(Protocol):
 
 
 @dataclass(frozen=True)
+class Band:
+    """h between the earliest and the latest beta without a row, with amounts over 2^scale."""
+
+    earliest: float
+    latest: float
+    segments: Segments | None
+    complete: bool
+    scale: int
+
+
+@dataclass(frozen=True)
 class Request:
     """A first crossing that is asked for: of h of a constraint plus a number."""
 
@@ -89,6 +102,7 @@ class BinnedClip:
             for name, table in tables.items()
         }
         self.level = 0
+        self._kept: tuple[Floats, Floats, Mapping[str, Collected]] | None = None
 
     def first_crossings(self, requests: list[Request]) -> list[float]:
         """The log of the largest beta for each request; −inf where there is none."""
@@ -96,17 +110,60 @@ class BinnedClip:
             asked = [(each, self._condition(each)) for each in requests]
             passing = [condition for _, condition in asked if condition.passes_at_zero()]
             left, right, count = self._doubtful(passing)
-            if count <= MAX_COLLECTED or self.level == MAX_LEVELS:
+            if count <= MAX_COLLECTED or fine_parts(left, right) == 1:
                 break
             self._divide(left, right)
         collected: Mapping[str, Collected] = {}
         if len(left):
-            collected = (
-                self.terms.collect(left, right)
-                if count <= MAX_COLLECTED
-                else {name: self._points(each.cells) for name, each in self.conditions.items()}
-            )
+            collected = self._collect(left, right, count)
         return [self._crossing(condition, collected.get(each.name)) for each, condition in asked]
+
+    def band(self, name: str, earliest: float, latest: float) -> Band:
+        """H between two betas: what decides where it crosses without any one row."""
+        condition = self.conditions[name]
+        edge, cells = condition.edge, condition.cells
+        if earliest == latest or not len(edge):
+            return Band(earliest, latest, None, complete=False, scale=0)
+        start = float(edge[max(int(np.searchsorted(edge, earliest, side="right")) - 1, 0)])
+        stop = float(edge[min(int(np.searchsorted(edge, latest)), len(edge) - 1)])
+        stop = max(start, stop)
+        inside = (cells.left >= start) & (cells.right <= stop)
+        count = int(cells.count[inside].sum())
+        left, right = cells.left[inside], cells.right[inside]
+        few = inside.sum() <= MAX_DIVIDED and self.level < MAX_LEVELS
+        if count > MAX_COLLECTED and few and fine_parts(left, right) > 1:
+            self._divide(left, right)
+            return self.band(name, earliest, latest)
+        carry, scale = condition.carry(start, inside)
+        terms = NOTHING
+        if inside.any():
+            found = self._collect(np.array([start]), np.array([stop]), count)[name]
+            terms = found.inside(start, stop, condition.log_worst, scale)
+        segments = Segments.build(terms, start, stop, carry)
+        return Band(earliest, latest, segments, complete=bool(stop == edge[-1]), scale=scale)
+
+    def _collect(self, left: Floats, right: Floats, count: int) -> Mapping[str, Collected]:
+        """The terms in intervals, or points in their place if there are too many."""
+        if count > MAX_COLLECTED:
+            return {name: self._points(each.cells) for name, each in self.conditions.items()}
+        if self._kept is not None:
+            from_, to, kept = self._kept
+            place = np.maximum(np.searchsorted(from_, left, side="right") - 1, 0)
+            if (left >= from_[place]).all() and (right <= to[place]).all():
+                return kept
+        # Everything between the first and the last interval is needed soon, if it is not too much.
+        if self._count_between(left[0], right[-1]) <= MAX_COLLECTED:
+            left, right = left[:1], right[-1:]
+        self._kept = (left, right, self.terms.collect(left, right))
+        return self._kept[2]
+
+    def _count_between(self, left: float, right: float) -> int:
+        """How many terms there are between two edges."""
+        counts = []
+        for each in self.conditions.values():
+            chosen = (each.cells.left >= left) & (each.cells.right <= right)
+            counts.append(int(each.cells.count[chosen].sum()))
+        return max(counts)
 
     def _condition(self, request: Request) -> BinnedCondition:
         return replace(self.conditions[request.name], extra=request.extra)
@@ -126,7 +183,7 @@ class BinnedClip:
 
     def _divide(self, left: Floats, right: Floats) -> None:
         """Replace cells by finer ones, in one pass."""
-        bins = Bins(left, right)
+        bins = Bins(left, right, fine_parts(left, right))
         tables, tops = self.terms.tables(bins)
         for name, condition in self.conditions.items():
             opened: Booleans = np.isin(condition.cells.left, left)
@@ -153,7 +210,9 @@ class BinnedClip:
         edge = condition.edge
         for number, cell in condition.doubtful:
             left, right = float(edge[number]), float(edge[number + 1])
-            carry, scale = condition.carry(number, cell)
+            inside = np.zeros(len(condition.cells.left), dtype=np.bool_)
+            inside[cell] = cell >= 0
+            carry, scale = condition.carry(left, inside)
             terms = NOTHING
             if cell >= 0:
                 assert collected is not None
@@ -164,8 +223,8 @@ class BinnedClip:
         positive, negative = condition.parts
         if len(edge) > 1 and (failing := np.flatnonzero(positive[1:] > negative[1:] + 1e-9)).size:
             return float(edge[failing[0] + 1])
-        carry, _ = condition.carry(len(edge) - 1, -1)
         last = float(edge[-1])
+        carry, _ = condition.carry(last, np.zeros(len(condition.cells.left), dtype=np.bool_))
         return float(Segments.build(NOTHING, last, last, carry).roots(np.array([1]))[0])
 
 

@@ -41,9 +41,7 @@ class _OnLog:
         return self.log.columns(tables=self.tables, reward=self.reward)
 
     def partial(self, columns: Any) -> Several:
-        part = self.log.read(
-            columns, tables=self.tables, reward=self.reward, check=self.survey
-        )
+        part = self.log.read(columns, tables=self.tables, reward=self.reward, check=self.survey)
         found = (LogSurvey.of(part),) if self.survey else ()
         return Several((*found, *(each.of(part) for each in self.kernels)))
 
@@ -142,8 +140,11 @@ class LogInParts:
         """The summaries of several kernels, in one pass; the first pass surveys the rows too."""
         first = self._survey is None
         kernel = _OnLog(
-            self.columns, kernels, tables=self.has_tables or self.has_draws, reward=reward or
-            (first and self.columns.reward is not None), survey=first
+            self.columns,
+            kernels,
+            tables=self.has_tables or self.has_draws,
+            reward=reward or (first and self.columns.reward is not None),
+            survey=first,
         )
         self.passes += 1
         found = self.source.reduce(kernel)
@@ -206,5 +207,3 @@ class ProposalsInParts:
             self._survey = found.each[0]
             return tuple(found.each[1:])
         return tuple(found.each)
-
-

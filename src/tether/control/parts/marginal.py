@@ -182,9 +182,7 @@ class MarginalSolver:
     def binned(self) -> BinnedClip:
         """The tables of bins of all constraints."""
         tables, tops = self.terms.tables(Bins())
-        return BinnedClip(
-            self.terms, tables, tops, self.terms.log_worst, self.terms.constant_base
-        )
+        return BinnedClip(self.terms, tables, tops, self.terms.log_worst, self.terms.constant_base)
 
     @cached_property
     def lines(self) -> dict[str, MixLines]:
@@ -197,9 +195,7 @@ class MarginalSolver:
 
     @cached_property
     def crossings(self) -> dict[str, tuple[float, float, float]]:
-        """For clip, the log of the largest beta of each constraint, and between which betas it is
-        if any one row is left out.
-        """
+        """For clip, log beta of each constraint, and between which it is without any one row."""
         binned, requests = self.binned, []
         for name in self.terms.names:
             positive, negative = self.terms.largest[name]
@@ -215,5 +211,3 @@ class MarginalSolver:
         if self.terms.is_mix:
             return {name: each.first_crossing() for name, each in self.lines.items()}
         return {name: found[0] for name, found in self.crossings.items()}
-
-

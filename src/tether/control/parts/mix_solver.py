@@ -19,6 +19,7 @@ from tether.control.constraint import Constraint
 from tether.control.parts.binned_condition import Cells, power_above, signed_sum
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.solvers.mix import Lines
+from tether.control.solvers.segments import MAX_LOG_RANGE
 
 if TYPE_CHECKING:
     from tether.control.parts.marginal import MarginalTerms
@@ -64,9 +65,7 @@ class MixLines:
         return lines
 
     @classmethod
-    def _of(
-        cls, cells: Cells, ratio: Floats, log_base: Floats, constraint: Constraint
-    ) -> MixLines:
+    def _of(cls, cells: Cells, ratio: Floats, log_base: Floats, constraint: Constraint) -> MixLines:
         log_level = math.log(constraint.worst) + log_base
         log_slope = log_level + ratio
         largest = max(float(cells.log_size.max(initial=-np.inf)), float(log_level.max()))
@@ -95,3 +94,17 @@ class MixLines:
     def first_crossing(self) -> float:
         """Log of the largest beta that passes; −inf if none does."""
         return self.lines.first_crossing()
+
+    def without_each(self, ratio: Floats, amount: Floats) -> Floats:
+        """Log of the largest beta without each row, given its ratio and its amount over 2^scale."""
+        level = self.level - amount
+        slope = self.slope - amount * np.exp(np.minimum(ratio - self.shift, MAX_LOG_RANGE))
+        none_passes = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
+        smallest = np.full(len(ratio), np.inf)
+        for top_level, top_slope in {*zip(self.top_level, self.top_slope, strict=True)}:
+            total = slope + top_slope
+            with np.errstate(divide="ignore", invalid="ignore"):
+                root = -(level + top_level) / total
+            smallest = np.minimum(smallest, np.where(total > 0, np.maximum(root, 0.0), np.inf))
+        with np.errstate(divide="ignore"):
+            return np.where(none_passes, -np.inf, np.log(smallest) - self.shift)

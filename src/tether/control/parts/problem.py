@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
 from tether.control.families import BudgetedClip, Clip, Mix
@@ -16,9 +17,18 @@ from tether.control.family import Family
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.parts.marginal import MarginalSolver, MarginalTerms
 from tether.control.parts.normalizer_check import check_normalizer_in_parts
+from tether.control.parts.row_sums import SumAcceptance, SumRisks, SumSides
+from tether.control.parts.search_solver import SearchSolver
+from tether.control.parts.weights import WeightsOfPart
 from tether.control.problem import SEARCH_MARGIN
 from tether.control.proposal_blocks import DEFAULT_BUDGET
 from tether.control.test_weight import TestWeight, find_test_weight
+
+if TYPE_CHECKING:
+    from tether.control.parts.diagnostics import DiagnosticsInParts
+
+BETAS_PER_PASS = 64
+"""At how many betas the risk is computed in one pass."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,13 @@ class ProblemInParts:
         lo, hi = min(each[0] for each in ranges), max(each[1] for each in ranges)
         if self.blend:
             # The blend is a monotone function of the ratio; a ratio of zero becomes the blend.
-            lo, hi = blend_scores(np.array([lo, hi]), np.zeros(2), self.blend).tolist()
-            if self.log.survey.zeros or (self.proposals and self.proposals.survey.zeros):
-                lo = float(np.log(self.blend))
+            lo, hi = self.blended(lo), self.blended(hi)
+            lo = min(lo, float(np.log(self.blend)))
         return (lo, hi) if lo <= hi else (0.0, 0.0)
+
+    def blended(self, log_ratio: float) -> float:
+        """A log ratio after any blend."""
+        return float(blend_scores(np.array([log_ratio]), np.zeros(1), self.blend)[0])
 
     def reach(self, log_beta: float = 0.0) -> tuple[float, float]:
         """The log betas between which the tethered policy changes, as far as the data can tell."""
@@ -106,18 +119,19 @@ class ProblemInParts:
 
     def _new_solver(self, constraints: tuple[Constraint, ...]) -> Any:
         if not self.is_marginal:
-            raise NotImplementedError
+            return SearchSolver(self, constraints)
         drawn = self.proposals is not None and self.proposals.survey.zeros
         first = self.requested_blend if self._keeps_zeros and drawn else 0.0
         if self.log._survey is not None:
             first = self.blend
-        solver = self._marginal(constraints, first)
+        solver = self.marginal(constraints, first)
         _ = solver.binned  # reads the rows, with the blend that is expected
         if self.blend != first:
-            solver = self._marginal(constraints, self.blend)
+            solver = self.marginal(constraints, self.blend)
         return solver
 
-    def _marginal(self, constraints: tuple[Constraint, ...], blend: float) -> MarginalSolver:
+    def marginal(self, constraints: tuple[Constraint, ...], blend: float) -> MarginalSolver:
+        """The solver of a condition with a closed form."""
         parts = (self.log, self.proposals, self.family, self.test_weight)
         return MarginalSolver(MarginalTerms(*parts, constraints, blend))
 
@@ -125,6 +139,48 @@ class ProblemInParts:
         """Log of the largest beta that each constraint allows; −inf where it allows none."""
         found: dict[str, float] = self.solver(constraints).largest()
         return found
+
+    def mean_acceptance(self, weights: WeightsOfPart, log_beta: float) -> float:
+        """The harmonic mean of the share of proposals that a sampler accepts in each row."""
+        (found,) = self.log.reduce(SumAcceptance(weights, log_beta))
+        return float(np.exp(np.log(len(self.log)) - found.logs[0]))
+
+    def robustness(self, measured: DiagnosticsInParts) -> float:
+        """The largest ratio error that every constraint leaves; below 1 where one fails."""
+        if measured.confidence is not None:
+            from tether.control.parts.high_probability import CertificationInParts
+
+            return CertificationInParts(
+                self, measured.constraints, measured.confidence
+            ).ratio_error()
+        safest, _ = self.search_range()
+        plain = tuple(replace(each, ratio_error=1.0) for each in measured.constraints)
+        (sums,) = self.log.reduce(SumSides(measured.weights, safest, plain))
+        test = measured.log_test_weight(safest)
+        logs = sums.logs.reshape(-1, 2)
+        worst = np.log([each.worst for each in plain])
+        positive = np.logaddexp(logs[:, 0], worst + test)
+        with np.errstate(invalid="ignore"):
+            excess = np.where(np.isneginf(logs[:, 1]), np.inf, positive - logs[:, 1])
+        return float(np.exp(-excess.max() / 2))
+
+    def risks_at(
+        self, measured: DiagnosticsInParts, constraint: Constraint, log_betas: Floats
+    ) -> Floats:
+        """The calibrated risk at many betas."""
+        found = []
+        for start in range(0, len(log_betas), BETAS_PER_PASS):
+            some = log_betas[start : start + BETAS_PER_PASS]
+            (sums,) = self.log.reduce(SumRisks(measured.weights, tuple(some.tolist()), constraint))
+            tests = measured.log_test_weights(some)
+            logs = sums.logs.reshape(-1, 2)
+            tests = tests + np.log(constraint.ratio_error)
+            top = np.maximum(logs[:, 0], tests)
+            with np.errstate(invalid="ignore"):
+                weight, loss, test = np.exp(np.stack((logs[:, 0], logs[:, 1], tests)) - top)
+                risk = (loss + constraint.bound * test) / (weight + test)
+            found.append(np.where(np.isneginf(top), constraint.bound, risk))
+        return np.concatenate(found)
 
 
 def pose_in_parts(
@@ -151,6 +207,7 @@ def pose_in_parts(
             "(safe_draws, optimized_draws); a log with propensities only can use family 'mix'"
         )
     family = _served(log, family)
+    _check_family(log, family)
     if proposals is not None:
         check_normalizer_in_parts(proposals)
     problem = ProblemInParts(log, proposals, family, weight, blend)
@@ -205,6 +262,18 @@ def _served(log: LogInParts, family: Family) -> Family:
             f"policy; there are {counts[0]} of the safe policy and {counts[1]} of the optimized one"
         )
     return family
+
+
+def _check_family(log: LogInParts, family: Family) -> None:
+    """Refuse a family of the user's own that a log in parts cannot be solved for."""
+    if isinstance(family, (Clip, Mix, BudgetedClip)):
+        return
+    if not log.has_tables or family.smoothness is None:
+        raise ValueError(
+            f"family {family.name!r} of a scanned log needs tables of all actions and a stated "
+            f"smoothness, which certifies the search for beta; use family 'clip' or 'mix', or "
+            f"read the log into memory"
+        )
 
 
 def _check_support(problem: ProblemInParts) -> None:

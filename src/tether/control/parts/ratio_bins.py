@@ -21,7 +21,7 @@ from tether._core.types import Floats, Integers
 BINS_PER_UNIT = 256
 """How many coarse bins there are per unit of log ratio."""
 FINE_BINS = 4096
-"""Into how many parts a fine table divides a bin."""
+"""Into how many parts a fine table divides a bin at most."""
 LARGEST_LOG_RATIO = float(1 << 30)
 """Log ratios of a larger size are refused."""
 POWER_DIGITS = 8
@@ -42,6 +42,7 @@ class Bins:
 
     left: Floats | None = None
     right: Floats | None = None
+    parts: int = FINE_BINS
 
     def place(self, ratio: Floats) -> tuple[Integers, NDArray[np.bool_] | None]:
         """The number of the bin of each ratio, and which ratios lie in a bin at all."""
@@ -50,17 +51,24 @@ class Bins:
         k = np.maximum(np.searchsorted(self.left, ratio, side="right") - 1, 0)
         inside = (ratio >= self.left[k]) & (ratio < self.right[k])
         k = k[inside]
-        width = (self.right[k] - self.left[k]) / FINE_BINS
+        width = (self.right[k] - self.left[k]) / self.parts
         part = np.floor((ratio[inside] - self.left[k]) / width).astype(np.int64)
-        return k * FINE_BINS + np.minimum(part, FINE_BINS - 1), inside
+        return k * self.parts + np.minimum(part, self.parts - 1), inside
 
     def edges(self, number: Integers) -> tuple[Floats, Floats]:
         """The left and the right edge of bins."""
         if self.left is None or self.right is None:
             return number / BINS_PER_UNIT, (number + 1) / BINS_PER_UNIT
-        k, part = number // FINE_BINS, number % FINE_BINS
-        width = (self.right[k] - self.left[k]) / FINE_BINS
+        k, part = number // self.parts, number % self.parts
+        width = (self.right[k] - self.left[k]) / self.parts
         return self.left[k] + part * width, self.left[k] + (part + 1) * width
+
+
+def fine_parts(left: Floats, right: Floats) -> int:
+    """Into how many parts bins can be divided that floats still tell apart: a power of two."""
+    resolution = 4 * np.spacing(np.maximum(np.abs(left), np.abs(right)))
+    most = float(((right - left) / resolution).min())
+    return min(FINE_BINS, 1 << int(np.log2(most))) if most >= 1 else 1
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class LogSurvey:
             "log_base": _range(base),
             "zeros": zeros,
         }
-        listed = _listed(part)
+        listed = listed_scores(part)
         if listed is not None:
             safe, optimized = listed
             with np.errstate(invalid="ignore"):
@@ -187,7 +187,7 @@ def _range(values: Floats) -> Range:
     return float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
 
 
-def _listed(part: LogPart) -> tuple[Floats, Floats] | None:
+def listed_scores(part: LogPart) -> tuple[Floats, Floats] | None:
     """The scores of all actions in the tables, or of all stored draws, one after the other."""
     if part.log_safe_all is not None and part.log_optimized_all is not None:
         return part.log_safe_all, part.log_optimized_all

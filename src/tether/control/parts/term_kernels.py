@@ -133,12 +133,13 @@ class BinDraws:
 
     def of(self, part: LogPart | ProposalsPart) -> BinnedRows:
         """The tables of a part."""
-        ratio, log_size = self._terms(part)
+        ratio, log_size = self.terms(part)
         ones = np.ones(len(ratio))
         tables = [bin_terms(self.bins, ratio, ones, log_size + each) for each in self.log_amounts]
         return BinnedRows(tuple(tables), (NO_LOGS,) * len(tables))
 
-    def _terms(self, part: LogPart | ProposalsPart) -> tuple[Floats, Floats]:
+    def terms(self, part: LogPart | ProposalsPart) -> tuple[Floats, Floats]:
+        """Their log ratios, and the logs of their amounts."""
         if isinstance(part, LogPart):
             base = row_base(part)
             size = np.zeros(len(part)) if base is None else base
@@ -174,7 +175,7 @@ class Gathered:
         return Gathered(self.parts + other.parts)
 
     def sorted(self) -> tuple[Floats, ...]:
-        """All columns, ordered by the first, then by the others: the same for any order of parts."""
+        """All columns, ordered by the first, then by the others, whatever the order of parts."""
         columns = [np.concatenate(each) for each in zip(*self.parts, strict=True)]
         order = np.lexsort(columns[::-1])
         return tuple(column[order] for column in columns)
@@ -209,7 +210,7 @@ class CollectDraws:
     def of(self, part: LogPart | ProposalsPart) -> Gathered:
         """The draws of a part."""
         if isinstance(self.draws, BinDraws):
-            ratio, size = self.draws._terms(part)
+            ratio, size = self.draws.terms(part)
         else:
             ratio, size = candidates(part, self.draws.blend)
         _, inside = Bins(self.left, self.right).place(ratio)

@@ -13,12 +13,13 @@ passage of the same function over a level that depends on the row: no calibratio
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.blocks import map_blocks
-from tether._core.first_passage import first_past
+from tether._core.first_passage import FirstPassages
 from tether._core.types import Floats, Integers
 from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, nonzero_terms
 
@@ -189,7 +190,7 @@ class _Bins:
     def _row_sums(self) -> tuple[Floats, Floats]:
         """Sums of |a| and |a|·e^(ratio − right edge) in each bin, for each sign of a."""
 
-        def bin_sums(block: slice) -> tuple[Floats, Floats]:
+        def bin_sums(block: slice) -> tuple[NDArray[Any], NDArray[Any]]:
             ratio, amount = self.terms.ratio[block], self.terms.amount[block]
             cell = self._bin(ratio)
             distance = ratio - self.edge[1:].take(cell)
@@ -265,32 +266,44 @@ def _slice(gathered: tuple[Floats, Floats, Integers], k: int) -> tuple[Floats, F
 
 def _first_passages(terms: Terms, rows: int) -> Floats:
     """Where h passes a_i while row i is clipped, or β·h passes a_i·ρ_i after that."""
-    ratio = terms.ratio[:rows]
-    amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
+    ratio, amount = terms.ratio[:rows], terms.amount[:rows]
+    if ratio.min() == -np.inf:
+        amount = np.where(ratio > -np.inf, amount, 0.0)
     earliest = first_crossing(terms, extra=-float(amount.min(initial=0.0)))
     latest = first_crossing(terms, extra=-float(amount.max(initial=0.0)))
     if earliest == latest:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)
-    edge, value = segments.edge, segments.value
-    # In the band the ratio of a row is an edge: the row is clipped up to there.
-    own = np.searchsorted(edge, ratio) - (ratio < edge[0])
-    # Where a row cancels itself only rounding is left, which must not count as a crossing.
-    level = amount + SELF_CANCELLATION * np.abs(amount)
-    piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
-    clipped = piece <= own
-    rest = np.flatnonzero(~clipped)
-    levels, starts = _signed_log(level[rest], ratio[rest]), np.maximum(own[rest], 0)
-    piece[rest] = first_past(_signed_log(value, edge), levels, starts)
-    log_beta = np.where(piece == 0, earliest, latest)
-    inside = (piece > 0) & (piece < len(edge) + complete)
-    end, still_clipped = piece[inside], clipped[inside]
-    decayed = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
-    roots = segments.roots(
-        end, np.where(still_clipped, level[inside], 0.0), np.where(still_clipped, 0.0, decayed)
-    )
-    # Rounding may hide a root at the very end of its piece.
-    log_beta[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
+    edge, stop = segments.edge, np.append(segments.edge, np.inf)
+    while_clipped = FirstPassages(segments.value)
+    after_that = FirstPassages(_signed_log(segments.value, edge))
+    log_beta = np.empty(rows)
+
+    def pass_levels(block: slice) -> None:
+        own_ratio, own_amount = ratio[block], amount[block]
+        # In the band the ratio of a row is an edge: the row is clipped up to there.
+        own = np.searchsorted(edge, own_ratio) - (own_ratio < edge[0])
+        # Where a row cancels itself only rounding is left, which must not count as a crossing.
+        level = own_amount + SELF_CANCELLATION * np.abs(own_amount)
+        piece = while_clipped.past(level)
+        clipped = piece <= own
+        rest = np.flatnonzero(~clipped)
+        levels, starts = _signed_log(level[rest], own_ratio[rest]), np.maximum(own[rest], 0)
+        piece[rest] = after_that.past(levels, starts)
+        found = np.where(piece == 0, earliest, latest)
+        inside = np.flatnonzero((piece > 0) & (piece < len(edge) + complete))
+        end, still_clipped, level = piece[inside], clipped[inside], level[inside]
+        decayed = level * np.exp(np.minimum(own_ratio[inside] - edge[end - 1], 0.0))
+        roots = segments.roots(
+            end, np.where(still_clipped, level, 0.0), np.where(still_clipped, 0.0, decayed)
+        )
+        # Rounding may hide a root at the very end of its piece.
+        found[inside] = np.minimum(roots, stop[end])
+        log_beta[block] = found
+
+    for shared in (while_clipped, after_that):  # what the blocks share is made before they start
+        shared.prepare()
+    map_blocks(pass_levels, rows)
     return log_beta
 
 

@@ -126,7 +126,7 @@ class ScoreServer:
         ]
         # Nothing is remembered: while the server is down that would decide, by the answers that
         # were seen before, which of them it picks.
-        made = self.client.post_all(self._path, bodies, fresh=True)
+        made = self.client.post_all(self._path, bodies, fresh=True, doing="scoring answers")
         return [_read_scores(each, len(given)) for each, given in zip(made, answers, strict=True)]
 
     def __repr__(self) -> str:

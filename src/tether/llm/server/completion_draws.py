@@ -65,7 +65,8 @@ def _fill(
         for (prompt, wanted), seed in zip(parts, seeds, strict=True)
     ]
     left: dict[Prompt, list[int]] = {}
-    answers = policy.client.post_all("completions", requests)
+    doing = f"drawing from {policy.model!r}"
+    answers = policy.client.post_all("completions", requests, doing=doing)
     for (prompt, wanted), answer in zip(parts, answers, strict=True):
         found = _read(policy, prompt, len(wanted), answer)
         drawn.update(zip(wanted, found, strict=False))

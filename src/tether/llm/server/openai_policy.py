@@ -139,6 +139,7 @@ class OpenAIPolicy(CompletionPolicy):
             retries=retries,
             concurrency=concurrency,
         )
+        self.address = self.client.base_url
         self._drawn = DrawnScores() if reuse_stated else None
         self._probes = ProbeScores(model, probe_seconds)
 
@@ -271,13 +272,16 @@ class OpenAIPolicy(CompletionPolicy):
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
         ]
 
-    def _score(self, pairs: set[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
+    def _score(
+        self, pairs: set[tuple[Prompt, Prompt]], *, fresh: bool = False
+    ) -> dict[tuple[Prompt, Prompt], float]:
         """Scores of prompts with completions by the server; those of similar length together."""
         ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = self.batch_size
         batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
         requests = [score_request(self.model, [(*p, *c) for p, c in batch]) for batch in batches]
-        answers = self.client.post_all("completions", requests)
+        doing = f"scoring under {self.model!r}"
+        answers = self.client.post_all("completions", requests, fresh=fresh, doing=doing)
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for batch, answer in zip(batches, answers, strict=True):
             choices = responses.read_choices(answer, len(batch))
@@ -287,7 +291,7 @@ class OpenAIPolicy(CompletionPolicy):
         return scores
 
     def _score_probes(self) -> Floats:
-        scores = self._score(set(PROBE_ROWS))
+        scores = self._score(set(PROBE_ROWS), fresh=True)
         return np.array([scores[row] for row in PROBE_ROWS])
 
     def __repr__(self) -> str:
