@@ -192,7 +192,8 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or value.
+        If an argument has the wrong type or value, or the calibration rests on a log of
+        `tether.Log.scan`.
     RuntimeError
         If the calibration was loaded from a file that does not have this gain.
 
@@ -210,6 +211,11 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     if kept is not None and kept.confidence == confidence:
         return kept
     problem, log_beta = calibration._problem, calibration.log_beta
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            "calibration rests on a scanned log, whose gain cannot be estimated: read the log, or "
+            "a random part of its rows, into memory"
+        )
     log, family = problem.given_log, problem.family
     weights = _Weights(problem, log_beta)
 

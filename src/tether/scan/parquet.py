@@ -24,8 +24,10 @@ from pyarrow.fs import LocalFileSystem
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 
-ROWS_PER_SCAN_BATCH = 1 << 17
-"""How many rows are decoded at once."""
+VALUES_PER_BATCH = 1 << 18
+"""About how many values are decoded at once, so that memory does not grow with the columns."""
+ASSUMED_LIST_LENGTH = 16
+"""How many values a list counts for, before it is read."""
 SCAN_THREADS = 2
 """How many files, or groups of rows of one, are read at the same time."""
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
@@ -113,9 +115,10 @@ class Parquet:
             with _open(piece.path) as file:
                 self._check_schema(piece.path, file.schema_arrow, columns)
                 groups = None if piece.group is None else [piece.group]
+                rows = _batch_rows(file.schema_arrow, columns)
                 if self.where is None:
                     batches = file.iter_batches(
-                        ROWS_PER_SCAN_BATCH, groups, list(columns), use_threads=False
+                        rows, groups, list(columns), use_threads=False
                     )
                 else:
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
@@ -125,7 +128,7 @@ class Parquet:
                         schema=file.schema_arrow,
                         columns=list(columns),
                         filter=self.where,
-                        batch_size=ROWS_PER_SCAN_BATCH,
+                        batch_size=rows,
                         use_threads=False,
                     ).to_batches()
                 for batch in joined(batches) if piece.group is None else batches:
@@ -153,6 +156,13 @@ class Parquet:
                 raise TypeError(
                     f"{path}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
                 )
+
+
+def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
+    """How many rows to decode at once."""
+    lists = sum(kind_of(schema.field(name).type).startswith("lists") for name in columns)
+    values = len(columns) + lists * (ASSUMED_LIST_LENGTH - 1)
+    return max(VALUES_PER_BATCH // max(values, 1), 1)
 
 
 def find_files(path: Any) -> list[str]:
