@@ -24,6 +24,7 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.scanned_paths import WhereOption
 from tether.cli.terminal import (
     NOTHING_PASSES,
     ForceOption,
@@ -37,27 +38,32 @@ from tether.cli.terminal import (
 )
 from tether.control import AlphaGrid
 from tether.control.blend import DEFAULT_BLEND
+from tether.control.parts.in_parts import LogInParts
 
 
 @dataclass(frozen=True)
 class CalibrationWithGain:
-    """What is shown: a calibration, what it buys, and what other alphas would buy."""
+    """What is shown: a calibration, what it buys, and what other alphas would buy.
+
+    What it buys is not known of a log that is read in parts.
+    """
 
     calibration: tether.Calibration
-    gain: tether.Gain
+    gain: tether.Gain | None
     what_if: AlphaGrid | None
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of the calibration, and those of its gain."""
         others = None if self.what_if is None else self.what_if.to_dict()
-        return {**self.calibration.to_dict(), "gain": self.gain.to_dict(), "what_if": others}
+        gain = None if self.gain is None else self.gain.to_dict()
+        return {**self.calibration.to_dict(), "gain": gain, "what_if": others}
 
     def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
         """Save the calibration alone."""
         self.calibration.save(path, overwrite=overwrite, key=key)
 
     def __str__(self) -> str:
-        parts = [str(self.calibration), str(self.gain)]
+        parts = [str(self.calibration)] + ([] if self.gain is None else [str(self.gain)])
         if self.what_if is not None:
             parts.append(f"what other alphas would buy\n{self.what_if}")
         return "\n\n".join(parts)
@@ -65,7 +71,9 @@ class CalibrationWithGain:
 
 @report_errors
 def calibrate(
-    log: Annotated[Path, typer.Argument(help="The log of actions: a Parquet or CSV file.")],
+    log: Annotated[
+        Path, typer.Argument(help="The log: a Parquet or CSV file, or a folder or glob of Parquet.")
+    ],
     promise: Annotated[
         list[str] | None,
         typer.Option(help="The largest promise to make; NAME=VALUE for several losses."),
@@ -112,6 +120,7 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    where: WhereOption = None,
     max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
     force: ForceOption = False,
@@ -150,15 +159,21 @@ def calibrate(
             source=source,
             reward=reward,
             max_rows=max_rows,
+            where=where,
         )
-        with progress.step(f"calibrating on {len(actions):,} rows"):
+        in_parts = isinstance(actions, LogInParts)
+        if what_if and in_parts:
+            raise ValueError("--what-if needs a log in memory: name one file that fits into it")
+        rows = "rows in parts" if in_parts else f"{len(actions):,} rows"
+        with progress.step(f"calibrating on {rows}"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
             others = None
             if what_if:
                 settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
                 others = tether.gain_over_alphas(actions, draws, alphas=what_if, **settings)
-            return CalibrationWithGain(found, tether.gain(found), others)
+            gain = None if in_parts else tether.gain(found)
+            return CalibrationWithGain(found, gain, others)
 
     result = run_interruptibly(find)
     show_and_save(result, saved, as_json=as_json)
