@@ -28,9 +28,7 @@ def test_a_function_that_maps_a_kernel_over_partitions_is_a_source(tmp_path):
             return lambda kernel: pool.map(partial(summary_of, kernel=kernel), files)
 
         memory = tether.Claims.from_table(columns["score"], columns["label"], columns["item"])
-        scanned = tether.Claims.scan(
-            over(claims), scores="score", supported="label", items="item"
-        )
+        scanned = tether.Claims.scan(over(claims), scores="score", supported="label", items="item")
         found = tether.gcrc(scanned, alpha=0.2)
         assert found.threshold == tether.gcrc(memory, alpha=0.2).threshold
         calibrated = tether.calibrate(

@@ -43,27 +43,23 @@ from tether.control.parts.in_parts import LogInParts
 
 @dataclass(frozen=True)
 class CalibrationWithGain:
-    """What is shown: a calibration, what it buys, and what other alphas would buy.
-
-    What it buys is not known of a log that is read in parts.
-    """
+    """What is shown: a calibration, what it buys, and what other alphas would buy."""
 
     calibration: tether.Calibration
-    gain: tether.Gain | None
+    gain: tether.Gain
     what_if: AlphaGrid | None
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of the calibration, and those of its gain."""
         others = None if self.what_if is None else self.what_if.to_dict()
-        gain = None if self.gain is None else self.gain.to_dict()
-        return {**self.calibration.to_dict(), "gain": gain, "what_if": others}
+        return {**self.calibration.to_dict(), "gain": self.gain.to_dict(), "what_if": others}
 
     def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
         """Save the calibration alone."""
         self.calibration.save(path, overwrite=overwrite, key=key)
 
     def __str__(self) -> str:
-        parts = [str(self.calibration)] + ([] if self.gain is None else [str(self.gain)])
+        parts = [str(self.calibration), str(self.gain)]
         if self.what_if is not None:
             parts.append(f"what other alphas would buy\n{self.what_if}")
         return "\n\n".join(parts)
@@ -172,8 +168,7 @@ def calibrate(
             if what_if:
                 settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
                 others = tether.gain_over_alphas(actions, draws, alphas=what_if, **settings)
-            gain = None if in_parts else tether.gain(found)
-            return CalibrationWithGain(found, gain, others)
+            return CalibrationWithGain(found, tether.gain(found), others)
 
     result = run_interruptibly(find)
     show_and_save(result, saved, as_json=as_json)

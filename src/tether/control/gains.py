@@ -192,8 +192,7 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or value, or the calibration rests on a log of
-        `tether.Log.scan`.
+        If an argument has the wrong type or value.
     RuntimeError
         If the calibration was loaded from a file that does not have this gain.
 
@@ -212,10 +211,9 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
         return kept
     problem, log_beta = calibration._problem, calibration.log_beta
     if not isinstance(problem, Problem):
-        raise TypeError(
-            "calibration rests on a scanned log, whose gain cannot be estimated: read the log, or "
-            "a random part of its rows, into memory"
-        )
+        from tether.control.parts.gain import gain_in_parts  # which needs this module
+
+        return gain_in_parts(calibration, problem, confidence)
     log, family = problem.given_log, problem.family
     weights = _Weights(problem, log_beta)
 

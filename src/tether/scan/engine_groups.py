@@ -55,16 +55,11 @@ def grouped_summary(frame: nw.LazyFrame[Any], kernel: Kernel) -> Several | None:
     if not all(schema[name].is_numeric() or schema[name] == nw.Boolean for name in names):
         return None
     constraint = job.constraints[0]
-    rows = frame.select(
-        *(
-            nw.col(name).cast(nw.Float64).alias(new)
-            for name, new in zip(names, GROUPED, strict=False)
-        )
-    ).with_columns(ratio=nw.col("optimized") - nw.col("safe"))
+    rows = short_columns(frame, names)
     found = _ranges(rows)
     if not found.valid or found.least["loss"] < 0 or found.most["loss"] > constraint.bound:
         return None
-    table = _table(rows, constraint, found.most["loss"])
+    table = bin_table(rows, constraint, found.most["loss"])
     binned = BinnedRows((table,), (_largest(constraint, found),))
     return Several((_survey(found), binned) if kernel.survey else (binned,))
 
@@ -78,6 +73,14 @@ def _binned_rows(kernel: Kernel) -> BinRows | None:
         return None
     plain = columns.log_mix is None and not columns.tables and not columns.draws
     return job if plain and not job.blend and job.bins.left is None else None
+
+
+def short_columns(frame: nw.LazyFrame[Any], names: tuple[str, str, str]) -> nw.LazyFrame[Any]:
+    """The loss and the two scores as floats with short names, and the log ratio."""
+    chosen = (
+        nw.col(name).cast(nw.Float64).alias(new) for name, new in zip(names, GROUPED, strict=False)
+    )
+    return frame.select(*chosen).with_columns(ratio=nw.col("optimized") - nw.col("safe"))
 
 
 def _ranges(rows: nw.LazyFrame[Any]) -> Ranges:
@@ -103,7 +106,7 @@ def _ranges(rows: nw.LazyFrame[Any]) -> Ranges:
     return Ranges(number, least, most, valid)
 
 
-def _table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float) -> BinTable:
+def bin_table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float) -> BinTable:
     """One GROUP BY: the number of rows and two integer sums per bin, power and sign."""
     column, powers = nw.col, _powers(constraint, most_loss)
     placed = rows.with_columns(

@@ -36,9 +36,9 @@ def scan_log(
         raise ValueError("loss is empty: name at least one column")
     log_mix = _optional(known, "log_mix", scores[2])
     listed = tuple(
-        (name, columns)
+        (name, several)
         for name, given in zip(TABLES, tables, strict=True)
-        if (columns := _table(known, name, given))
+        if (several := _table(known, name, given))
     )
     stored = tuple(
         (name, _draw_columns(name, given, log_mix is not None))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tether.control.parts import order_statistics as module
 from tether._core.kernels import Several, merge_all
+from tether.control.parts import order_statistics as module
 
 
 class Values:

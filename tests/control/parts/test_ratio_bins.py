@@ -38,7 +38,9 @@ def test_tables_of_any_parts_merge_to_the_same_bits(seed):
 def test_the_sum_of_a_table_is_that_of_its_amounts(seed):
     rng = np.random.default_rng(seed)
     ratio, amount = terms(rng, 200)
-    exact = sum((Fraction(a) for a, r in zip(amount, ratio, strict=True) if r > -np.inf), Fraction())
+    exact = sum(
+        (Fraction(a) for a, r in zip(amount, ratio, strict=True) if r > -np.inf), Fraction()
+    )
     found = signed_sum(bin_terms(Bins(), ratio, amount, None), 0)
     size = float(np.abs(amount[ratio > -np.inf]).sum())
     assert abs(found - float(exact)) <= 1e-13 * size

@@ -76,7 +76,7 @@ class LogSum:
     @property
     def log(self) -> float:
         """The log of the sum; −inf if it is zero."""
-        total = sum(
+        total: int = sum(
             ((upper << HALF_DIGITS) + lower) << power
             for power, (upper, lower) in enumerate(self.digits.tolist())
             if upper or lower

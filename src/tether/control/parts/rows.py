@@ -76,10 +76,8 @@ class LogColumns:
         optimized = frames.column(frame, "log_optimized", self.log_optimized)
         if check:
             loss: Any = losses["loss"] if self.single_loss else losses
-            shares = {"safe_share": self.safe_share, "max_ratio": self.max_ratio}
-            if self.tables and not tables:
-                shares.pop("max_ratio")
-            part = LogPart(loss, safe, optimized, **values, **listed, **shares)
+            stated: dict[str, Any] = {"safe_share": self.safe_share, "max_ratio": self.max_ratio}
+            part = LogPart(loss, safe, optimized, **{**values, **listed, **stated})
         else:
             part = self._unchecked(losses, safe, optimized, {**values, **listed})
         part.draws = _draws(frame, self.draws, check) if tables else {}
