@@ -60,5 +60,5 @@ def test_an_error_in_a_worker_is_that_of_the_kernel(spark, tmp_path):
     loss[3] = np.nan
     tables.replace_column(tmp_path / "0002.parquet", "loss", loss)
     log = tether.Log.scan(spark.read.parquet(str(tmp_path)), context=None)
-    with pytest.raises(ValueError, match="pyspark: loss.*nan"):
+    with pytest.raises(ValueError, match=r"pyspark: loss.*nan"):
         tether.calibrate(log, alpha=0.15, test_weight="analytic")
