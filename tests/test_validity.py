@@ -70,6 +70,7 @@ KINDS = {
     "promises": ("argmax, n = 200", 0.1),
     "confidence": ("Gaussian shift", 0.1),
     "controller": ("400 rows", 0.02),
+    "languages": ("best of 8", 0.05),
 }
 
 
@@ -81,6 +82,14 @@ def test_some_cases_of_every_part_hold(part):
     for case in chosen:
         for line in simulate(case, max(2, round(share * case.repeats))):
             assert line.failures == [], str(line)
+
+
+def test_best_of_n_of_copied_answers_breaks_alpha():
+    """A server that draws N answers with one seed: picking seems to change nothing."""
+    (case,) = (each for each in PARTS["languages"]() if each.wrong)
+    (line,) = simulate(case, 8)
+    assert line.failures
+    assert np.isposinf(line.log_beta).all()
 
 
 def test_few_draws_break_an_estimated_normalizer_and_not_the_package():
