@@ -19,6 +19,7 @@ from benchmarks import (
     validity_families,
     validity_promises,
     validity_shortlists,
+    validity_tokens,
 )
 from benchmarks.validity_table import run_table
 
@@ -26,6 +27,7 @@ PARTS = {
     "families": validity_families.cases,
     "draws": validity_draws.cases,
     "shortlists": validity_shortlists.cases,
+    "tokens": validity_tokens.cases,
     "promises": validity_promises.cases,
     "confidence": validity_confidence.cases,
     "controller": validity_controller.cases,

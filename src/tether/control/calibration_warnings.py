@@ -89,7 +89,8 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
-    yield from score_warnings(problem.given_log, problem.given_proposals)
+    along_path = len(problem.path_log_betas) > 0  # draws of neither policy
+    yield from score_warnings(problem.given_log, None if along_path else problem.given_proposals)
 
 
 def _asked(found: Calibration) -> float:

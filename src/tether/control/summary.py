@@ -40,7 +40,7 @@ def write_summary(found: Calibration) -> str:
         )
     elif np.isfinite(found.acceptance):
         draws = ""
-        if "clip" in found.family and found.acceptance > 0:
+        if found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
         lines.append(f"  {'acceptance':<22} {found.acceptance:.3g} of the draws{draws}")
     lines += _gain_lines(found)
