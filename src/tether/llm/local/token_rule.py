@@ -68,7 +68,7 @@ class TokenRule:
         The tables are rows × vocabulary, the result is rows × (2 + betas). Betas are finite.
         """
         log_optimized = self.blended(log_safe, log_optimized)
-        betas = torch.as_tensor(log_betas, device=log_safe.device)
+        betas = torch.tensor(np.array(log_betas), device=log_safe.device)
         safe, optimized = (table.gather(1, tokens[:, None]) for table in (log_safe, log_optimized))
         if self.family == "mix":
             tethered = torch.logaddexp(safe, optimized + betas) - torch.nn.functional.softplus(
