@@ -7,6 +7,7 @@ Clip gives up after 16 draws, as it does with contexts. A cell has the reward th
 the safe model, in standard deviations of its answers' rewards, and the true risk.
 
     python -m benchmarks.token_level --runs 20
+    python -m benchmarks.token_level --smoothness
 """
 
 from __future__ import annotations
@@ -263,13 +264,42 @@ def run(bench: Bench, family: str, rng: np.random.Generator) -> np.ndarray:
     )
 
 
+def smoothness(bench: Bench, family: str, rng: np.random.Generator) -> str:
+    """How fast log-densities move with log beta, at draws of each policy of the path."""
+    path = bench.world.token_path(family)
+    slopes = []
+    for column in range(0, len(path) - 1, 4):
+        pairs = bench.world.draw(path[column], 200, rng)
+        scores = log_densities(pairs, path[[column, column + 1]])
+        slopes.append(np.abs(scores[:, 1] - scores[:, 0]) / (LOG_BETAS[1] - LOG_BETAS[0]))
+    slope = np.array(slopes)
+    return f"{np.sqrt((slope**2).mean(axis=1)).max():.2f} / {slope.max():.1f}"
+
+
+def print_smoothness(arguments: argparse.Namespace) -> None:
+    """A table of slopes: root mean square at the steepest beta / the largest of all."""
+    print("| tokens | nats | token clip | token mix |\n| --- | --- | --- | --- |")
+    for length in arguments.lengths:
+        for nats in arguments.nats:
+            if nats <= 2 * length:
+                bench = Bench(MarkovLanguage(length, nats, "spread"))
+                cells = [
+                    smoothness(bench, family, np.random.default_rng(0))
+                    for family in ("clip", "mix")
+                ]
+                print(f"| {length} | {nats:g} | {cells[0]} | {cells[1]} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--harm", choices=("spread", "rare"), action="append")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--nats", type=float, nargs="+", default=[1, 5, 20, 40])
+    parser.add_argument("--smoothness", action="store_true", help="slopes instead of rewards")
     arguments = parser.parse_args()
+    if arguments.smoothness:
+        return print_smoothness(arguments)
     print("| harm | tokens | nats | optimized | " + " | ".join(FAMILIES) + " |")
     print("| --- " * (4 + len(FAMILIES)) + "|")
     for harm in arguments.harm or ("spread", "rare"):

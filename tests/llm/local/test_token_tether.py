@@ -167,16 +167,3 @@ def test_a_beta_of_another_family_is_refused():
         pair.tethered(tether.calibrate(log, alpha=0.1))
     with pytest.raises(ValueError, match="beta"):
         pair.tethered(-1.0)
-
-
-def test_models_that_cannot_be_paired_are_refused():
-    safe, optimized = two_models()
-    with pytest.raises(TypeError, match=r"tether\.llm\.CausalPolicy"):
-        TokenTether(safe, tether.Gaussian(0.0))
-    with pytest.raises(ValueError, match="same max_new_tokens"):
-        TokenTether(safe, optimized.shortened(2))
-    with pytest.raises(ValueError, match="cannot share a batch"):
-        TokenTether(safe, CausalPolicy(safe.model, None, max_new_tokens=3, temperature=0.5))
-    other = CausalPolicy(optimized.model, None, max_new_tokens=3, eos_token_id=1)
-    with pytest.raises(ValueError, match="end-of-sequence"):
-        TokenTether(safe, other)
