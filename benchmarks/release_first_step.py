@@ -6,8 +6,8 @@ The rows of the first step are all that the old system's bound is ever computed 
 knows both systems, looks after every twenty keys, and halts and resumes at the moment that is best
 for the share, found by dynamic programming. Then a new system that always does harm gets its first
 share. With n rows in the first step the expected loss is at most alpha + E[(ρ − alpha)₊], which is
-computed exactly (docs/release.md, Theorem 2). The row marked "(wrong)" lets a resumption end the
-first step; it must break the bound.
+computed exactly (docs/explanation/release.md, Theorem 2). The row marked "(wrong)" lets a
+resumption end the first step; it must break the bound.
 """
 
 from __future__ import annotations

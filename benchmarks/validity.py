@@ -13,6 +13,7 @@ import sys
 import time
 
 from benchmarks import (
+    validity_best_of_n,
     validity_confidence,
     validity_controller,
     validity_draws,
@@ -28,6 +29,7 @@ PARTS = {
     "draws": validity_draws.cases,
     "shortlists": validity_shortlists.cases,
     "tokens": validity_tokens.cases,
+    "languages": validity_best_of_n.cases,
     "promises": validity_promises.cases,
     "confidence": validity_confidence.cases,
     "controller": validity_controller.cases,

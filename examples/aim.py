@@ -1,4 +1,4 @@
-"""Draws docs/aim.png: reward against risk, for the optimized policy as it is and for aimed ones.
+"""Draws docs/pictures/aim.png: reward against risk, for the optimized policy and for aimed ones.
 
 Eight doses and a patient's four measurements. What helps and what harms agree in part, and the safe
 policy avoids harm roughly. From 1,000 training rows a loss model is fitted, by which the optimized
@@ -115,7 +115,7 @@ def _harm(x: np.ndarray) -> np.ndarray:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--path", type=Path, default=Path("docs/aim.png"))
+    parser.add_argument("--path", type=Path, default=Path("docs/pictures/aim.png"))
     found = [run(np.random.default_rng(seed)) for seed in range(RUNS)]
     draw(found, parser.parse_args().path)
     for name in COLORS:

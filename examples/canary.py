@@ -1,4 +1,4 @@
-"""Draws docs/canary.png: releases of four new systems, each up to as much as its losses allow.
+"""Draws docs/pictures/canary.png: releases of four new systems, each as far as its losses allow.
 
 An old service has a complaint in 1 of 100 answers, and at most 2 of 100 are tolerated. Four new
 ones are tried: a better one, one that is slightly worse but within alpha, one that is worse than
@@ -110,7 +110,7 @@ def _name_lines(axes, placed: list[tuple[float, str]]) -> None:
 def main() -> None:
     """Run the releases, print the first of each, and save the picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", nargs="?", type=Path, default=Path("docs/canary.png"))
+    parser.add_argument("path", nargs="?", type=Path, default=Path("docs/pictures/canary.png"))
     parser.add_argument("--runs", type=int, default=RUNS)
     options = parser.parse_args()
     ramps = simulate(options.runs)

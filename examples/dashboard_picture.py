@@ -1,6 +1,6 @@
 """Takes a picture of the dashboard: a release that goes well, and after its new system turns bad.
 
-    python examples/dashboard_picture.py docs/dashboard.png
+    python examples/dashboard_picture.py docs/pictures/dashboard.png
 
 Serves a release with made-up traffic on loopback and looks at it with Chromium. Needs Chromium,
 chromedriver and the extra `test`.
@@ -140,4 +140,4 @@ def main(picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/dashboard.png"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures/dashboard.png"))

@@ -1,4 +1,4 @@
-"""Draws docs/feedback_loop.png: ten rounds of learning from one's own actions.
+"""Draws docs/pictures/feedback_loop.png: ten rounds of learning from one's own actions.
 
 A clinic has two hundred kinds of patients and eight treatments. The larger the gain of a treatment,
 the more often it harms. The optimizer prefers treatments with observed gains and avoids those with
@@ -196,7 +196,8 @@ def draw(results: dict[str, np.ndarray], path: Path) -> None:
 def main() -> None:
     """Run the simulation, print the results and save the picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", nargs="?", type=Path, default=Path("docs/feedback_loop.png"))
+    default = Path("docs/pictures/feedback_loop.png")
+    parser.add_argument("path", nargs="?", type=Path, default=default)
     parser.add_argument("--runs", type=int, default=RUNS)
     arguments = parser.parse_args()
     results = simulate(arguments.runs)

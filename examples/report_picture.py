@@ -1,6 +1,6 @@
 """Takes a picture of a report: its top in the light theme and one round in the dark theme.
 
-    python examples/report_picture.py report.html docs/report.png
+    python examples/report_picture.py report.html docs/pictures/report.png
 
 Needs Chromium, chromedriver and the extra `test`.
 """
@@ -62,4 +62,4 @@ def main(report: Path, picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "docs/report.png"))
+    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "docs/pictures/report.png"))

@@ -1,4 +1,4 @@
-"""Draws docs/tether.png: two policies, the tethered one between them, and how beta is found."""
+"""Draws docs/pictures/tether.png: two policies, the tethered one between, and how beta is found."""
 
 from __future__ import annotations
 
@@ -74,4 +74,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/tether.png"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures/tether.png"))

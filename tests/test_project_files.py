@@ -11,7 +11,7 @@ import tether
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")),
-    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+    *sorted((ROOT / "docs" / "contributing" / "decisions").glob("*.md")),
 ]
 
 
@@ -49,7 +49,7 @@ def test_links_of_project_pages_lead_to_files(page):
 
 
 def test_every_decision_is_in_the_index():
-    index = read("docs/decisions/README.md")
-    for record in (ROOT / "docs" / "decisions").glob("0*.md"):
+    index = read("docs/contributing/decisions/README.md")
+    for record in (ROOT / "docs" / "contributing" / "decisions").glob("0*.md"):
         number, _, title = record.read_text(encoding="utf-8").partition("\n")[0].partition(": ")
         assert f"| [{number.removeprefix('# ')}]({record.name}) | {title} |" in index

@@ -4,13 +4,15 @@ import re
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
+EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.S)
+"""A block of Python that a page shows, or runs when the site is built."""
 
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for page in [README, *README.parent.glob("docs/*.md")]:
+    for page in [README, *README.parent.glob("docs/**/*.md")]:
         names = {}  # a page is read from top to bottom
-        for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
+        for example in EXAMPLE.findall(page.read_text("utf-8")):
             exec(compile(example, page.name, "exec"), names)
         if page == README:
             _check_the_ramp(names["release"].history())
@@ -29,7 +31,7 @@ def _check_the_ramp(release):
 
 
 def test_links_lead_somewhere():
-    for page in [README, *README.parent.glob("docs/*.md")]:
+    for page in [README, *README.parent.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), (page.name, target)

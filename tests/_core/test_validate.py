@@ -47,7 +47,9 @@ def test_log_probabilities_and_losses():
 def test_labels():
     assert validate.labels("c", np.array(["a", "bb"], dtype=object), 2).dtype.kind == "U"
     assert validate.labels("c", [3, 4], 2).tolist() == [3, 4]
-    with pytest.raises(TypeError, match="c must hold one integer or string per row, got dtype fl"):
+    with pytest.raises(
+        TypeError, match="c must hold one integer or string per row, got an array of dt"
+    ):
         validate.labels("c", [1.5], 1)
     with pytest.raises(ValueError, match="c has 2 rows but the other columns has 3"):
         validate.labels("c", [1, 2], 3)

@@ -105,19 +105,3 @@ def test_results_and_errors_of_an_interruptible_calculation_are_its_own():
     assert terminal.run_interruptibly(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         terminal.run_interruptibly(lambda: 1 / 0)
-
-
-def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    with terminal.progress_bar("reading [/] \x1b: 10 rows", 10) as advance:
-        advance(5)
-    with terminal.working("calibrating"):
-        pass
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with terminal.progress_bar("reading [/] \x1b: 10 rows", 10) as advance:
-        advance(5)
-    with terminal.working("calibrating on 10 rows"):
-        pass
-    shown = capsys.readouterr().err
-    assert "reading [/] \\x1b: 10 rows" in shown
-    assert "calibrating on 10 rows" in shown

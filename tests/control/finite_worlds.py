@@ -62,7 +62,7 @@ class FiniteWorld:
         return safe + level * (optimized - safe)
 
     def tethered(self, log_beta, family):
-        """The table of the tethered policy, by the formulas of docs/control.md."""
+        """The table of the tethered policy, by the formulas of docs/explanation/control.md."""
         if np.isinf(log_beta):
             return self.safe if log_beta < 0 else self.optimized
         beta = np.exp(log_beta)

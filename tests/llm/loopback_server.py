@@ -2,8 +2,10 @@
 
 It runs tiny models of its own, token by token and without a cache, and shares no code with the
 policies under test. As vLLM does, it takes settings that a request leaves out from its defaults,
-and seeds every prompt of a request alike. Each request takes the next of `faults`; one with a
-`wait`, such as a barrier or an event, holds the response back until it is over.
+seeds every prompt of a request alike, and completion k of a prompt with the seed plus k. With
+`one_seed` all completions of a prompt have the same seed, and with `ignores_n` there is only one.
+Each request takes the next of `faults`; one with a `wait`, such as a barrier or an event, holds the
+response back until it is over.
 """
 
 import json
@@ -26,9 +28,12 @@ NEUTRAL = {
 class Loopback:
     """The server, running while the `with` block does."""
 
-    def __init__(self, models, *, defaults=None, context=64, end=0, key=None):
+    def __init__(
+        self, models, *, defaults=None, context=64, end=0, key=None, one_seed=False, ignores_n=False
+    ):
         self.models, self.defaults, self.end = models, {**NEUTRAL, **(defaults or {})}, end
         self.context, self.key = context, key
+        self.one_seed, self.ignores_n = one_seed, ignores_n
         self.faults, self.requests, self.headers = [], [], []
         self.busy, self.most_busy = 0, 0
         self.lock = threading.Lock()
@@ -57,9 +62,11 @@ class Loopback:
             message = f"The model `{body['model']}` does not exist."
             return 404, {"error": {"message": message, "type": "NotFoundError", "code": 404}}
         with self.lock, torch.no_grad():
+            model, count = self.models[body["model"]], 1 if self.ignores_n else body.get("n", 1)
             choices = [
-                self.choice(k, self.models[body["model"]], prompt, body)
-                for k, prompt in enumerate(prompts)
+                self.choice(place * count + k, model, prompt, body, 0 if self.one_seed else k)
+                for place, prompt in enumerate(prompts)
+                for k in range(count)
             ]
         made = sum(len(each["token_ids"]) for each in choices)
         given = sum(map(len, prompts))
@@ -73,9 +80,9 @@ class Loopback:
             "usage": usage,
         }
 
-    def choice(self, index, model, prompt, body):
+    def choice(self, index, model, prompt, body, number=0):
         setting = {name: body.get(name, value) for name, value in self.defaults.items()}
-        generator = torch.Generator().manual_seed(body.get("seed") or 0)
+        generator = torch.Generator().manual_seed((body.get("seed") or 0) + number)
         tokens, stated = [], []
         ends = {self.end, *body.get("stop_token_ids", [])}
         while len(tokens) < body["max_tokens"] and not ends & set(tokens[-1:]):

@@ -82,11 +82,17 @@ def test_invalid_tables_are_refused(make, message):
 
 def test_actions_of_mixed_types_are_refused():
     make = tether.Categorical.from_probabilities
-    for actions in (["a", 1], [None, 1]):
+    for actions in (["a", 1], [{}, 1]):
         with pytest.raises(TypeError, match="all numbers or all strings"):
             make([0.5, 0.5], actions=actions)
-    with pytest.raises(TypeError, match=r"actions must be among 0, 1, got \[None, 1\]"):
-        make([0.5, 0.5]).log_prob(None, [None, 1])
+    for call in (
+        lambda: make([0.5, 0.5], actions=[None, 1]),
+        lambda: make([0.5, 0.5]).log_prob(None, [None, 1]),
+    ):
+        with pytest.raises(ValueError, match=r"actions\[0\] is missing \(None"):
+            call()
+    with pytest.raises(TypeError, match=r"actions must be among 0, 1, got \[{}, 1\]"):
+        make([0.5, 0.5]).log_prob(None, [{}, 1])
     with pytest.raises(TypeError, match="logits must hold real numbers"):
         tether.Categorical.from_logits(["a", "b"])
 

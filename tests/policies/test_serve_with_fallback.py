@@ -235,6 +235,8 @@ def test_a_failing_safe_policy_is_an_error():
         gone = served(running)
     with pytest.raises(RuntimeError, match="the safe policy's sample failed"):
         serve(tether.Tethered(gone, local(), 2.0), PROMPTS, rng())
+    with pytest.raises(RuntimeError, match=f"Both policies are at {running.url}: a fallback needs"):
+        serve(tether.Tethered(gone, served(running), 2.0), PROMPTS, rng())
     with pytest.raises(TypeError, match="safe must be the safe policy"):
         serve(local(), PROMPTS, rng())
     assert not serve(local(), PROMPTS, rng(), safe=local()).from_safe.any()

@@ -81,7 +81,7 @@ def test_several_constraints_share_a_scale():
     )
     overview, _ = calibration.plot().axes
     labels = [text.get_text() for text in overview.get_legend().get_texts()]
-    assert {label.split(",")[0] for label in labels} == {"harm", "delay"}
+    assert {label.split(",")[0] for label in labels} == {"harm", "delay", "alpha"}
     assert sum("binding" in label for label in labels) == 1
     points = line_points(overview)
     for constraint in calibration.constraints:

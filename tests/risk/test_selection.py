@@ -92,9 +92,10 @@ def test_the_curve_as_columns():
     pandas = pytest.importorskip("pandas")
     found = tether.gcrc(CLAIMS, alpha=0.2)
     frame = pandas.DataFrame(found.to_frame())
-    assert list(frame.columns) == ["threshold", "risk"]
+    assert list(frame.columns) == ["threshold", "risk", "kept"]
     np.testing.assert_array_equal(frame["threshold"], found.curve().threshold)
     np.testing.assert_array_equal(frame["risk"], found.curve().risk)
+    np.testing.assert_array_equal(frame["kept"], found.curve_kept)
 
 
 def test_encoded_values_are_decoded():
@@ -139,5 +140,7 @@ def test_a_promise_that_says_nothing_is_not_presented_as_success():
     text = str(tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1e6))
     assert "promise     no useful promise: expected loss ≤ 1 (alpha 0.2 + " in text
     grouped = str(tether.crc(CLAIMS, alpha=0.2, groups=np.arange(600) % 2))
-    assert grouped.count("no useful promise") == 3
+    assert grouped.count("no useful promise") == 1
+    rows = [line.split() for line in grouped.splitlines() if line[:3] in ("  0", "  1")]
+    assert [row[-1] for row in rows] == ["no", "no"]  # of the column "useful"
     assert "no useful promise" not in str(tether.gcrc(CLAIMS, alpha=0.2))

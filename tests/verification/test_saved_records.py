@@ -86,7 +86,7 @@ ONLY_A_SIGNATURE_OR_THE_LOG = {
     "actions", "approximate", "curves", "effective_sample_size", "max_weight", "rows",
     "relative_weights", "provenance", "promise_terms", "test_weight", "upper_bounds",
 }  # fmt: skip
-"""Entries of which some changes do not contradict the rest: the page docs/verify.md says so."""
+"""Entries of which some changes do not contradict the rest, as docs/how_to/verify.md says."""
 
 
 def test_what_only_a_signature_or_the_log_reveals(folder, tmp_path):

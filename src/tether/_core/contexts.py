@@ -121,8 +121,20 @@ def _cells(column: NDArray[Any]) -> list[bytes]:
         raw = np.ascontiguousarray(column).tobytes()
         width = len(raw) // len(column)
         return [kind + raw[row * width : (row + 1) * width] for row in range(len(column))]
-    texts = [_text(value).encode("utf-8", "surrogatepass") for value in column.tolist()]
-    return [b"t%d:" % len(text) + text for text in texts]
+    return [_cell(value) for value in column.tolist()]
+
+
+def _cell(value: Any) -> bytes:
+    """Bytes for one value of any kind; a number has the same as in a column of numbers."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return b"i" + np.int64(value).tobytes()
+    if isinstance(value, float):
+        kind, number = _numbers(np.array([value]))
+        return kind + number.tobytes()
+    text = _text(value).encode("utf-8", "surrogatepass")
+    return b"t%d:" % len(text) + text
 
 
 def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core import frames
 from tether._core.contexts import column_labels
+from tether._core.plain_arrays import plain_array
 from tether._core.types import Frame
 
 
@@ -76,7 +77,7 @@ def read_contexts(
                 f"context: the column {name!r} holds losses or log-probabilities, so it cannot be "
                 f"a context too"
             )
-    arrays = [frames.column(frame, "context", name) for name in columns]
+    arrays = [plain_array(frames.column(frame, "context", name)) for name in columns]
     if isinstance(context, str) and _is_label(arrays[0]):
         return arrays[0]
     return column_labels(arrays)
@@ -84,6 +85,4 @@ def read_contexts(
 
 def _is_label(column: NDArray[Any]) -> bool:
     """Whether a column can be used as it is: integers, booleans or strings."""
-    if column.dtype == object:
-        return all(isinstance(value, str) for value in column.flat)
     return column.dtype.kind in "iubUS"

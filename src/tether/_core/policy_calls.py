@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.contexts import length
+from tether._core.plain_arrays import plain_array
 from tether._core.types import Booleans, Floats
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     validate.generator("rng", rng)
     method = f"the {name} policy's sample"
     with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
-        actions = np.asarray(policy.sample(contexts, rng))
+        actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
             f"{method} returned shape {actions.shape} for {length(contexts)} "

@@ -101,6 +101,16 @@ def safe_mean(
     return SafeMean(scale * mean, scale * error)
 
 
+def mean_from_moments(rows: int, total: float, squares: float, bound: float) -> SafeMean:
+    """The mean of many losses without weights, from their sum and that of their squares.
+
+    Both are in units of the bound.
+    """
+    mean = total / rows
+    spread = max(squares - rows * mean**2, 0.0) + (1 - mean) ** 2
+    return SafeMean(bound * mean, bound * math.sqrt(spread) / (rows + 1))
+
+
 def bounded_safe_mean(
     mean: float, bound: float, *, effective_rows: float, test_share: float
 ) -> SafeMean:

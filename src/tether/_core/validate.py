@@ -6,14 +6,18 @@ passed and says what is accepted.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.plain_arrays import plain_array, plain_column, reject_missing
 from tether._core.types import Booleans, Floats
 
+MAX_SHOWN = 200
+"""How many characters of a value are shown in an error."""
 TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
@@ -22,15 +26,12 @@ def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
     reject_masked(name, values)
     try:
-        array = np.asarray(values)
+        array = plain_array(values)
     except ValueError as error:
         raise ValueError(f"{name} is not a table of numbers: {error}") from error
+    reject_missing(name, array)
     if array.dtype.kind not in "fiub":
-        first = next(iter(array.flat), None)
-        raise TypeError(
-            f"{name} must hold real numbers, got an array of dtype {array.dtype} "
-            f"(first value {first!r})"
-        )
+        raise TypeError(f"{name} must hold real numbers, got {_described(values, array)}")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     if array.size == 0:
@@ -74,19 +75,29 @@ def rewards(name: str, values: Any, length: int) -> Floats:
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
     """One label per row (a context, a group): integers, booleans or strings."""
     reject_masked(name, values)
-    array = np.asarray(values)
-    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
-        array = array.astype(np.str_)
+    array = plain_column(name, values)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        reject(name, array, np.isnan(array), "one integer or string per row, none of them missing")
     if array.dtype.kind not in "iubUS":
-        first = next(iter(array.flat), None)
         raise TypeError(
-            f"{name} must hold one integer or string per row, got dtype {array.dtype} "
-            f"(first value {first!r})"
+            f"{name} must hold one integer or string per row, got {_described(values, array)}"
         )
     if array.ndim != 1:
         raise ValueError(f"{name} must have 1 dimension, got shape {array.shape}")
     same_length(name, array, "the other columns", length)
     return frozen(array)
+
+
+def _described(values: Any, array: NDArray[Any]) -> str:
+    """What was passed, for an error: its type, and the first value that is not a number."""
+    if array.ndim == 0:
+        return f"{values!r}"[:MAX_SHOWN]
+    listed = values if isinstance(values, (list, tuple)) else array.reshape(-1).tolist()
+    odd = (place for place, value in enumerate(listed) if not isinstance(value, numbers.Real))
+    place = next(odd, 0)
+    shown = repr(listed[place] if len(listed) else None)[:MAX_SHOWN]
+    which = "first value" if place == 0 else f"value {place} is"
+    return f"an array of dtype {array.dtype} ({which} {shown})"
 
 
 def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None:

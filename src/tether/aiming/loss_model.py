@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.contexts import length, take
+from tether._core.shown import shown
 from tether._core.types import Floats
 from tether.policies.ratio_features import Features, feature_matrix
 from tether.policies.shortlist_rows import without_candidates
@@ -41,6 +42,9 @@ class EstimatorLosses:
 
     def __init__(self, estimator: Any, features: Features | None = None) -> None:
         self.estimator, self.features = estimator, features
+
+    def __repr__(self) -> str:
+        return f"EstimatorLosses({shown(self.estimator)})"
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """Predict the loss of each action in its context.

@@ -140,7 +140,7 @@ def tables_of(
                 f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
                 f"tether.Shortlist(safe, optimized); got {policy!r}"
             )
-        actions = shared_actions((safe, policy))
+        actions = shared_actions((safe, policy), ("safe", name))
         assert actions is not None
         taken = positions(actions, rows.actions)
         shape = (length(rows.contexts), len(actions))

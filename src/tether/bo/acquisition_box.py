@@ -70,6 +70,9 @@ class AcquisitionBox:
         self._log_probability: Floats = validate.frozen(log_softmax(values, temperature))
         self._log_volume = float(np.log(self._width).sum())
 
+    def __repr__(self) -> str:
+        return f"AcquisitionBox({len(self.lower)} dimensions, {int(np.prod(self.cells))} cells)"
+
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw points of the box.
 

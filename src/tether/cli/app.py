@@ -1,9 +1,9 @@
 """The command line application, assembled from its commands.
 
-Exit codes: 0 for success, 1 if a verification finds something wrong, 2 for invalid input, 3 if no
-beta, threshold or share passes (serve the safe policy or the old system), if the stated promise is
-of no use, if no number of rows is enough or if a preflight check fails, 4 while an alarm stands,
-130 after Ctrl-C.
+Exit codes: 0 for success, 1 if a verification or `tether doctor` finds something wrong, 2 for
+invalid input, 3 if no beta, threshold or share passes (serve the safe policy or the old system), if
+the stated promise is of no use, if no number of rows is enough or if a preflight check fails, 4
+while an alarm stands, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tether._core.visible_text import visible
 from tether.cli.backup import backup
 from tether.cli.calibrate import calibrate
 from tether.cli.demo import demo
+from tether.cli.doctor import doctor
 from tether.cli.export import export
+from tether.cli.filter import filter_
+from tether.cli.global_options import global_options
 from tether.cli.halt import halt
 from tether.cli.import_run import import_run
 from tether.cli.keygen import keygen
@@ -66,14 +69,14 @@ def _make_visible(error: Exception) -> None:
 
 app = typer.Typer(
     cls=PlainErrors,
-    help="Keep an optimized policy on a tether to a safe one.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(global_options)
 app.command()(calibrate)
 app.command()(plan)
 app.command()(threshold)
+app.command("filter")(filter_)
 app.command()(preflight)
 app.command()(status)
 app.command()(report)
@@ -87,6 +90,7 @@ app.command()(sign)
 app.command()(keygen)
 app.command()(backup)
 app.command()(demo)
+app.command()(doctor)
 app.command()(serve)
 app.command()(serve_key)
 app.add_typer(release_commands, name="release")

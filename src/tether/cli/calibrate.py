@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import tether
+from tether._core import progress
 from tether.cli.log_files import (
     ContextOption,
     LossOption,
@@ -33,7 +34,6 @@ from tether.cli.terminal import (
     report_errors,
     run_interruptibly,
     show_and_save,
-    working,
 )
 from tether.control import AlphaGrid
 from tether.control.blend import DEFAULT_BLEND
@@ -151,7 +151,7 @@ def calibrate(
             reward=reward,
             max_rows=max_rows,
         )
-        with working(f"calibrating on {len(actions):,} rows"):
+        with progress.step(f"calibrating on {len(actions):,} rows"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
             others = None

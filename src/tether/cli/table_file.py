@@ -18,9 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
+from tether._core import progress
 from tether.cli.column_arrays import ColumnArray, make_column
 from tether.cli.memory_limit import check_memory
-from tether.cli.terminal import progress_bar, require_file
+from tether.cli.terminal import require_file
 
 ROWS_PER_BATCH = 2**16
 """How many rows of a Parquet file are decoded at a time."""
@@ -160,7 +161,7 @@ def _fill(
     for column in columns.values():
         column.allocate(rows)
     done = 0
-    with progress_bar(f"reading {path}: {rows:,} rows", rows) as advance:
+    with progress.step(f"reading {path}", rows) as step:
         for batch in batches:
             if done + batch.num_rows > rows:
                 raise ValueError(
@@ -170,7 +171,7 @@ def _fill(
                 column.fill(done, batch.column(name))
             check_memory(path, rows, columns.values(), max_rows)  # texts can be long
             done += batch.num_rows
-            advance(done)
+            step.advance(batch.num_rows)
     return done
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: printing results, reporting errors and progress, exit codes.
+"""What the commands share: printing results, reporting errors, exit codes.
 
 Text from a file, a store or an error is shown as it is, never as markup, and its control
 characters as escapes; a database is shown without its password.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -19,12 +19,13 @@ from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tether._core import files, records, signing
+from tether._core.extras import how_to_install
 from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
 from tether._core.visible_text import visible, visible_lines
+from tether.cli.progress_bars import progress_bars
 
 VERIFICATION_FAILED = 1
 INVALID_INPUT = 2
@@ -101,7 +102,10 @@ class Output:
 
 
 def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130."""
+    """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130.
+
+    Bars show the steps of what takes long.
+    """
 
     @wraps(command)
     def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -109,9 +113,12 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
         try:
             if isinstance(store, str):
                 _check_store(store)
-            return command(*arguments, **options)
+            with progress_bars():
+                return command(*arguments, **options)
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             message = str(error) or f"{type(error).__name__}"
+            if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
+                message = how_to_install(f"tether {_command_name(command)}", error) or message
             if isinstance(store, str):
                 message = redact_message(message, store)
             print_error("error:", message)
@@ -121,6 +128,10 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
+
+
+def _command_name(command: Callable[..., Any]) -> str:
+    return command.__name__.strip("_").replace("_", "-")
 
 
 def _check_store(store: str) -> None:
@@ -137,7 +148,8 @@ def run_interruptibly(calculation: Callable[[], Result]) -> Result:
     """Run a calculation that writes nothing in a thread, so that Ctrl-C ends the process at once.
 
     Reading a file or sorting a long array takes seconds in which the main thread would not see
-    the signal. The process ends without waiting for the thread, which cannot be stopped.
+    the signal. The process ends without waiting for the thread, which cannot be stopped. Bars show
+    the steps of the calculation.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -148,48 +160,20 @@ def run_interruptibly(calculation: Callable[[], Result]) -> Result:
         except BaseException as error:
             errors.append(error)
 
-    thread = Thread(target=work, daemon=True)
     try:
-        thread.start()
-        while thread.is_alive():
-            thread.join(SECONDS_BETWEEN_LOOKS)
+        with progress_bars():
+            thread = Thread(target=copy_context().run, args=(work,), daemon=True)
+            thread.start()
+            while thread.is_alive():
+                thread.join(SECONDS_BETWEEN_LOOKS)
     except KeyboardInterrupt:
-        Console(stderr=True).show_cursor()
+        Console(stderr=True).show_cursor()  # the thread may have begun another step
         print_error("interrupted", "")
         sys.stdout.flush()
         os._exit(INTERRUPTED)
     if errors:
         raise errors[0]
     return results[0]
-
-
-@contextmanager
-def working(description: str) -> Iterator[None]:
-    """Show on a terminal what is being computed."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(Text(visible(description))):
-        yield
-
-
-@contextmanager
-def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while a file is read, on a terminal only; call the function with the rows."""
-    console = Console(stderr=True)
-    shown = TextColumn("{task.description}", markup=False)
-    bar = Progress(
-        shown,
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task(visible(description), total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def print_error(heading: str, message: str) -> None:

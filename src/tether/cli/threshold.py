@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import tether
-from tether._core import frames, validate
+from tether._core import frames, progress, validate
+from tether.cli.compare_methods import MethodComparison, compare_methods
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -25,18 +25,14 @@ from tether.cli.terminal import (
     report_errors,
     require_one_target,
     run_interruptibly,
+    show,
     show_and_save,
-    working,
 )
-from tether.risk import Claims, Selection, crc, gcrc, ltt, monotonized_crc
+from tether.risk import Claims, Selection
 from tether.risk.claim_losses import CLAIM_LOSSES
+from tether.risk.methods_by_name import METHODS
 
-METHODS: dict[str, Callable[..., Selection]] = {
-    "gcrc": gcrc,
-    "crc": crc,
-    "monotonized_crc": monotonized_crc,
-    "ltt": ltt,
-}
+ALL_METHODS = "all"
 
 
 @report_errors
@@ -53,7 +49,9 @@ def threshold(
         str | None,
         typer.Option(help="The column of groups, for one threshold per group. (default: none)"),
     ] = None,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "gcrc",
+    method: Annotated[
+        str, typer.Option(help=f"One of {', '.join(METHODS)}; all compares them.")
+    ] = "gcrc",
     loss: Annotated[str, typer.Option(help=f"One of {', '.join(CLAIM_LOSSES)}.")] = "fdr",
     confidence: Annotated[
         float | None,
@@ -75,33 +73,39 @@ def threshold(
     saved = Output(out, force, key)
     saved.check(claims)
     require_one_target(alpha, promise)
-    validate.choice("--method", method, METHODS)
+    validate.choice("--method", method, (*METHODS, ALL_METHODS))
     validate.choice("--loss", loss, CLAIM_LOSSES)
     options: dict[str, Any] = {}
-    if confidence is not None:
-        if method != "ltt":
-            raise ValueError(f"--confidence is for --method ltt, got --method {method}")
-        options["confidence"] = confidence
+    compares = method == ALL_METHODS
+    if compares and out is not None:
+        raise ValueError("--out saves one selection: name one --method, not all")
+    if confidence is not None and method not in ("ltt", ALL_METHODS):
+        raise ValueError(f"--confidence is for --method ltt, got --method {method}")
     names = {"score": score, "label": label, "item": item}
     if group is not None:
         names["group"] = group
+    options["loss"] = loss
     options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
 
-    def select() -> Selection:
+    def select() -> Selection | MethodComparison:
         columns = _columns(claims, names, max_rows)
-        with working(f"choosing a threshold for {len(columns['score']):,} claims"):
+        with progress.step(f"choosing a threshold for {len(columns['score']):,} claims"):
             scored = Claims.from_table(
                 columns["score"], columns["label"], columns["item"], columns.get("group")
             )
-            groups = {} if group is None else {"groups": scored.groups}
-            found = METHODS[method](scored, loss=loss, **groups, **options)
+            groups = None if group is None else scored.groups
+            chosen = METHODS if compares else {method: METHODS[method]}
+            found = compare_methods(chosen, scored, groups, confidence, options)
             found.to_dict()  # what is computed on first use
-        return found
+        return found if compares else found.selections[method]
 
     selection = run_interruptibly(select)
-    show_and_save(selection, saved, as_json=as_json)
+    if isinstance(selection, MethodComparison):
+        show(selection, as_json=as_json)
+    else:
+        show_and_save(selection, saved, as_json=as_json)
     if not selection.useful:
-        if not as_json:
+        if isinstance(selection, Selection) and not as_json:
             print_line("\n".join(_advice(selection)))
         raise typer.Exit(NOTHING_PASSES)
 

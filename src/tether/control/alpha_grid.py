@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether.control.calibrate import calibrate
 from tether.control.gains import DEFAULT_INTERVAL, Gain, gain
 from tether.control.log import Log
@@ -56,7 +57,7 @@ class AlphaGain:
 
 
 @dataclass(frozen=True)
-class AlphaGrid:
+class AlphaGrid(Described):
     """What several alphas would buy, estimated from one log.
 
     The promise holds for an alpha that was chosen before the calibration log was seen: choose from
@@ -85,16 +86,17 @@ class AlphaGrid:
             entries.append({**shown, "useful": each.useful, "gain": each.gain.to_dict()})
         return {"entries": entries, "warning": CHOOSE_BEFORE}
 
-    def to_frame(self) -> dict[str, Floats]:
+    def to_frame(self) -> Columns:
         """Return one row per alpha, as columns.
 
         Returns
         -------
-        dict of str to ndarray
-            Columns `alpha` (one for each loss, `alpha[name]`, if alphas are mappings), `beta`,
-            `promise`, `changed`, `reward`, `gained` and `loss` (`loss[name]`), all of the tethered
-            policy and each estimate with its `_lower` and `_upper`, and `traffic`; NaN where the
-            log does not tell. There are no rewards if the log has none.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `alpha` (one for each loss,
+            `alpha[name]`, if alphas are mappings), `beta`, `promise`, `changed`, `reward`, `gained`
+            and `loss` (`loss[name]`), all of the tethered policy and each estimate with its
+            `_lower` and `_upper`, and `traffic`; NaN where the log does not tell. There are no
+            rewards if the log has none.
         """
         columns: dict[str, list[Any]] = {}
 
@@ -122,7 +124,9 @@ class AlphaGrid:
             for name, means in found.losses.items():
                 add_estimate("loss" if name == "loss" else f"loss[{name}]", means.tethered)
             add("traffic", found.traffic)
-        return {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+        return Columns(
+            {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+        )
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw what each alpha buys: the expected reward, or the share of decisions that change.
@@ -143,34 +147,32 @@ class AlphaGrid:
 
         return plot_alpha_grid(self, ax)
 
-    def summary(self) -> str:
-        """Describe what each alpha buys, one line each.
+    def _describe(self) -> Description:
+        table: dict[str, list[str]] = {}
 
-        Returns
-        -------
-        str
-            Several lines for a terminal; what printing the grid shows.
-        """
-        lines = []
+        def add(name: str, text: str) -> None:
+            table.setdefault(name, []).append(text)
+
         for each in self.entries:
             found = each.gain
-            if isinstance(each.alpha, Mapping):
-                named = ", ".join(f"{name} {value:.4g}" for name, value in each.alpha.items())
-            else:
-                named = f"{each.alpha:.4g}"
-            promise = f"promise {each.promise:.4g}" if each.useful else "no useful promise"
-            parts = [f"alpha {named}: beta {each.beta:.4g}", promise]
-            parts.append(f"changed {found.changed}")
+            alphas = each.alpha if isinstance(each.alpha, Mapping) else {"": each.alpha}
+            for name, alpha in alphas.items():
+                add(f"alpha[{name}]" if name else "alpha", f"{alpha:.4g}")
+            add("beta", f"{each.beta:.4g}")
+            add("promise", f"{each.promise:.4g}" if each.useful else "no useful promise")
+            add("decisions that change", str(found.changed))
             if found.traffic is not None:
-                parts.append(f"traffic {found.traffic:.4g}")
+                add("traffic", f"{found.traffic:.4g}")
             if found.reward is not None:
-                parts.append(f"reward {found.reward.tethered}")
-            parts += [f"{name} {means.tethered}" for name, means in found.losses.items()]
-            lines.append("; ".join(parts))
-        return "\n".join([*lines, f"! {CHOOSE_BEFORE}"])
-
-    def __str__(self) -> str:
-        return self.summary()
+                add("reward", str(found.reward.tethered))
+            for name, means in found.losses.items():
+                add(name, str(means.tethered))
+        return Description(
+            f"what {len(self.entries)} alphas would buy, estimated from the log",
+            "caution",
+            table=Columns({name: np.array(texts) for name, texts in table.items()}),
+            warnings=(CHOOSE_BEFORE,),
+        )
 
 
 def gain_over_alphas(

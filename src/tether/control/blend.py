@@ -35,8 +35,7 @@ def needs_blend(log: Log, draws: ContextDraws, family: Family) -> bool:
     kernel = family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)
     if family.normalized or kernel[0] > -np.inf:
         return False
-    never = [np.isneginf(part.log_optimized) & (part.log_safe > -np.inf) for part in (log, draws)]
-    return any(bool(zeros.any()) for zeros in never)
+    return bool(log.log_optimized.min() == -np.inf) or draws.scores.optimized_zeros
 
 
 def blend_log(log: Log, blend: float) -> Log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,14 +14,20 @@ from tether._core import validate
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
+from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.high_probability import certified_beta
 from tether.control.log import Log
+from tether.control.parts.high_probability import certified_beta_in_parts
+from tether.control.parts.in_parts import LogInParts, ProposalsInParts
+from tether.control.parts.problem import ProblemInParts, pose_in_parts
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
 from tether.control.shared_draws import count_sharing, shared_ratio_error
+
+logger = logging.getLogger("tether.control")
 
 Target = TypeVar("Target")
 
@@ -30,13 +37,11 @@ BOUND_LIMIT = 1e200
 """A bound must be below this, so that sums over rows stay within the range of floats."""
 SHARING_STEPS = 4
 """How often beta is found again to allow for draws that rows share."""
-RISK_TOLERANCE = 1e-6
-"""How far rounding may carry the calibrated risk past alpha, relatively."""
 
 
 def calibrate(
-    log: Log,
-    proposals: Proposals | None = None,
+    log: Log | LogInParts,
+    proposals: Proposals | ProposalsInParts | None = None,
     *,
     alpha: float | Mapping[str, float] | None = None,
     promise: float | Mapping[str, float] | None = None,
@@ -60,9 +65,9 @@ def calibrate(
 
     Parameters
     ----------
-    log : Log
+    log : Log or LogInParts
         What was done, what it cost, and how likely each policy was to do it.
-    proposals : Proposals, optional
+    proposals : Proposals or ProposalsInParts, optional
         Fresh draws of both policies for the test weight and, with contexts, for the weights.
         Without proposals and without tables of all actions, clip uses the analytic test weight.
     alpha : float or mapping of str to float, optional
@@ -125,7 +130,40 @@ def calibrate(
         **{"family": chosen.name, "test_weight": test_weight, "ratio_error": ratio_error},
         "blend": blend,
     }
-    problem = replace(pose(log, proposals, chosen, test_weight, blend), settings=settings)
+    problem = replace(_pose(log, proposals, chosen, test_weight, blend), settings=settings)
+    found = _find(problem, constraints, confidence, asked)
+    logger.info(
+        "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
+        *(len(log), found.beta, chosen.name, asked, targets),
+        "" if found.exists else "; no beta passes, the safe policy serves",
+    )
+    return found
+
+
+def _pose(
+    log: Log | LogInParts,
+    proposals: Proposals | ProposalsInParts | None,
+    family: Family,
+    test_weight: str | float,
+    blend: float,
+) -> Problem | ProblemInParts:
+    """Log, proposals, family and test weight as a problem; in memory, or in parts."""
+    if isinstance(log, LogInParts):
+        return pose_in_parts(log, proposals, family, test_weight, blend)
+    if isinstance(proposals, ProposalsInParts):
+        raise TypeError(
+            "proposals of tether.Proposals.scan go with a log of tether.Log.scan, got a tether.Log"
+        )
+    return pose(log, proposals, family, test_weight, blend)
+
+
+def _find(
+    problem: Problem | ProblemInParts,
+    constraints: tuple[Constraint, ...],
+    confidence: float | None,
+    asked: str,
+) -> Calibration:
+    """The calibration that was asked for: by confidence, by alpha or by the promise."""
     if confidence is not None:
         return _certify(problem, constraints, confidence, asked)
     if asked == "alpha":
@@ -139,14 +177,16 @@ def calibrate(
     return reach_promise(solve, {each.name: each.alpha for each in constraints})
 
 
-def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration:
+def _solve(problem: Problem | ProblemInParts, constraints: tuple[Constraint, ...]) -> Calibration:
     """The largest beta that every constraint allows.
 
     Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
     found, and beta is found again.
     """
     stated, log_betas = constraints, _largest(problem, constraints)
-    for _ in range(SHARING_STEPS if count_sharing(problem) else 0):
+    shares = isinstance(problem, Problem) and bool(count_sharing(problem))
+    for _ in range(SHARING_STEPS if shares else 0):
+        assert isinstance(problem, Problem)
         log_beta = min(log_betas.values())
         shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
         if stated[0].ratio_error * shared <= constraints[0].ratio_error:  # all have the same
@@ -154,19 +194,30 @@ def _solve(problem: Problem, constraints: tuple[Constraint, ...]) -> Calibration
         constraints = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)
         log_betas = _largest(problem, constraints)
     found = _result(problem, constraints, log_betas)
-    _check_result(found)
+    if isinstance(problem, Problem):  # with a log in parts, when its risks are first read
+        _check_result(found)
     return found
 
 
-def _largest(problem: Problem, constraints: tuple[Constraint, ...]) -> dict[str, float]:
+def _largest(
+    problem: Problem | ProblemInParts, constraints: tuple[Constraint, ...]
+) -> dict[str, float]:
+    if isinstance(problem, ProblemInParts):
+        return problem.largest(constraints)
     return {each.name: problem.solver.largest(problem, each) for each in constraints}
 
 
 def _certify(
-    problem: Problem, constraints: tuple[Constraint, ...], confidence: float, asked: str
+    problem: Problem | ProblemInParts,
+    constraints: tuple[Constraint, ...],
+    confidence: float,
+    asked: str,
 ) -> Calibration:
     """The largest beta whose risks are at most alpha with a given probability over logs."""
-    certified = certified_beta(problem, constraints, confidence)
+    if isinstance(problem, ProblemInParts):
+        certified = certified_beta_in_parts(problem, constraints, confidence)
+    else:
+        certified = certified_beta(problem, constraints, confidence)
     found = _result(problem, constraints, certified.log_beta_by_constraint)
     targets = {each.name: each.alpha for each in constraints}
     return replace(
@@ -178,9 +229,15 @@ def _certify(
 
 
 def _result(
-    problem: Problem, constraints: tuple[Constraint, ...], log_betas: Mapping[str, float]
+    problem: Problem | ProblemInParts,
+    constraints: tuple[Constraint, ...],
+    log_betas: Mapping[str, float],
 ) -> Calibration:
-    listed = problem.log.log_safe_all
+    if isinstance(problem, ProblemInParts):
+        actions = problem.actions
+    else:
+        listed = problem.log.log_safe_all
+        actions = None if listed is None else listed.shape[1]
     return Calibration(
         log_beta=min(log_betas.values()),
         constraints=constraints,
@@ -190,7 +247,7 @@ def _result(
         rows=len(problem.log),
         contextual=problem.log.contextual,
         blend=problem.blend,
-        actions=None if listed is None else listed.shape[1],
+        actions=actions,
         approximate=problem.log.approximate,
         _stored_problem=problem,
     )
@@ -223,31 +280,30 @@ def _check_result(found: Calibration) -> None:
 
 
 def _constraints(
-    log: Log,
+    log: Log | LogInParts,
     asked: str,
     targets: float | Mapping[str, float],
     bound: float | Mapping[str, float],
     ratio_error: float | None,
 ) -> tuple[Constraint, ...]:
-    if not isinstance(log, Log):
+    if not isinstance(log, (Log, LogInParts)):
         raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
+    names = list(log.loss if isinstance(log, Log) else log.loss_names)
     for name, value in ((asked, targets), ("bound", bound)):
-        if isinstance(value, Mapping) and set(value) != set(log.loss):
-            raise ValueError(
-                f"{name} has the losses {list(value)} but the log has {list(log.loss)}"
-            )
+        if isinstance(value, Mapping) and set(value) != set(names):
+            raise ValueError(f"{name} has the losses {list(value)} but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
-    for name, loss in log.loss.items():
-        several = len(log.loss) > 1 or isinstance(targets, Mapping)
+    for name in names:
+        several = len(names) > 1 or isinstance(targets, Mapping)
         key = f"[{name!r}]" if several else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
         worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
-        if loss.max() > worst:
+        if isinstance(log, Log) and (loss := log.loss[name]).max() > worst:
             accepted = f"a loss of at most bound = {worst:g}"
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
         constraints.append(Constraint(name, tolerated, worst, factor))

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from tether._core import records
-from tether._core.types import Floats
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
-from tether.control.calibration_warnings import find_warnings, rows_beyond_draws
+from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
-from tether.control.curve import Curve, curve_columns, risk_curve
-from tether.control.high_probability import certified_ratio_error
+from tether.control.curve import Curve, curve_columns
+from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
-from tether.control.promise import PromiseTerms, make_promise, safe_mean_of
-from tether.control.provenance import Provenance, make_provenance
-from tether.control.robustness import largest_ratio_error
-from tether.control.stability import measured_instability, smooth_instability
-from tether.control.summary import write_statement, write_summary
+from tether.control.promise import PromiseTerms, make_promise
+from tether.control.provenance import Provenance
+from tether.control.summary import describe_calibration, write_statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from tether.control.gains import Gain
+    from tether.control.parts.problem import ProblemInParts
 
 
 @dataclass(frozen=True)
-class Calibration(records.Saved):
+class Calibration(records.Saved, Described):
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
@@ -92,7 +92,9 @@ class Calibration(records.Saved):
     upper_bounds: Mapping[str, float] | None = None
     actions: int | None = None
     approximate: str | None = None
-    _stored_problem: Problem | None = field(default=None, repr=False, compare=False)
+    _stored_problem: Problem | ProblemInParts | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def beta(self) -> float:
@@ -128,8 +130,7 @@ class Calibration(records.Saved):
     @cached_property
     def risks(self) -> dict[str, float]:
         """The calibrated risk at beta of every constraint."""
-        log_beta = self.effective_log_beta
-        return {each.name: self._problem.risk(each, log_beta) for each in self.constraints}
+        return self._diagnostics.risks()
 
     @property
     def ratio_error(self) -> float:
@@ -142,9 +143,7 @@ class Calibration(records.Saved):
 
         With a confidence, the largest at which one is certified.
         """
-        if self.confidence is not None:
-            return certified_ratio_error(self._problem, self.constraints, self.confidence)
-        return largest_ratio_error(self._problem, self.constraints)
+        return self._diagnostics.robustness()
 
     @cached_property
     def stability(self) -> float:
@@ -152,16 +151,7 @@ class Calibration(records.Saved):
 
         0 with a confidence, whose promise does not need it.
         """
-        if self.confidence is not None:
-            return 0.0
-        problem, known = self._problem, self.smoothness
-        without = np.min(
-            [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
-        )
-        if known is None or not problem.normalizer_cancels:
-            return measured_instability(problem, self.log_beta, without)
-        reach = problem.reach(self.log_beta)
-        return smooth_instability(self.log_beta, without, self._shares[0], known, reach)
+        return 0.0 if self.confidence is not None else self._diagnostics.stability()
 
     @cached_property
     def smoothness(self) -> float | None:
@@ -195,7 +185,7 @@ class Calibration(records.Saved):
             }
         stability = self.stability if self.exists else np.inf
         return {
-            each.name: make_promise(each, stability, safe_mean_of(self._problem, each))
+            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each))
             for each in self.constraints
         }
 
@@ -219,15 +209,12 @@ class Calibration(records.Saved):
     @cached_property
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
-        share, _ = self._shares
-        squares = float((share * share).sum())
-        return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
+        return self._diagnostics.effective_sample_size()
 
     @cached_property
     def max_weight(self) -> float:
         """The largest share of the total weight that one point has, the test point included."""
-        share, test_share = self._shares
-        return float(max(share.max(), test_share))
+        return self._diagnostics.max_weight()
 
     @cached_property
     def relative_weights(self) -> tuple[float, ...]:
@@ -235,35 +222,32 @@ class Calibration(records.Saved):
 
         All are 1 where every row counts the same, and 0 where no row counts at all.
         """
-        share, _ = self._shares
-        mean = float(share.mean())
-        relative = share / mean if mean > 0 else share
-        return tuple(np.quantile(relative, np.linspace(0, 1, 101)).tolist())
+        return self._diagnostics.relative_weights()
 
     @cached_property
     def acceptance(self) -> float:
         """The share of proposals that a rejection sampler accepts; NaN where it is unknown."""
-        return float(np.exp(self._problem.log_acceptance(self.effective_log_beta)))
+        return self._diagnostics.acceptance()
 
     @cached_property
     def rows_beyond_draws(self) -> int:
         """How many rows have a larger ratio than every draw: the draws do not cover them."""
-        return rows_beyond_draws(self._problem)
+        return self._diagnostics.rows_beyond_draws()
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a careful reader would want to know before deploying, in words."""
-        return tuple(find_warnings(self, self._problem))
+        return tuple(find_warnings(self, self._problem, self._diagnostics))
 
     @cached_property
     def provenance(self) -> Provenance | None:
         """Which log, proposals, settings and version this came from; None where it is unknown."""
-        return make_provenance(self._problem)
+        return self._diagnostics.provenance()
 
     @cached_property
     def saved_gain(self) -> Gain | None:
         """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
-        return calibration_record.gain_of_log(self)
+        return None if self._stored_problem is None else self._diagnostics.gain(self)
 
     @property
     def effective_log_beta(self) -> float:
@@ -301,7 +285,7 @@ class Calibration(records.Saved):
         chosen = {each.name: each for each in self.constraints}
         if name not in chosen:
             raise ValueError(f"constraint must be one of {sorted(chosen)}, got {name!r}")
-        return risk_curve(self._problem, chosen[name], self.log_beta, points)
+        return self._diagnostics.curve(chosen[name], points)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the calibrated risk along beta, with alpha, beta and the neighborhood of beta.
@@ -322,24 +306,14 @@ class Calibration(records.Saved):
 
         return plot_calibration(self, ax)
 
-    def summary(self) -> str:
-        """Describe the calibration in words: beta, the promise, warnings, assumptions.
-
-        Returns
-        -------
-        str
-            Several lines for a terminal; what printing the calibration shows.
-        """
-        return write_summary(self)
-
-    def to_frame(self) -> dict[str, np.ndarray]:
+    def to_frame(self) -> Columns:
         """Return the risk curves of all constraints as columns.
 
         Returns
         -------
-        dict of str to ndarray
-            Columns `constraint`, `log_beta`, `beta` and `risk`, which any data-frame library takes:
-            ``pandas.DataFrame(found.to_frame())``.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `constraint`, `log_beta`,
+            `beta` and `risk`.
         """
         curves = {each.name: self.curve(each.name) for each in self.constraints}
         return curve_columns(curves)
@@ -379,11 +353,11 @@ class Calibration(records.Saved):
         """
         return calibration_record.from_dict(cls, content)
 
-    def __str__(self) -> str:
-        return self.summary()
+    def _describe(self) -> Description:
+        return describe_calibration(self)
 
     @property
-    def _problem(self) -> Problem:
+    def _problem(self) -> Problem | ProblemInParts:
         if self._stored_problem is None:
             raise RuntimeError(
                 "this calibration was loaded from a file, which does not contain the log: "
@@ -392,6 +366,10 @@ class Calibration(records.Saved):
         return self._stored_problem
 
     @cached_property
-    def _shares(self) -> tuple[Floats, float]:
-        """The weights at beta, which several diagnostics read."""
-        return self._problem.shares(self.effective_log_beta)
+    def _diagnostics(self) -> Diagnostics:
+        problem = self._problem
+        if isinstance(problem, Problem):
+            return DiagnosticsInMemory(self, problem)
+        from tether.control.parts.diagnostics import DiagnosticsInParts  # only for logs in parts
+
+        return DiagnosticsInParts(self, problem)

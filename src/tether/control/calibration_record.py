@@ -18,7 +18,6 @@ from tether.control.provenance import read_provenance
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
-    from tether.control.gains import Gain
 
     Loaded = TypeVar("Loaded", bound=Calibration)
 
@@ -84,16 +83,6 @@ def from_file(cls: type[Loaded], saved: dict[str, Any]) -> Loaded:
         if name not in saved:
             raise ValueError(f"content is not a complete calibration: it lacks {name}")
     return loaded
-
-
-def gain_of_log(found: Calibration) -> Gain | None:
-    """What a calibration buys, if it has its log and the log has rewards."""
-    problem = found._stored_problem
-    if problem is None or problem.given_log.reward is None:
-        return None
-    from tether.control.gains import gain  # which needs calibrations
-
-    return gain(found)
 
 
 def lacking_entries(content: Mapping[str, Any]) -> list[str]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.control.problem import Problem
-from tether.control.promise import safe_mean_of
-from tether.control.score_checks import score_warnings
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
+    from tether.control.diagnostics import Diagnostics
+    from tether.control.parts.problem import ProblemInParts
 
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
@@ -24,13 +24,12 @@ def rows_beyond_draws(problem: Problem) -> int:
     """How many rows have a larger ratio than any draw: the test weight may then be too small."""
     if not problem.has_draws:
         return 0
-    with np.errstate(invalid="ignore"):
-        drawn = problem.draws.log_optimized - problem.draws.log_safe
-    top = drawn.max(initial=-np.inf, where=np.isfinite(drawn))
-    return int(np.sum(problem.log.log_optimized - problem.log.log_safe > top))
+    return int(np.sum(problem.log_ratio > problem.draws.scores.highest_ratio))
 
 
-def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
+def find_warnings(
+    found: Calibration, problem: Problem | ProblemInParts, measured: Diagnostics
+) -> Iterator[str]:
     """What a careful reader would want to know before deploying."""
     if found.approximate is not None:
         yield found.approximate
@@ -56,7 +55,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"rows (tether.plan says how many), or ask for a larger promise"
         )
     if found.exists and found.confidence is None:
-        yield from _near_alpha(found, problem)
+        yield from _near_alpha(found, measured)
     if problem.blend:
         yield (
             f"the optimized policy never takes some actions of the safe one: {problem.blend:.3g} "
@@ -65,21 +64,20 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
     analytic = problem.test_weight.label == "analytic"
     if not problem.has_draws and analytic:
         yield "without proposals the test point has the analytic weight, the largest possible"
-    rows, test = problem.log_weights(found.effective_log_beta)
-    heavier = int(np.sum(rows > test + 1e-9))
+    heavier = measured.heavier_rows()
     if heavier and not analytic and found.confidence is None:
         yield (
             f"{heavier} row(s) of the log have a larger weight than the test point, which should "
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "
             f"test_weight"
         )
-    outside = float(np.mean(np.isneginf(problem.draws.log_safe)))
-    if outside and problem.log.log_safe_all is None:
+    outside = measured.outside_share()
+    if outside and found.actions is None:
         yield (
             f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
             f"tethered policy takes them either, not even at an infinite beta"
         )
-    if problem.solver is search and not certified(problem):
+    if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
             f"family {found.family!r} states no smoothness: the betas between those that the "
             f"search examined are not certified"
@@ -89,8 +87,7 @@ def find_warnings(found: Calibration, problem: Problem) -> Iterator[str]:
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
-    along_path = len(problem.path_log_betas) > 0  # draws of neither policy
-    yield from score_warnings(problem.given_log, None if along_path else problem.given_proposals)
+    yield from measured.score_warnings()
 
 
 def _asked(found: Calibration) -> float:
@@ -99,10 +96,10 @@ def _asked(found: Calibration) -> float:
     return found.alpha if asked is None else asked[found.binding.name]
 
 
-def _near_alpha(found: Calibration, problem: Problem) -> Iterator[str]:
+def _near_alpha(found: Calibration, measured: Diagnostics) -> Iterator[str]:
     """The safe policy itself may not pass on another log."""
     for each in found.constraints:
-        safe = safe_mean_of(problem, each)
+        safe = measured.safe_mean(each)
         if safe.near(each.alpha):
             yield (
                 f"the safe policy's own mean loss is {safe.mean:.4g} ± {safe.standard_error:.2g}, "

@@ -14,19 +14,24 @@ examined again. Draws that leave the range of floats are summed from their logs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
+from tether._core.blocks import BLOCK_ROWS, map_blocks
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.families import Clip
 from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
+from tether.control.score_range import ScoreRange, score_range
 
 MAX_LOG_SUM = 700.0
 """Sums whose log is within this of zero did not overflow or underflow."""
+MIN_PLAIN_SUM, MAX_PLAIN_SUM = float(np.exp(-MAX_LOG_SUM)), float(np.exp(MAX_LOG_SUM))
+"""The same for the sums themselves."""
 MAX_STANDARD_ERRORS = 6.0
 """A normalizer more than this many standard errors above one is an error, not chance."""
 MAX_PLAIN_LOG = 200.0
@@ -55,8 +60,15 @@ class ContextDraws:
 
     @property
     def lost(self) -> Booleans:
-        """Draws that the safe policy can make and the mixture cannot."""
+        """Draws that the safe policy can make and the mixture cannot; one False if none is."""
+        if self.log_mix is self.log_safe or self.log_mix.min() > -np.inf:
+            return np.zeros(1, dtype=np.bool_)
         return np.isneginf(self.log_mix) & ~np.isneginf(self.log_safe)
+
+    @cached_property
+    def scores(self) -> ScoreRange:
+        """Where the scores are −inf, and the range of their ratios."""
+        return score_range(self.log_safe, self.log_optimized)
 
     @classmethod
     def of_tables(
@@ -69,7 +81,7 @@ class ContextDraws:
             safe,
             log_optimized_all.ravel(),
             _positive_mixture(safe if log_mix_all is None else log_mix_all.ravel(), safe),
-            np.zeros(rows * actions),
+            np.broadcast_to(0.0, rows * actions),
             start=np.arange(0, rows * actions, actions),
             row=np.arange(rows),
         )
@@ -87,8 +99,18 @@ class ContextDraws:
         """Log of the normalizer of each context."""
         if family.normalized or np.isinf(log_beta):
             return np.zeros(len(self.start))
+        if len(self.start) == 1 and isinstance(family, Clip):
+            total = sum(map_blocks(partial(self._sum, family, log_beta), len(self.log_safe)))
+            if MIN_PLAIN_SUM < total < MAX_PLAIN_SUM:
+                return np.full(1, np.log(total))
         kernel = family.log_kernel(self.log_safe, self.log_optimized, log_beta)
         return _log_sums(kernel - self.log_mass, self.start, self.size)
+
+    def _sum(self, family: Family, log_beta: float, block: slice) -> float:
+        """The sum over one block of draws; 0 or infinite outside the range of floats."""
+        terms = family.log_kernel(self.log_safe[block], self.log_optimized[block], log_beta)
+        with np.errstate(over="ignore"):
+            return float(np.exp(terms - self.log_mass[block]).sum())
 
 
 def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
@@ -213,6 +235,8 @@ def check_normalizer(draws: ContextDraws) -> None:
     The integral of the optimized density over the actions of the safe policy is at most one. An
     estimate clearly above one means that the distribution scored is not the one sampled from.
     """
+    if draws.from_safe is not None and not draws.from_safe.any():
+        return  # each draw contributes optimized/(n·optimized): the estimate is 1
     with np.errstate(over="ignore", invalid="ignore"):
         terms = np.exp(draws.log_optimized - draws.log_mass)
         terms *= draws.spread(draws.size.astype(np.float64))
@@ -241,64 +265,112 @@ class _Window:
     def psi(self, beta: float) -> Floats:
         """The normalizer of every context at one beta."""
         inside = np.minimum(self.inside_unclipped, self.inside_clipped * beta)
-        sums = np.bincount(self.inside_context, inside, len(self.unclipped))
-        return np.asarray(self.unclipped + self.clipped * beta + sums)
+        psi = self.clipped * beta
+        psi += self.unclipped
+        psi += np.bincount(self.inside_context, inside, len(self.unclipped))
+        return psi
 
 
 class ClipNormalizer:
-    """ψ(β, x) of every context, by windows; the last window is kept for the next beta."""
+    """ψ(β, x) of every context: a plain sum at first, by windows once betas come close together.
+
+    The last window is kept for the next beta.
+    """
 
     def __init__(self, draws: ContextDraws) -> None:
         self.draws = draws
-        log_unclipped = draws.log_optimized - draws.log_mass
-        log_clipped = draws.log_safe - draws.log_mass
-        self.plain = _fits_floats(log_unclipped) and _fits_floats(log_clipped)
+        rows = len(draws.log_safe)
+        self.unclipped, self.clipped, self.ratio = np.empty(rows), np.empty(rows), np.empty(rows)
+        self.plain = all(map_blocks(self._fill, rows))
         if not self.plain:
             return
-        self.unclipped, self.clipped = np.exp(log_unclipped), np.exp(log_clipped)
-        with np.errstate(invalid="ignore"):
-            ratio = draws.log_optimized - draws.log_safe
-        # Where both densities are zero, so are both amounts, and either ratio will do.
-        self.ratio = np.where(np.isnan(ratio), -np.inf, ratio)
-        self.context = np.repeat(np.arange(len(draws.start)), draws.size)
-        sample = np.sort(self.ratio[:: max(1, len(ratio) // WINDOW_SAMPLE)])
-        cuts = np.linspace(0, len(sample) - 1, 2 + len(ratio) // DRAWS_PER_WINDOW)[1:-1]
+        sample = np.sort(self.ratio[:: max(1, rows // WINDOW_SAMPLE)])
+        cuts = np.linspace(0, len(sample) - 1, 2 + rows // DRAWS_PER_WINDOW)[1:-1]
         inner = sample[cuts.astype(int)]
         self.edge = np.concatenate(([-np.inf], inner[np.isfinite(inner)], [np.inf]))
         self.window: _Window | None = None
+        self._last = -1
 
     def log_psi(self, log_beta: float) -> Floats:
         """Log of the normalizer of every context."""
-        if not self.plain or abs(log_beta) > MAX_PLAIN_LOG:
+        if not self.fits(log_beta):
             return self.draws.log_psi(Clip(), log_beta)
-        if self.window is None or not self.window.lo <= log_beta <= self.window.hi:
-            self.window = self._open(log_beta)
-        psi = self.window.psi(float(np.exp(log_beta)))
         with np.errstate(divide="ignore"):
-            log_psi = np.log(psi)
+            log_psi = np.log(self.psi(log_beta))
         refuse_empty(log_psi)
         return np.asarray(log_psi)
 
-    def _open(self, log_beta: float) -> _Window:
-        """The window that holds a log beta."""
+    def fits(self, log_beta: float) -> bool:
+        """Whether ψ at this beta can be computed as a plain number."""
+        return self.plain and abs(log_beta) <= MAX_PLAIN_LOG
+
+    def psi(self, log_beta: float) -> Floats:
+        """The normalizer of every context at a beta that fits."""
+        beta = float(np.exp(log_beta))
+        if self.window is not None and self.window.lo <= log_beta <= self.window.hi:
+            return self.window.psi(beta)
         k = int(np.searchsorted(self.edge, log_beta, side="right")) - 1
+        if k == self._last:  # the second beta in a row: more will follow
+            self.window = self._open(k)
+            return self.window.psi(beta)
+        self._last = k
+
+        def clip(draws: slice) -> Floats:
+            return np.minimum(self.unclipped[draws], self.clipped[draws] * beta)
+
+        return self._sums(clip)
+
+    def _fill(self, block: slice) -> bool:
+        """Amounts and ratios of a block of draws; whether they fit into floats."""
+        safe, optimized = self.draws.log_safe[block], self.draws.log_optimized[block]
+        log_unclipped = optimized - self.draws.log_mass[block]
+        log_clipped = safe - self.draws.log_mass[block]
+        if not (_fits_floats(log_unclipped) and _fits_floats(log_clipped)):
+            return False
+        np.exp(log_unclipped, out=self.unclipped[block])
+        np.exp(log_clipped, out=self.clipped[block])
+        with np.errstate(invalid="ignore"):
+            ratio = np.subtract(optimized, safe, out=self.ratio[block])
+        # Where both densities are zero, so are both amounts, and either ratio will do.
+        if np.isnan(ratio.max()):
+            ratio[np.isnan(ratio)] = -np.inf
+        return True
+
+    def _open(self, k: int) -> _Window:
+        """The window between two edges."""
         lo, hi = float(self.edge[k]), float(self.edge[k + 1])
-        below, above = self.ratio < lo, self.ratio >= hi
-        inside = ~(below | above)
+        inside = np.concatenate(
+            map_blocks(partial(self._inside, lo, hi), len(self.ratio), BLOCK_ROWS)
+        )
         return _Window(
             lo,
             hi,
-            unclipped=self._sums(self.unclipped, below),
-            clipped=self._sums(self.clipped, above),
+            unclipped=self._sums(lambda draws: self.unclipped[draws] * (self.ratio[draws] < lo)),
+            clipped=self._sums(lambda draws: self.clipped[draws] * (self.ratio[draws] >= hi)),
             inside_unclipped=self.unclipped[inside],
             inside_clipped=self.clipped[inside],
-            inside_context=self.context[inside],
+            inside_context=np.searchsorted(self.draws.start, inside, side="right") - 1,
         )
 
-    def _sums(self, amounts: Floats, chosen: Booleans) -> Floats:
-        """Sums over the chosen draws of each context."""
-        sums = np.bincount(self.context[chosen], amounts[chosen], len(self.draws.start))
-        return np.asarray(sums, dtype=np.float64)
+    def _inside(self, lo: float, hi: float, block: slice) -> Integers:
+        """The draws of a block in a window."""
+        ratio = self.ratio[block]
+        found: Integers = np.flatnonzero((ratio >= lo) & (ratio < hi)) + block.start
+        return found
+
+    def _sums(self, amounts: Callable[[slice], Floats]) -> Floats:
+        """Sums over the draws of each context of what is computed from a slice of all draws."""
+        start = self.draws.start
+        sums = np.empty(len(start))
+        contexts_per_block = max(1, BLOCK_ROWS * len(start) // len(self.ratio))
+
+        def add(block: slice) -> None:
+            first = start[block.start]
+            last = start[block.stop] if block.stop < len(start) else len(self.ratio)
+            np.add.reduceat(amounts(slice(first, last)), start[block] - first, out=sums[block])
+
+        map_blocks(add, len(start), contexts_per_block)
+        return sums
 
 
 def _fits_floats(logs: Floats) -> bool:

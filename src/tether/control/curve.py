@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tether._core.columns import Columns
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
@@ -38,15 +39,13 @@ class Curve:
             return np.exp(self.log_beta)
 
 
-def curve_columns(curves: Mapping[str, Curve]) -> dict[str, np.ndarray]:
+def curve_columns(curves: Mapping[str, Curve]) -> Columns:
     """The curves of all constraints as columns, one below the other."""
-    return {
-        "constraint": np.repeat(list(curves), [len(each.risk) for each in curves.values()]),
-        **{
-            name: np.concatenate([getattr(each, name) for each in curves.values()])
-            for name in ("log_beta", "beta", "risk")
-        },
-    }
+    table = Columns()
+    table["constraint"] = np.repeat(list(curves), [len(each.risk) for each in curves.values()])
+    for name in ("log_beta", "beta", "risk"):
+        table[name] = np.concatenate([getattr(each, name) for each in curves.values()])
+    return table
 
 
 def risk_curve(problem: Problem, constraint: Constraint, log_beta: float, points: int) -> Curve:

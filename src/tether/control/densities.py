@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._core.types import Floats, Integers
 from tether.control.context_draws import ClipNormalizer, ContextDraws
-from tether.control.families import BudgetedClip
+from tether.control.families import BudgetedClip, Clip
 from tether.control.family import Family
 from tether.control.proposal_blocks import ProposalBlocks
 from tether.control.unbiased_averages import tries_and_fallback
@@ -81,9 +81,12 @@ class NormalizedDensities:
         self, log_ratio: Floats, cell: Integers, left: float, right: float
     ) -> tuple[Floats, Floats] | None:
         """What the family knows of its ratio."""
-        return self.family.log_ratio_bounds(
-            log_ratio, left, right, lambda log_beta: self.log_psi(log_beta)[cell]
-        )
+
+        def log_psi(log_beta: float) -> Floats:
+            found = self.log_psi(log_beta)
+            return found if len(found) == 1 else found[cell]
+
+        return self.family.log_ratio_bounds(log_ratio, left, right, log_psi)
 
     def log_acceptance(self, log_beta: float) -> Floats:
         """The family's acceptance rate, given ψ."""
@@ -97,11 +100,17 @@ class NormalizedDensities:
             return self.draws.log_psi(self.family, log_beta)
         if log_beta not in self._kept:
             make_room(self._kept)
-            self._kept[log_beta] = self._clip_normalizer.log_psi(log_beta)
+            single = len(self.draws.start) == 1
+            self._kept[log_beta] = (
+                self.draws.log_psi(Clip(), log_beta)
+                if single
+                else self.clip_normalizer.log_psi(log_beta)
+            )
         return self._kept[log_beta]
 
     @cached_property
-    def _clip_normalizer(self) -> ClipNormalizer:
+    def clip_normalizer(self) -> ClipNormalizer:
+        """The normalizing constants of clip."""
         return ClipNormalizer(self.draws)
 
 

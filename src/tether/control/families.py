@@ -327,9 +327,14 @@ def find_family(family: str | Family) -> Family:
     return family
 
 
+def is_of_package(family: Family) -> bool:
+    """Whether a family is the package's own: pure, and safe to call from several threads."""
+    return isinstance(family, (Clip, Mix, BudgetedClip, PathFamily))
+
+
 def _check_declarations(family: Family) -> None:
     """Refuse a user's family that says something of itself that cannot be true."""
-    if isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
+    if is_of_package(family):
         return
     name, limit, known = getattr(family, "name", None), family.max_draws, family.smoothness
     if not isinstance(name, str) or not name:

@@ -56,6 +56,9 @@ class Family(ABC):
     single_draw: ClassVar[bool] = False
     max_draws: int | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
     @property
     @abstractmethod
     def name(self) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether._core.types import Floats
 from tether._core.validate import number
 from tether.control.calibration import Calibration
@@ -49,7 +51,7 @@ class PolicyMeans:
 
 
 @dataclass(frozen=True)
-class Gain:
+class Gain(Described):
     """What the tethered policy of a calibration is expected to bring, estimated from the log.
 
     Parameters
@@ -102,20 +104,19 @@ class Gain:
         """
         return asdict(self)
 
-    def to_frame(self) -> dict[str, np.ndarray]:
+    def to_frame(self) -> Columns:
         """Return all estimates as columns.
 
         Returns
         -------
-        dict of str to ndarray
-            Columns `quantity`, `policy`, `mean`, `lower`, `upper` and `effective_sample_size`,
-            which any data-frame library takes; NaN where the log does not tell.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `quantity`, `policy`, `mean`,
+            `lower`, `upper` and `effective_sample_size`; NaN where the log does not tell.
         """
         rows = list(self._estimates())
-        columns: dict[str, Any] = {
-            "quantity": np.array([quantity for quantity, _, _ in rows]),
-            "policy": np.array([policy for _, policy, _ in rows]),
-        }
+        columns = Columns()
+        columns["quantity"] = np.array([quantity for quantity, _, _ in rows])
+        columns["policy"] = np.array([policy for _, policy, _ in rows])
         for name in ("mean", "lower", "upper", "effective_sample_size"):
             values = [getattr(estimate, name) for _, _, estimate in rows]
             columns[name] = np.array(values, dtype=np.float64)  # None becomes NaN
@@ -141,28 +142,20 @@ class Gain:
 
         return plot_gain(self, ax)
 
-    def summary(self) -> str:
-        """Describe the gain in words.
-
-        Returns
-        -------
-        str
-            Several lines for a terminal; what printing the gain shows.
-        """
-        lines = [
-            f"gain, estimated from {self.rows:,} rows (approximate {self.confidence:.4g} intervals)"
+    def _describe(self) -> Description:
+        facts = [
+            (f"{quantity}, {policy}" if policy else quantity, str(estimate))
+            for quantity, policy, estimate in self._estimates()
         ]
-        for quantity, policy, estimate in self._estimates():
-            label = f"{quantity}, {policy}" if policy else quantity
-            lines.append(f"  {label:<22} {estimate}")
         if self.traffic is not None:
-            lines.append(f"  {'traffic to optimized':<22} {self.traffic:.4g}")
-        lines += [f"  ! {note}" for note in self.notes]
-        lines.append("  estimates, not promises: beta was found on the same rows")
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.summary()
+            facts.append(("traffic to optimized", f"{self.traffic:.4g}"))
+        return Description(
+            f"gain, estimated from {self.rows:,} rows, with approximate {self.confidence:.4g} "
+            "intervals",
+            facts=tuple(facts),
+            warnings=self.notes,
+            notes=("estimates, not promises: beta was found on the same rows",),
+        )
 
     def _estimates(self) -> Iterator[tuple[str, str, WeightedMean]]:
         """Every estimate with its quantity and its policy."""

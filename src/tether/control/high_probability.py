@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from tether.control.risk_betting import (
     risk_upper_bound,
     spread_bets,
 )
+
+if TYPE_CHECKING:
+    from tether.control.parts.problem import ProblemInParts
 
 SMALLEST_STEP = 0.05
 """The step between tested betas near 1, in log beta."""
@@ -108,13 +112,13 @@ def certified_beta(
     error = 1 - number("confidence", confidence, above=0, below=1)
     weights = ActingWeights(problem, problem.log.acting)
     sequence = log_beta_sequence(problem)
-    bets = {each.name: _bets(problem, each, error) for each in constraints}
+    bets = {each.name: spread_bets_of(problem, each, error) for each in constraints}
     found = {each.name: -np.inf for each in constraints}
     walking, favourite = list(constraints), {each.name: 0 for each in constraints}
     for log_beta in sequence:
         at_beta, passed = weights.at(log_beta), []
         for each in walking:
-            losses = _weighted(problem, each, at_beta)
+            losses = weighted_losses(problem, each, at_beta)
             first = favourite[each.name]
             good, first = is_certified(bets[each.name], losses, each.alpha, error, first)
             favourite[each.name] = first
@@ -127,7 +131,7 @@ def certified_beta(
     log_beta = min(found.values())
     at_beta = weights.at(log_beta if log_beta > -np.inf else float(sequence[0]))
     risk_bounds = {
-        each.name: risk_upper_bound(bets[each.name], _weighted(problem, each, at_beta), error)
+        each.name: risk_upper_bound(bets[each.name], weighted_losses(problem, each, at_beta), error)
         for each in constraints
     }
     return CertifiedBeta(log_beta, found, risk_bounds, confidence)
@@ -147,7 +151,7 @@ def risk_bounds(
     at_beta = ActingWeights(problem, problem.log.acting).at(log_beta)
     return {
         each.name: risk_upper_bound(
-            _bets(problem, each, error), _weighted(problem, each, at_beta), error
+            spread_bets_of(problem, each, error), weighted_losses(problem, each, at_beta), error
         )
         for each in constraints
     }
@@ -164,7 +168,10 @@ def certified_ratio_error(
         allowed = [replace(each, ratio_error=float(np.exp(log_factor))) for each in constraints]
         return all(
             is_certified(
-                _bets(problem, each, error), _weighted(problem, each, at_beta), each.alpha, error
+                spread_bets_of(problem, each, error),
+                weighted_losses(problem, each, at_beta),
+                each.alpha,
+                error,
             )[0]
             for each in allowed
         )
@@ -178,7 +185,7 @@ def certified_ratio_error(
     return float(np.exp(low))
 
 
-def log_beta_sequence(problem: Problem) -> Floats:
+def log_beta_sequence(problem: Problem | ProblemInParts) -> Floats:
     """The log betas that are tested, in increasing order, and +inf.
 
     All come from one fixed sequence, or are the betas of a path. Where a family saturates, all
@@ -186,7 +193,7 @@ def log_beta_sequence(problem: Problem) -> Floats:
     to rounding. At the other end the same holds only if the limits of the weights do not grow
     either, as with tables.
     """
-    if len(problem.path_log_betas):
+    if isinstance(problem, Problem) and len(problem.path_log_betas):
         return problem.path_log_betas
     inner = np.arange(0.0, SMALLEST_STEP / RELATIVE_STEP, SMALLEST_STEP)
     steps = np.log(LAST_LOG_BETA * RELATIVE_STEP / SMALLEST_STEP) / np.log1p(RELATIVE_STEP)
@@ -196,7 +203,7 @@ def log_beta_sequence(problem: Problem) -> Floats:
     lo, hi = -np.inf, np.inf
     if problem.family.saturates:
         lo, top = problem.search_range()
-        hi = top if problem.log.log_safe_all is not None else np.inf
+        hi = top if problem.log.has_tables else np.inf
     elif isinstance(problem.family, Mix):
         bottom, top = problem.span
         lo, hi = -max(top, 0.0) - NEGLIGIBLE_LOG, NEGLIGIBLE_LOG - min(bottom, 0.0)
@@ -205,12 +212,13 @@ def log_beta_sequence(problem: Problem) -> Floats:
     return np.append(full[start:stop], np.inf)
 
 
-def _bets(problem: Problem, constraint: Constraint, error: float) -> Bets:
+def spread_bets_of(problem: Problem | ProblemInParts, constraint: Constraint, error: float) -> Bets:
+    """The stakes for the number of rows and the tolerance of a constraint."""
     bound = constraint.alpha + constraint.worst
     return spread_bets(len(problem.log), constraint.alpha, bound, error)
 
 
-def _weighted(
+def weighted_losses(
     problem: Problem, constraint: Constraint, at_beta: tuple[Floats, Floats | float]
 ) -> WeightedLosses:
     """What is bet on; a ratio error g moves losses away from alpha, and divides all weights.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,12 @@ from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame, Losses
 from tether.control.acting import Acting
+from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
+
+if TYPE_CHECKING:
+    from tether.control.parts.in_parts import LogInParts
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -21,7 +25,7 @@ SAME_ACTION_TOLERANCE = 1e-4
 """How far the scores of a row may be from those of its action in the tables."""
 
 
-class Log:
+class Log(LogOverview):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context.
@@ -115,8 +119,7 @@ class Log:
         if log_mix is not None:
             self.log_mix = validate.log_probabilities("log_mix", log_mix)
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
-        for name in ("log_safe", "log_optimized"):
-            refuse_probabilities(name, getattr(self, name))
+        self._refuse_probabilities()
         self.safe_share = self._checked_share(safe_share)
         self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
@@ -221,6 +224,93 @@ class Log:
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
 
+    @classmethod
+    def scan(
+        cls,
+        source: Any,
+        *,
+        context: ContextColumns = UNSTATED,
+        loss: str | Sequence[str] = "loss",
+        log_safe: str = "log_safe",
+        log_optimized: str = "log_optimized",
+        log_mix: str | None = None,
+        log_safe_all: str | Sequence[str] | None = None,
+        log_optimized_all: str | Sequence[str] | None = None,
+        log_mix_all: str | Sequence[str] | None = None,
+        safe_draws: Sequence[str] | None = None,
+        optimized_draws: Sequence[str] | None = None,
+        safe_share: float | None = None,
+        max_ratio: float | None = None,
+        reward: str | None = None,
+        where: Any = None,
+    ) -> LogInParts:
+        """Name a log that is larger than memory, and is read in parts.
+
+        Nothing is read but the names of the columns. `calibrate` takes the result like any log, and
+        reads the rows as often as it needs to, with the same answer as in memory. Needs the extra
+        `scan`.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.Source
+            A Parquet file, a folder or a glob of them, or a list of these; a lazy frame of an
+            engine; or a function that applies a kernel to partitions and returns its summaries.
+        context : str, sequence of str or None
+            The columns of contexts, or None if neither policy depends on a context; as in
+            `from_frame`. Only whether there are contexts is used: weights come from the tables or
+            the stored draws of each row.
+        loss : str or sequence of str, default "loss"
+            The column of losses, or several of them.
+        log_safe, log_optimized : str
+            The columns of log-probabilities.
+        log_mix : str, optional
+            The column of the mixture.
+        log_safe_all, log_optimized_all, log_mix_all : str or sequence of str, optional
+            The columns of each table, one per action, or one column of lists; by default all whose
+            names start with the name of the argument and an underscore.
+        safe_draws, optimized_draws : sequence of str, optional
+            Columns of lists with the draws of each policy in the context of the row: their
+            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
+            under the mixture.
+        safe_share : float, optional
+            The share of rows that the safe policy produced.
+        max_ratio : float, optional
+            A number that optimized over safe probability never exceeds.
+        reward : str, optional
+            The column of rewards; none are read unless it is named.
+        where : pyarrow.compute.Expression, optional
+            Which rows of Parquet files to read.
+
+        Returns
+        -------
+        LogInParts
+            The log.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the source is none of these, contexts are not stated, or it has no such column.
+        """
+        from tether.scan import scan_log
+
+        return scan_log(
+            source,
+            context=context,
+            loss=loss,
+            scores=(log_safe, log_optimized, log_mix),
+            tables=(log_safe_all, log_optimized_all, log_mix_all),
+            draws=(safe_draws, optimized_draws),
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+            reward=reward,
+            where=where,
+        )
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the rows list all actions."""
+        return self.log_safe_all is not None
+
     @property
     def contextual(self) -> bool:
         """Whether the log has contexts or tables, and so one normalizing constant per context."""
@@ -244,6 +334,10 @@ class Log:
         if self.approximate is not None:
             parts.append("approximate")
         return f"Log({', '.join(parts)})"
+
+    def _refuse_probabilities(self) -> None:
+        for name in ("log_safe", "log_optimized"):
+            refuse_probabilities(name, getattr(self, name))
 
     def _checked_share(self, safe_share: float | None) -> float | None:
         if self.log_mix is None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._core import validate
-from tether.control.plan_model import Outlook, PlanModel
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
+from tether.control.plan_model import PlanModel
+from tether.control.plan_rows import outlook, rows_for, rows_over_levels
 
-MAX_EXACT_ROWS = 50_000
-"""Beyond this many rows the normal approximation is as good as the exact probability."""
-LARGEST_PLAN = 1e15
-"""A plan with more rows than this is refused."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs for which a plan states beta, as multiples of the likely number of rows."""
-INTEGER_TOLERANCE = 1e-9
-"""How far a quotient may be above an integer and still count as that integer."""
+ALPHAS_ON_CURVE, PROMISES_ON_CURVE = 25, 9
+"""For how many levels a plan states the rows that they need."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Described):
     """What a log of a given size can be expected to allow.
 
     The model: a loss is 0 or `bound`, which is the hardest case for a given risk. Log ratios are
@@ -87,39 +90,88 @@ class Plan:
         """
         return asdict(self)
 
-    def summary(self) -> str:
-        """Say in words how many rows are needed and what beta to expect.
+    def to_frame(self) -> Columns:
+        """Return what each size of the log can be expected to allow.
 
         Returns
         -------
-        str
-            Several lines for a terminal; what printing the plan shows.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `rows`, `beta` and `promise`.
         """
-        named = f"alpha {self.alpha:g}" if self.promise is None else f"promise {self.promise:g}"
-        lines = [
-            f"{named} of at most {self.bound:g}, safe risk {self.safe_risk:g}, "
-            f"optimized risk {self.optimized_risk:g}, log-ratio spread {self.log_ratio_spread:g}"
-        ]
-        if not self.possible:
-            what = "alpha" if self.promise is None else "the promise"
-            lines.append(
-                f"  no number of rows is enough: the safe policy's risk is not below {what}"
-            )
-            return "\n".join(lines)
-        first = "before any beta can pass" if self.promise is None else "to state this promise"
-        lines += [
-            f"  {self.rows_needed:>12,} rows at least {first}",
-            f"  {self.rows_likely:>12,} rows pass with probability {self.pass_probability:g}",
-            f"  {'rows':>12}   {'beta to expect (clip)':<23}promise to expect",
-            *(
-                f"  {rows:>12,}   {beta:<23.4g}{stated:.4g}"
-                for (rows, beta), (_, stated) in zip(self.betas, self.promises, strict=True)
-            ),
-        ]
-        return "\n".join(lines)
+        return Columns(
+            rows=np.array([rows for rows, _ in self.betas], dtype=np.int64),
+            beta=np.array([beta for _, beta in self.betas], dtype=np.float64),
+            promise=np.array([stated for _, stated in self.promises], dtype=np.float64),
+        )
 
-    def __str__(self) -> str:
-        return self.summary()
+    def curve(self, *, points: int | None = None) -> Columns:
+        """Compute the rows that other alphas would need, or other promises if one was named.
+
+        Parameters
+        ----------
+        points : int, optional
+            How many levels to compute, at least 2; by default 25 alphas, or 9 promises, each of
+            which takes about half a second.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays: `alpha` or `promise`, in increasing order and with the one that
+            was named, and `rows_needed` and `rows_likely` for each; inf where no number is enough.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `points` is not an integer of at least 2.
+        """
+        if points is None:
+            points = ALPHAS_ON_CURVE if self.promise is None else PROMISES_ON_CURVE
+        return rows_over_levels(self, validate.integer_at_least("points", points, 2))
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the rows that are needed against alpha, or against the promise if one was named.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.plan_plot import plot_plan
+
+        return plot_plan(self, ax)
+
+    def _describe(self) -> Description:
+        what, level = ("alpha", self.alpha) if self.promise is None else ("promise", self.promise)
+        given = (
+            ("tolerated", f"{what} {level:g}, of losses up to {self.bound:g}"),
+            (
+                "assumed",
+                f"an expected loss of {self.safe_risk:g} for the safe policy and "
+                f"{self.optimized_risk:g} for the optimized one; log ratios of the two with a "
+                f"standard deviation of {self.log_ratio_spread:g}",
+            ),
+        )
+        if not self.possible:
+            why = "alpha" if self.promise is None else "the promise"
+            text = f"no number of rows is enough: the safe policy's risk is not below {why}"
+            return Description(text, "stop", given)
+        first = "before any beta can pass" if self.promise is None else "to state this promise"
+        likely = f"{self.rows_likely:,} rows pass with probability {self.pass_probability:g}"
+        return Description(
+            f"plan: {self.rows_likely:,} rows of the safe policy",
+            "good",
+            (*given, ("rows", f"{self.rows_needed:,} rows at least {first}; {likely}")),
+            caption="what to expect of a log of so many rows (beta of the family clip):",
+            table=self.to_frame(),
+            notes=("a plan is an expectation under a simple model, not a promise",),
+        )
 
 
 def plan(
@@ -188,13 +240,13 @@ def plan(
     spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=100)
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
     model = PlanModel(bound, safe_risk / bound, optimized_risk / bound, spread)
-    rows_needed, rows_likely = _rows(model, alpha, promise, pass_probability)
+    rows_needed, rows_likely = rows_for(model, alpha, promise, pass_probability)
     if rows is not None:
         sizes = [validate.integer_at_least("rows", rows)]
     else:
         finite = math.isfinite(rows_likely)
         sizes = [int(rows_likely * multiple) for multiple in ROW_MULTIPLES] if finite else []
-    outlooks = [_outlook(model, alpha, promise, size) for size in sizes]
+    outlooks = [outlook(model, alpha, promise, size) for size in sizes]
     return Plan(
         alpha=alpha,
         promise=promise,
@@ -210,60 +262,6 @@ def plan(
     )
 
 
-def _outlook(model: PlanModel, alpha: float | None, promise: float | None, rows: int) -> Outlook:
-    """Beta and promise at alpha, or at the best level for a promise; the safe policy if none is."""
-    if alpha is not None:
-        return model.outlook(alpha, rows)
-    assert promise is not None
-    return model.boldest(promise, rows) or Outlook(promise, 0.0, model.bound)
-
-
-def _rows(
-    model: PlanModel, alpha: float | None, promise: float | None, pass_probability: float
-) -> tuple[float, float]:
-    """The rows needed, and those that are likely to be enough; inf where no number is."""
-    bound, safe_risk = model.bound, model.harmful * model.bound
-    rows_needed: float = 1
-    if promise is not None:
-        rows_needed = model.rows_for_promise(promise)
-        if math.isinf(rows_needed):
-            return math.inf, math.inf
-        alpha = _outlook(model, None, promise, int(rows_needed)).alpha
-    assert alpha is not None
-    if safe_risk >= alpha:
-        return math.inf, math.inf
-    # A quotient that is an integer in decimals must not be rounded up for its binary error.
-    quotient = (bound - alpha) / (alpha - safe_risk)
-    if quotient <= LARGEST_PLAN:
-        rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
-        rows_likely = max(rows_needed, _rows_likely(alpha, bound, safe_risk, pass_probability))
-        if rows_likely <= LARGEST_PLAN:
-            return rows_needed, rows_likely
-    raise ValueError(
-        f"more than {LARGEST_PLAN:.0e} rows would be needed: alpha = {alpha:g} is too close to "
-        f"safe_risk = {safe_risk:g} for a bound of {bound:g}"
-    )
-
-
 def _checked_risk(name: str, value: float, bound: float) -> float:
     """A risk, from 0 to the bound."""
     return validate.number(name, value, above=0, below=bound, including=(0, bound))
-
-
-def _rows_likely(alpha: float, bound: float, safe_risk: float, pass_probability: float) -> float:
-    """The fewest rows from which on the safe policy's condition passes with the probability."""
-    from scipy.special import ndtri
-    from scipy.stats import binom
-
-    gap, sigmas = alpha - safe_risk, float(ndtri(pass_probability))
-    noise = sigmas * math.sqrt(safe_risk * (bound - safe_risk))
-    # The normal approximation: n·gap − noise·√n = bound − alpha.
-    root = (noise + math.sqrt(max(noise**2 + 4 * gap * (bound - alpha), 0.0))) / (2 * gap)
-    if root**2 > MAX_EXACT_ROWS:
-        return math.ceil(root**2)
-    rows = np.arange(1, 2 * math.ceil(root**2) + 1000)
-    # It passes if n·alpha − bound·(harmful rows) ≥ bound − alpha. The probability is not monotone
-    # in n, since the number of harmful rows is an integer: take the n after the last that fails.
-    max_harmful = np.floor((rows * alpha - (bound - alpha)) / bound + INTEGER_TOLERANCE)
-    failing = np.flatnonzero(binom.cdf(max_harmful, rows, safe_risk / bound) < pass_probability)
-    return int(rows[failing[-1]]) + 1 if len(failing) else 1

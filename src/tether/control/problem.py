@@ -19,18 +19,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from tether._core import validate
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats
 from tether.control.blend import blend_draws, blend_log, needs_blend
 from tether.control.constraint import Constraint
 from tether.control.context_draws import ContextDraws, check_normalizer, gather_draws
 from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
-from tether.control.families import BudgetedClip, Clip, Mix
+from tether.control.families import BudgetedClip, Clip, Mix, is_of_package
 from tether.control.family import Family
 from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.mix_weights import mix_weights
 from tether.control.path_weight import largest_weights
 from tether.control.policy_path import PathDensities, PathFamily, PolicyPath
 from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
+from tether.control.score_range import score_range
 from tether.control.solvers import clip, mix, path, search
 from tether.control.solvers.segments import fits_one_scale
 from tether.control.test_weight import (
@@ -130,30 +133,66 @@ class Problem:
 
     def log_weights(self, log_beta: float) -> tuple[Floats, float]:
         """The log-weight of every row and of the test point."""
-        rows = self.densities.log_density(
-            self.log.log_safe, self.log.log_optimized, self.densities.row, log_beta
-        )
-        return rows - self.log_mix, self.test_weight.log_weight(self, log_beta)
+        safe, optimized, cell = self.log.log_safe, self.log.log_optimized, self.densities.row
+        rows = np.empty(len(self.log))
+
+        def weigh(block: slice) -> None:
+            density = self.densities.log_density(
+                safe[block], optimized[block], cell[block], log_beta
+            )
+            np.subtract(density, self.log_mix[block], out=rows[block])
+
+        if is_of_package(self.family):
+            weigh(slice(0, 1))  # keeps what depends on beta alone, which all blocks read
+            map_blocks(weigh, len(rows))
+        else:  # a user's family may not allow several threads
+            weigh(slice(0, len(rows)))
+        return rows, self.test_weight.log_weight(self, log_beta)
 
     def shares(self, log_beta: float) -> tuple[Floats, float]:
         """The weights of the rows and of the test point, scaled to sum to one."""
+        if isinstance(self.family, Mix) and np.isfinite(log_beta):
+            return self._mix_shares(log_beta)
         rows, test = self.log_weights(log_beta)
-        top = max(rows.max(), test)
+        top = max(float(rows.max()), test)
         if top == -np.inf:  # no row and no draw is possible: only the worst case is left
             return np.zeros(len(rows)), 1.0
-        share, test_share = np.exp(rows - top), float(np.exp(test - top))
-        total = share.sum() + test_share
-        share /= total
+
+        def scale(block: slice) -> float:
+            part = rows[block]
+            part -= top
+            return float(np.exp(part, out=part).sum())
+
+        test_share = float(np.exp(test - top))
+        total = sum(map_blocks(scale, len(rows))) + test_share
+        rows /= total
+        return rows, test_share / total
+
+    def _mix_shares(self, log_beta: float) -> tuple[Floats, float]:
+        """The same for mix, without logarithms."""
+        share, top = mix_weights(self.log_ratio, self.log_base, log_beta)
+        test = self.test_weight.log_weight(self, log_beta) + float(np.logaddexp(0.0, log_beta))
+        highest = max(top, test)
+        test_share = float(np.exp(test - highest))
+        scale = float(np.exp(top - highest))
+        total = scale * float(share.sum()) + test_share
+        share *= scale / total
         return share, test_share / total
 
     def risk(self, constraint: Constraint, log_beta: float) -> float:
         """The calibrated risk of the tethered policy at one beta."""
         share, test_share = self.shares(log_beta)
         loss = self.log.loss[constraint.name]
-        share = share * constraint.factors(loss)
         test_share *= constraint.ratio_error
-        total = share.sum() + test_share
-        return float(((loss * share).sum() + constraint.bound * test_share) / total)
+
+        def add(block: slice) -> tuple[float, float]:
+            part = share[block] * constraint.factors(loss[block])
+            weight = float(part.sum())
+            part *= loss[block]
+            return weight, float(part.sum())
+
+        weights, losses = zip(*map_blocks(add, len(loss)), strict=True)
+        return float((sum(losses) + constraint.bound * test_share) / (sum(weights) + test_share))
 
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
@@ -164,13 +203,9 @@ class Problem:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The smallest and the largest log ratio of rows and draws."""
-        lo, hi = np.inf, -np.inf
-        for part in (self.log, self.draws):
-            with np.errstate(invalid="ignore"):
-                ratio = part.log_optimized - part.log_safe
-            finite = np.isfinite(ratio)
-            lo = min(lo, float(ratio.min(initial=np.inf, where=finite)))
-            hi = max(hi, float(ratio.max(initial=-np.inf, where=finite)))
+        rows, draws = score_range(self.log.log_safe, self.log.log_optimized), self.draws.scores
+        lo = min(rows.lowest_ratio, draws.lowest_ratio)
+        hi = max(rows.highest_ratio, draws.highest_ratio)
         return (lo, hi) if lo <= hi else (0.0, 0.0)
 
     def reach(self, log_beta: float = 0.0) -> tuple[float, float]:
@@ -186,10 +221,13 @@ class Problem:
 
     def search_range(self) -> tuple[float, float]:
         """The log betas among which to look for the largest that passes."""
-        lo, hi = self.span
         if len(betas := self.path_log_betas):
             return float(betas[0]), float(betas[-1])
-        return self.reach() if self.family.saturates else (lo - SEARCH_MARGIN, hi + SEARCH_MARGIN)
+        if self.family.saturates:
+            return self.reach()
+        # Mix changes where β·ratio passes one, other families where β passes the ratio.
+        lo, hi = self.span
+        return min(lo, -hi) - SEARCH_MARGIN, max(hi, -lo) + SEARCH_MARGIN
 
 
 def pose(
@@ -210,7 +248,7 @@ def pose(
     weight = find_test_weight(test_weight, log, family, has_draws=has_draws)
     _check_same_mixture(log, proposals)
     if family.normalized and log.context is not None and not has_draws:
-        draws = _without_draws(log)
+        draws = without_draws(log)
     else:
         draws = gather_draws(log, proposals)
     if proposals is not None:
@@ -284,7 +322,7 @@ def _pose_path(
     weight: TestWeight
     if proposals is None or test_weight != "empirical":
         weight = find_test_weight(test_weight, log, family, has_draws=False)
-        draws = _without_draws(log)
+        draws = without_draws(log)
     else:
         weight = largest_weights(proposals)
         mixture = proposals.log_safe if proposals.log_mix is None else proposals.log_mix
@@ -307,7 +345,7 @@ def _check_same_mixture(log: Log, proposals: Proposals | None) -> None:
         )
 
 
-def _without_draws(log: Log) -> ContextDraws:
+def without_draws(log: Log) -> ContextDraws:
     """Placeholders for a family that needs no normalizer, when nothing else needs draws."""
     mixture = log.log_safe if log.log_mix is None else log.log_mix
     rows = np.arange(len(log))
@@ -316,9 +354,9 @@ def _without_draws(log: Log) -> ContextDraws:
 
 def _check_support(draws: ContextDraws, family: Family) -> None:
     """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
-    outside = np.isneginf(draws.log_safe)
-    if not outside.any():
+    if draws.scores.lowest_safe > -np.inf:
         return
+    outside = np.isneginf(draws.log_safe)
     reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
     if reached[0] > -np.inf and (draws.log_optimized[outside] > -np.inf).any():
         where = int(np.argmax(outside & (draws.log_optimized > -np.inf)))
@@ -337,11 +375,16 @@ def _check_draws(log: Log, draws: ContextDraws) -> None:
             f"draw {where} has log_mix −inf and a finite log_safe: the safe policy is part of the "
             f"mixture, so the mixture can take every action of the safe policy"
         )
-    if not (np.minimum(draws.log_safe, draws.log_optimized) > -np.inf).any():
+    if not draws.scores.overlaps:
         raise ValueError("no draw is possible under both policies: there is nothing to weight")
     if log.log_mix is not None and log.safe_share is not None:
-        short = draws.log_mix < draws.log_safe + np.log(log.safe_share) - SHARE_TOLERANCE
-        if short.any():
+        lowest = np.log(log.safe_share) - SHARE_TOLERANCE
+
+        def is_short(block: slice) -> bool:
+            return bool((draws.log_mix[block] < draws.log_safe[block] + lowest).any())
+
+        if any(map_blocks(is_short, len(draws.log_mix))):
+            short = draws.log_mix < draws.log_safe + lowest
             where = int(np.argmax(short))
             raise ValueError(
                 f"draw {where} has log_mix {draws.log_mix[where]:g}, below log_safe + "

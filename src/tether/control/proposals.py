@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
+
+if TYPE_CHECKING:
+    from tether.control.parts.in_parts import ProposalsInParts
 
 SOURCES = ("safe", "optimized")
 
@@ -79,8 +82,7 @@ class Proposals:
             ):
                 accepted = f"a finite log-probability, since the {policy} policy drew this row"
                 validate.reject(f"log_{policy}", values, impossible, accepted)
-            if self.log_safe.any():  # else the other column holds log ratios, often positive
-                refuse_probabilities(f"log_{policy}", values)
+        self._refuse_probabilities()
         self.policy_path = policy_path
         if policy_path is not None:
             validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
@@ -152,6 +154,61 @@ class Proposals:
             log_mix=frames.optional(frame, "log_mix", log_mix),
             source="optimized" if drawn_by is None else drawn_by,
         )
+
+    @classmethod
+    def scan(
+        cls,
+        source: Any,
+        *,
+        context: ContextColumns = UNSTATED,
+        log_safe: str = "log_safe",
+        log_optimized: str = "log_optimized",
+        log_mix: str | None = None,
+        drawn_by: str | None = None,
+        where: Any = None,
+    ) -> ProposalsInParts:
+        """Name proposals that are larger than memory, and are read in parts.
+
+        They go with a log of `tether.Log.scan` without contexts; the draws of a log with contexts
+        are stored beside its rows. Needs the extra `scan`.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.Source
+            Where the draws are, as in `tether.Log.scan`.
+        context : None
+            Must be stated to be None.
+        log_safe, log_optimized : str
+            The columns of log-probabilities.
+        log_mix : str, optional
+            The column of the mixture.
+        drawn_by : str, optional
+            The column of policies that made the draws, or "safe" or "optimized" for all draws; the
+            column `source` if there is one, else the optimized policy.
+        where : pyarrow.compute.Expression, optional
+            Which rows of Parquet files to read.
+
+        Returns
+        -------
+        ProposalsInParts
+            The proposals.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the source is none of these, contexts are stated, or it has no such column.
+        """
+        from tether.scan import scan_proposals
+
+        scores = (log_safe, log_optimized, log_mix)
+        return scan_proposals(
+            source, context=context, scores=scores, drawn_by=drawn_by, where=where
+        )
+
+    def _refuse_probabilities(self) -> None:
+        if self.log_safe.any():  # else the other column holds log ratios, often positive
+            for name in ("log_safe", "log_optimized"):
+                refuse_probabilities(name, getattr(self, name))
 
     def __len__(self) -> int:
         return len(self.log_safe)

@@ -109,7 +109,7 @@ def make_provenance(problem: Problem) -> Provenance:
     drawn = problem.given_proposals
     return Provenance(
         __version__,
-        _plain_settings(problem.settings),
+        plain_settings(problem.settings),
         log_digests(problem.given_log),
         None if drawn is None else proposal_digests(drawn),
     )
@@ -152,7 +152,7 @@ def _path_columns(path: PolicyPath | None) -> dict[str, Any]:
     return {f"policy_path.{name}": getattr(path, name) for name in PATH_COLUMNS}
 
 
-def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are once they have been saved and loaded."""
     copied = {
         name: dict(value) if isinstance(value, Mapping) else value

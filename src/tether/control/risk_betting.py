@@ -87,8 +87,10 @@ class WeightedLosses:
 
     def log_capital(self, stake: float, alpha: float) -> float:
         """Log of the capital of one bettor who began with 1."""
-        if self.refuted:
-            return -np.inf
+        return -np.inf if self.refuted else _log_product(self.factors(stake, alpha))
+
+    def factors(self, stake: float, alpha: float) -> Floats:
+        """What every row multiplies the capital of one bettor by."""
         margin = self.bound - alpha
         stake = min(stake, 1 / margin)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -100,7 +102,7 @@ class WeightedLosses:
         factor += slope - margin
         factor *= stake
         factor += 1.0
-        return _log_product(np.maximum(factor, 0.0, out=factor))
+        return np.maximum(factor, 0.0, out=factor)
 
 
 def spread_bets(rows: int, alpha: float, bound: float, error: float) -> Bets:

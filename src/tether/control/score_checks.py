@@ -113,8 +113,15 @@ def _positive_log_probabilities(log: Log) -> Iterator[str]:
 
 
 def _repeats_scores(log: Log) -> bool:
-    pairs = np.column_stack((log.log_safe, log.log_optimized))
-    return len(np.unique(pairs, axis=0)) <= len(log) / 2
+    """Whether there are at most half as many distinct pairs of scores as rows."""
+    for scores in (log.log_safe, log.log_optimized):  # one column often settles it, by one sort
+        ordered = np.sort(scores)
+        if 1 + int((ordered[1:] != ordered[:-1]).sum()) > len(log) / 2:
+            return False
+    order = np.lexsort((log.log_optimized, log.log_safe))
+    safe, optimized = log.log_safe[order], log.log_optimized[order]
+    changes = (safe[1:] != safe[:-1]) | (optimized[1:] != optimized[:-1])
+    return 1 + int(changes.sum()) <= len(log) / 2
 
 
 def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:
@@ -149,6 +156,11 @@ def _mean_ratio(log: Log) -> Iterator[str]:
     with np.errstate(over="ignore", invalid="ignore"):
         ratios = np.exp(log.log_optimized - mixture)
         mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
+    yield from mean_ratio_warnings(mean, error, len(log), _possible_mass(log))
+
+
+def mean_ratio_warnings(mean: float, error: float, rows: int, possible: float) -> Iterator[str]:
+    """Say that a mean of optimized over mixture density is not what it should be."""
     if not np.isfinite(error):
         mean, error = np.inf, 0.0
     slack = MEAN_RATIO_ERRORS * error + SAME_SCORE_TOLERANCE
@@ -158,7 +170,7 @@ def _mean_ratio(log: Log) -> Iterator[str]:
             f"{error:.2g} and {HIGH_RATIO_WORDS}: check that the log was scored under the policy "
             f"that produced it, that log_safe and log_optimized are not exchanged, and their signs"
         )
-    elif len(log) >= MIN_ROWS_OF_MEAN_RATIO and mean < _possible_mass(log) - MISSING_MASS - slack:
+    elif rows >= MIN_ROWS_OF_MEAN_RATIO and mean < possible - MISSING_MASS - slack:
         yield (
             f"the optimized policy's probabilities, summed over the log, come to only {mean:.3g} ± "
             f"{error:.2g} instead of 1: the log hardly contains what the optimized policy does, or "
@@ -183,7 +195,7 @@ def _overlaps(log: Log, proposals: Proposals | None) -> Iterator[str]:
     spread = 1 / (log.safe_share**2 * len(log))
     if log.log_safe_all is not None and log.log_optimized_all is not None:
         exact = np.exp(np.minimum(log.log_safe_all, log.log_optimized_all)).sum(axis=1)
-        yield from _compare(rows, exact, spread, "the tables of all actions")
+        yield from compare_overlaps(rows, exact, spread, "the tables of all actions")
     if proposals is None or (log.context is None) != (proposals.context is None):
         return
     for source, chosen in (("safe", proposals.from_safe), ("optimized", ~proposals.from_safe)):
@@ -193,7 +205,7 @@ def _overlaps(log: Log, proposals: Proposals | None) -> Iterator[str]:
                 expected, matched, spread_of_draws = found
                 spread_of_both = 1 / (log.safe_share**2 * matched.sum()) + spread_of_draws
                 drawn = f"the draws of the {source} policy"
-                yield from _compare(rows[matched], expected, spread_of_both, drawn)
+                yield from compare_overlaps(rows[matched], expected, spread_of_both, drawn)
 
 
 def _overlap_of_draws(
@@ -222,7 +234,8 @@ def _overlap_of_draws(
     return means[row[matched]], matched, float((rows**2 / draws).sum() / matched.sum() ** 2)
 
 
-def _compare(rows: Floats, expected: Floats, spread: float, source: str) -> Iterator[str]:
+def compare_overlaps(rows: Floats, expected: Floats, spread: float, source: str) -> Iterator[str]:
+    """Say that two overlaps of the same policies differ by more than chance allows."""
     gap = abs(float(np.mean(rows - expected)))
     limit = OVERLAP_MARGIN + float(np.sqrt(np.log(2 / OVERLAP_FALSE_ALARM) / 2 * spread))
     if gap > limit:

@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.description import Description
 from tether.control.promise import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
     from tether.control.constraint import Constraint
 
-LINE_WIDTH = 96
 
-
-def write_summary(found: Calibration) -> str:
-    """Beta, the promise and what they rest on, for a person at a terminal."""
-    lines = [_headline(found), ""]
+def describe_calibration(found: Calibration) -> Description:
+    """Beta, the promise and what they rest on, each number with what it counts."""
+    facts = []
+    several = len(found.constraints) > 1
     for constraint in found.constraints:
-        mark = " ←" if len(found.constraints) > 1 and constraint is found.binding else ""
-        label = "risk" if len(found.constraints) == 1 else f"risk of {constraint.name}"
-        lines.append(
-            f"  {label:<22} {found.risks[constraint.name]:.4g} calibrated, alpha "
-            f"{constraint.alpha:.4g} of at most {constraint.bound:g}{mark}"
-        )
-        lines.append(f"  {'promise':<22} {_promise(found, constraint)}")
-    lines += [
-        *_stability_lines(found),
-        f"  {'effective sample size':<22} {found.effective_sample_size:,.1f} of {found.rows:,}",
-        f"  {'largest weight':<22} {found.max_weight:.3g} of 1, test weight {found.test_weight}",
+        promise, risk = ("promise", "risk")
+        if several:
+            promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
+        limits = "; limits beta" if several and constraint is found.binding else ""
+        facts.append((promise, f"{_promise(found, constraint)}{limits}"))
+        facts.append((risk, _risk(found, constraint)))
+    facts += [
+        *_stability_facts(found),
+        ("log", f"{found.rows:,} rows, {'' if found.contextual else 'no '}contexts"),
+        (
+            "effective sample size",
+            f"{found.effective_sample_size:,.1f} of {found.rows:,}: how many equally weighted rows "
+            "the log is worth at this beta",
+        ),
+        (
+            "largest weight",
+            f"{found.max_weight:.3g} of the total; the weight of the next action is "
+            f"{_test_weight(found)}",
+        ),
     ]
     if found.blend:
-        lines.append(f"  {'blend':<22} {found.blend:.3g} of the optimized policy is the safe one")
+        facts.append(("blend", f"{found.blend:.3g} of the optimized policy is the safe one"))
     if found.actions is not None:
-        lines.append(
-            f"  {'actions':<22} {found.actions:,} in each context, drawn without rejection"
-        )
-    elif np.isfinite(found.acceptance):
+        facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
+    elif found.exists and np.isfinite(found.acceptance):
         draws = ""
         if found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
-        lines.append(f"  {'acceptance':<22} {found.acceptance:.3g} of the draws{draws}")
-    lines += _gain_lines(found)
-    lines += [_wrapped(f"! {warning}") for warning in found.warnings]
-    lines.append(_wrapped(f"assumed: {ASSUMPTIONS}"))
-    return "\n".join(lines)
-
-
-def _gain_lines(found: Calibration) -> list[str]:
-    """What is gained, if the log has rewards; `tether.gain` says more."""
-    gain = found.saved_gain
-    if gain is None or gain.reward is None:
-        return []
-    return [
-        f"  {'reward, tethered':<22} {gain.reward.tethered}",
-        f"  {'reward, gained':<22} {gain.reward.difference}",
-        f"  {'decisions that change':<22} {gain.changed}",
-    ]
+        facts.append(("acceptance", f"{found.acceptance:.3g} of the draws are accepted{draws}"))
+    return Description(
+        headline=_headline(found),
+        tone="good" if found.useful else "caution" if found.exists else "stop",
+        facts=(*facts, *_gain_facts(found)),
+        warnings=found.warnings,
+        notes=(f"assumed: {ASSUMPTIONS}",),
+    )
 
 
 def write_statement(found: Calibration) -> str:
@@ -76,47 +72,74 @@ def write_statement(found: Calibration) -> str:
     return statement if found.useful else f"no useful promise: {statement}"
 
 
+def _headline(found: Calibration) -> str:
+    family = f"(family {found.family})"
+    if not found.exists:
+        return f"beta = 0: serve the safe policy only {family}"
+    if np.isinf(found.log_beta):
+        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
+        return f"beta = inf: {passes} {family}"
+    size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
+    return f"beta = {size}, between 0, the safe policy, and inf, the optimized one {family}"
+
+
 def _promise(found: Calibration, constraint: Constraint) -> str:
     """The promise on one loss, with its terms."""
     if not found.exists:
         return "none"
     terms, total = found.promise_terms[constraint.name], found.promises[constraint.name]
-    text = f"expected loss ≤ {total:.4g}"
+    text = f"expected loss of the next action ≤ {total:.4g}"
     if found.confidence is not None:
         return f"{text} with probability {found.confidence:g} over logs"
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     text += (
-        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} stability + {excess:.2g} safe excess"
+        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} for stability + {excess:.2g} for logs "
+        "on which no beta passes (safe excess)"
     )
     if found.asked_promise is not None:
         text = f"{text} (asked for: {found.asked_promise[constraint.name]:g})"
     return text if found.useful else f"no useful promise: {text}"
 
 
-def _stability_lines(found: Calibration) -> list[str]:
+def _risk(found: Calibration, constraint: Constraint) -> str:
+    """The calibrated risk beside what may be, and the scale of the loss."""
+    return (
+        f"{found.risks[constraint.name]:.4g} at this beta, with the next action at the worst loss, "
+        f"{constraint.bound:g}; up to alpha = {constraint.alpha:.4g} passes"
+    )
+
+
+def _stability_facts(found: Calibration) -> list[tuple[str, str]]:
     """How far the result is from changing: with the log, and with the weights."""
-    lines = []
-    if found.confidence is None:
-        lines.append(f"  {'stability':<22} {found.stability:.3g}")
     if not found.exists:
-        return lines
+        return []
+    facts = []
+    if found.confidence is None:
+        moved = "how much the policy changes, on average, when one row is left out"
+        facts.append(("stability", f"{found.stability:.3g}: {moved}"))
     robust = f"a beta passes while weights are off by a factor of at most {found.robustness:.3g}"
     if found.ratio_error > 1:
         robust += f"; {found.ratio_error:.6g} is allowed for"
-    return [*lines, f"  {'robustness':<22} {robust}"]
+    return [*facts, ("robustness", robust)]
 
 
-def _headline(found: Calibration) -> str:
-    where = "contexts" if found.contextual else "no contexts"
-    how = f"family {found.family}, {found.rows:,} rows, {where}"
-    if not found.exists:
-        return f"beta = 0: serve the safe policy only ({how})"
-    if np.isinf(found.log_beta):
-        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
-        return f"beta = inf: {passes} ({how})"
-    size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
-    return f"beta = {size} ({how})"
+def _test_weight(found: Calibration) -> str:
+    named = {
+        "empirical": "the largest of the proposals (test weight empirical)",
+        "analytic": "the largest possible (test weight analytic)",
+    }
+    if isinstance(found.test_weight, str):
+        return named.get(found.test_weight, found.test_weight)
+    return f"the one that was passed (test weight {found.test_weight:g})"
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, LINE_WIDTH, initial_indent="  ", subsequent_indent="    ")
+def _gain_facts(found: Calibration) -> list[tuple[str, str]]:
+    """What is gained, if the log has rewards; `tether.gain` says more."""
+    gain = found.saved_gain
+    if gain is None or gain.reward is None:
+        return []
+    return [
+        ("reward, tethered", str(gain.reward.tethered)),
+        ("reward, gained", str(gain.reward.difference)),
+        ("decisions that change", str(gain.changed)),
+    ]

@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from tether._core import validate
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats, Integers
 from tether.control.densities import log_ratio_limit
+from tether.control.families import Mix, is_of_package
+from tether.control.mix_weights import mix_weights
 
 if TYPE_CHECKING:
     from tether.control.family import Family
@@ -82,6 +85,9 @@ class Empirical:
     def candidates(self, problem: Problem) -> Candidates:
         """All possible draws; the largest ratio per context if the mixture is the safe policy."""
         draws = problem.draws
+        if problem.log.log_mix is None and len(draws.start) == 1:
+            highest = np.array([draws.scores.highest_ratio])
+            return Candidates(highest, np.zeros(1), problem.densities.context)
         possible = draws.log_safe > -np.inf
         if problem.log.log_mix is None:
             with np.errstate(invalid="ignore"):
@@ -163,10 +169,24 @@ class Fixed:
 def _largest_log_weight(problem: Problem, log_beta: float) -> float:
     """The log-weight of the heaviest candidate."""
     points = problem.candidates
-    log_safe = np.zeros(len(points.log_ratio))
-    with np.errstate(invalid="ignore"):
-        log_ratio = problem.densities.log_density(log_safe, points.log_ratio, points.cell, log_beta)
-    return float((log_ratio + points.log_base).max())
+    if isinstance(problem.family, Mix) and np.isfinite(log_beta):
+        weights, top = mix_weights(points.log_ratio, points.log_base, log_beta)
+        with np.errstate(divide="ignore"):
+            return float(top + np.log(weights.max()) - np.logaddexp(0.0, log_beta))
+
+    def largest(block: slice) -> float:
+        ratio = points.log_ratio[block]
+        with np.errstate(invalid="ignore"):
+            density = problem.densities.log_density(
+                np.zeros(len(ratio)), ratio, points.cell[block], log_beta
+            )
+        return float((density + points.log_base[block]).max())
+
+    every = slice(0, len(points.log_ratio))
+    if not is_of_package(problem.family):
+        return largest(every)
+    largest(slice(0, 1))  # keeps ψ, which all blocks read
+    return float(np.max(map_blocks(largest, every.stop)))
 
 
 def is_bounded(family: Family) -> bool:

@@ -23,6 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats
 
 COLUMNS_PER_PART = 4096
@@ -45,14 +46,16 @@ def tries_and_fallback(log_accept: Floats) -> tuple[Floats, Floats]:
     budget, sets = log_accept.shape
     tries, fallback = np.empty(sets), np.empty(sets)
     nodes, weights = _quadrature(budget)
-    for start in range(0, sets, COLUMNS_PER_PART):
-        part = slice(start, start + COLUMNS_PER_PART)
+
+    def average(part: slice) -> None:
         accept = np.exp(log_accept[:, part])
         product = 1 - nodes * accept[0]
         for row in accept[1:]:
             product *= 1 - nodes * row
         fallback[part] = np.prod(-np.expm1(log_accept[:, part]), axis=0)
         tries[part] = (budget + 1) * (weights @ product) - fallback[part]
+
+    map_blocks(average, sets, COLUMNS_PER_PART)
     # Rounding must not carry S out of its range: at its lower end a weight would change sign.
     return np.clip(tries, 1.0, budget), fallback
 

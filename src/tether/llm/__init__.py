@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tether.llm.completion_scorer import CompletionScorer
     from tether.llm.local.causal_policy import CausalPolicy
     from tether.llm.local.token_tether import TokenTether
     from tether.llm.local.token_tethered import TokenTethered
@@ -27,6 +28,7 @@ __all__ = [
     "ChatPolicy",
     "ChatScorer",
     "Check",
+    "CompletionScorer",
     "Cost",
     "OpenAIPolicy",
     "Preflight",
@@ -45,6 +47,7 @@ _MODULES = {
     "ChatPolicy": "tether.llm.server.chat_policy",
     "ChatScorer": "tether.llm.server.chat_scorer",
     "Check": "tether.llm.preflight_checks.result",
+    "CompletionScorer": "tether.llm.completion_scorer",
     "Cost": "tether.llm.preflight_checks.result",
     "OpenAIPolicy": "tether.llm.server.openai_policy",
     "Preflight": "tether.llm.preflight_checks.result",

@@ -28,6 +28,7 @@ class CompletionPolicy(ABC):
     context_length: int | None
     vocabulary_size: int | None = None
     is_served: ClassVar[bool] = False  # by a server that may answer others at the same time
+    address: str | None = None  # of that server
     _tokens_beyond_completion: ClassVar[int] = 0  # what must fit the context as well
 
     @abstractmethod

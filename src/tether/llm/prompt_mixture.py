@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Floats
 from tether.llm.completions import Tokens
 from tether.policies.policy import Policy
@@ -39,6 +40,9 @@ class PromptMixture:
         self.policy, self.prompts = policy, as_contexts(prompts)
         if isinstance(self.prompts, int):
             raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
+
+    def __repr__(self) -> str:
+        return f"PromptMixture({self.policy!r}, {len(self.prompts)} prompts)"
 
     def sample(self, contexts: int, rng: np.random.Generator) -> Tokens:
         """Draw completions, each of a prompt drawn uniformly at random.
@@ -84,7 +88,7 @@ class PromptMixture:
         TypeError
             If `contexts` is not a number: this policy draws its own prompts.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         rows, prompts = _count(as_contexts(contexts, actions)), length(self.prompts)
         repeated = take(self.prompts, np.repeat(np.arange(prompts), rows))
         scores = np.asarray(self.policy.log_prob(repeated, np.tile(actions, (prompts, 1))))

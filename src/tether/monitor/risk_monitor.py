@@ -116,6 +116,9 @@ class RiskMonitor(records.Saved):
         self._total = 0.0
         self._squares = 0.0
 
+    def __repr__(self) -> str:
+        return f"RiskMonitor(alpha={self.alpha:g}, bound={self.bound:g}): {self.status}"
+
     def update(self, losses: ArrayLike) -> RiskStatus:
         """Add losses in order; the result does not depend on how they are batched.
 

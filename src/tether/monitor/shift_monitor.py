@@ -120,6 +120,9 @@ class ShiftMonitor(records.Saved):
             self.false_alarm_probability, Wealth.start(_VIEW_COUNT * len(BET_POWERS))
         )
 
+    def __repr__(self) -> str:
+        return f"ShiftMonitor({self.reference_size} reference scores): {self.status}"
+
     def update(self, scores: ArrayLike) -> ShiftStatus:
         """Add scores in order; the result does not depend on how they are batched.
 

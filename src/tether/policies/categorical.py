@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
+from tether._core.plain_arrays import plain_array, plain_column
+from tether._core.shown import few
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.sampling.discrete import log_softmax, sample_categorical
 
@@ -65,6 +67,12 @@ class Categorical:
                 f"actions has {len(self.actions)} names but there are "
                 f"{self._table.shape[-1]} probabilities"
             )
+
+    def __repr__(self) -> str:
+        by = "a function of the contexts"
+        if self._function is None:
+            by = "one row for all contexts" if self._table.ndim == 1 else f"{len(self._table)} rows"
+        return f"{type(self).__name__}({few(self.actions)}, by {by})"
 
     @classmethod
     def from_probabilities(
@@ -189,14 +197,18 @@ class Categorical:
             return table
         if self._table.ndim == 1:
             return self._table[None]
-        if isinstance(checked, int) or checked.ndim != 1 or checked.dtype.kind not in "iu":
-            raise ValueError("contexts must be row numbers of the table of probabilities")
-        if checked.min() < 0 or checked.max() >= len(self._table):
+        rows = None if isinstance(checked, int) else plain_array(checked)
+        if rows is None or rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise ValueError(
+                "contexts must be row numbers of the table of probabilities, got "
+                f"{checked if rows is None else f'shape {rows.shape} of dtype {rows.dtype}'}"
+            )
+        if rows.min() < 0 or rows.max() >= len(self._table):
             raise ValueError(
                 f"contexts must be row numbers from 0 to {len(self._table) - 1}, got "
-                f"{checked.min()} to {checked.max()}"
+                f"{rows.min()} to {rows.max()}"
             )
-        return np.asarray(self._table.take(checked, axis=0))
+        return np.asarray(self._table.take(rows, axis=0))
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Compute the log-probability of each action in its context.
@@ -245,7 +257,7 @@ class Categorical:
 
 def positions(known: NDArray[Any], actions: Actions) -> Integers:
     """The position of each action among the known ones; an unknown action is an error."""
-    actions = np.asarray(actions)
+    actions = plain_column("actions", actions)
     if actions.ndim != 1:
         raise ValueError(f"actions must have 1 dimension, got shape {actions.shape}")
     order = np.argsort(known, kind="stable")
@@ -324,11 +336,8 @@ def _logs_of_logits(values: ArrayLike, temperature: float) -> Floats:
 
 
 def _check_distinct(actions: Any) -> NDArray[Any]:
-    array = np.asarray(actions)
-    same_type = array.dtype.kind != "O" and (
-        array.dtype.kind not in "US" or all(isinstance(action, (str, bytes)) for action in actions)
-    )
-    if not same_type:
+    array = plain_column("actions", actions)
+    if array.dtype.kind == "O":
         raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
     if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
         raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.ratio_classifier import RatioClassifier, cross_fit
@@ -83,7 +84,7 @@ class DensityRatio:
         ndarray
             Log of the optimized policy's density over that of the safe one.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         return self.optimized.log_prob(as_contexts(contexts, actions), actions)
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts
+from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.types import Actions, Contexts, Floats
 
 
@@ -56,6 +57,9 @@ class FunctionPolicy:
         self.name = name
         self._sample, self._log_prob = sample, log_prob
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context with the first function.
 
@@ -72,7 +76,7 @@ class FunctionPolicy:
             What the function returns.
         """
         validate.generator("rng", rng)
-        return np.asarray(self._sample(as_contexts(contexts), rng))
+        return plain_array(self._sample(as_contexts(contexts), rng))
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score actions with the second function.
@@ -89,5 +93,5 @@ class FunctionPolicy:
         ndarray
             What the function returns, as floats.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         return np.asarray(self._log_prob(as_contexts(contexts, actions), actions), dtype=np.float64)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
+from tether._core.shown import few
 from tether._core.types import Actions, Contexts, Floats
 from tether._core.validate import reject
 
@@ -65,6 +66,14 @@ class Gaussian:
             self._scale = _check_vector("scale", _check_positive("scale", given))
         if not callable(mean) and not callable(scale):
             self._parameters(1)  # raises now if the shapes do not match
+
+    def __repr__(self) -> str:
+        mean = "a function" if callable(self._mean) else few(np.atleast_1d(self._mean))
+        if self._cholesky is not None:
+            return f"Gaussian(mean {mean}, covariance of shape {self._cholesky.shape})"
+        scale = self._scale
+        shown_scale = "a function" if callable(scale) else few(np.atleast_1d(np.asarray(scale)))
+        return f"Gaussian(mean {mean}, scale {shown_scale})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context: the mean plus noise.

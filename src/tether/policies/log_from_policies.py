@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
@@ -127,7 +128,7 @@ def make_log(
         rng = validate.generator("rng", rng)
         return picked_by.make_log(contexts, actions, losses, rng, rewards=rewards)
     optimized = as_policy("optimized", optimized)
-    actions = np.asarray(actions)
+    actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
     if propensities is not None and logged_by is not None:
         raise ValueError(

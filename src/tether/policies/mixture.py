@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
+from tether._core.shown import MAX_VALUES
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
@@ -57,7 +59,15 @@ class Mixture:
             raise ValueError("weights must not all be 0")
         weight = weight / weight.max()  # so that their sum does not overflow
         self.weights: Floats = validate.frozen(weight / weight.sum())
-        self.actions = shared_actions(self.policies)
+        self.actions = shared_actions(
+            self.policies, [f"policies[{k}]" for k in range(len(self.policies))]
+        )
+
+    def __repr__(self) -> str:
+        pairs = list(zip(self.weights, self.policies, strict=True))
+        parts = [f"{weight:.4g} of {policy!r}" for weight, policy in pairs[:MAX_VALUES]]
+        more = f", … ({len(pairs)} in all)" if len(pairs) > len(parts) else ""
+        return f"Mixture({', '.join(parts)}{more})"
 
     @classmethod
     def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:
@@ -140,7 +150,7 @@ class Mixture:
         ndarray
             One log-probability or log-density per action.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
         columns = [
             policy_calls.score(f"mixture's {k}", policy, contexts, actions)

@@ -81,6 +81,9 @@ class Picker:
         self.optimized = optimized
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
+    def __repr__(self) -> str:
+        return f"Picker({self.optimized!r}, size={self.size}, temperature={self.temperature:g})"
+
     def scores(self, rows: ShortlistRows) -> Floats:
         """Score every candidate of each row.
 

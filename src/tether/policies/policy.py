@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats
+from tether.policies.different_actions import different_actions
 
 
 @runtime_checkable
@@ -136,23 +137,22 @@ def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
     return getattr(policy, "actions", None) is not None and hasattr(policy, "log_prob_all")
 
 
-def shared_actions(policies: Sequence[Policy]) -> NDArray[Any] | None:
-    """The finitely many actions that all policies have; None if a policy has infinitely many."""
+def shared_actions(
+    policies: Sequence[Policy], names: Sequence[str] = ("safe", "optimized", "logged_by")
+) -> NDArray[Any] | None:
+    """The finitely many actions that all policies have; None if a policy has infinitely many.
+
+    `names` are what errors call the policies; further ones are called by their position.
+    """
     finite = [policy for policy in policies if is_finite(policy)]
     if len(finite) < len(policies):
         return None
     first = finite[0].actions
-    for policy in finite[1:]:
+    for place, policy in enumerate(finite[1:], start=1):
         if not np.array_equal(first, policy.actions):
-            raise ValueError(
-                f"the policies have different actions: {_shorten(first)} and "
-                f"{_shorten(policy.actions)}; they must list the same ones in the same order"
-            )
+            name = names[place] if place < len(names) else f"policy {place}"
+            raise ValueError(different_actions(names[0], first, name, policy.actions))
     return first
-
-
-def _shorten(actions: NDArray[Any]) -> str:
-    return f"[{', '.join(map(repr, actions[:6].tolist()))}{', …' if len(actions) > 6 else ''}]"
 
 
 def as_policy(name: str, policy: Any) -> Policy:

@@ -48,6 +48,9 @@ class Pool:
         self._table = validate.frozen(log_softmax(values, temperature)[None])
         self.actions: NDArray[Any] = validate.frozen(np.arange(len(values)))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.actions)} candidates)"
+
     @staticmethod
     def uniform(size: int) -> Pool:
         """Build the uniform distribution over a pool, a common safe policy.

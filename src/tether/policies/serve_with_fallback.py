@@ -143,7 +143,11 @@ def serve(
                 failed, messages = np.arange(len(waiting)), [str(error)]
         failures |= dict.fromkeys(messages)
         rows = waiting[failed]
-        pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
+        try:
+            pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
+        except RuntimeError as error:
+            told = f"{error}. The tethered policy had failed before it: {messages[0]}"
+            raise RuntimeError(told + _shared_server(policy, safe)) from error
         waiting = np.delete(waiting, failed)
     drawn = policy_calls.concatenate_actions([actions for _, actions, _ in pieces])
     order = np.concatenate([rows for rows, _, _ in pieces])
@@ -185,6 +189,14 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
     count = length(contexts)
     from_safe = rng.random(count) >= optimized_share_of(policy.family, policy.log_beta)
     return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
+
+
+def _shared_server(policy: Any, safe: Any) -> str:
+    """What to say if both policies are on one server, whose failure leaves nobody to answer."""
+    address = getattr(safe, "address", None)
+    if address is None or getattr(getattr(policy, "optimized", None), "address", None) != address:
+        return ""
+    return f". Both policies are at {address}: a fallback needs a second server"
 
 
 def _draw_component(

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
 from tether.control.family import Family
@@ -36,7 +37,7 @@ class Shortlist:
     log-probability. Candidates may repeat: positions differ even where actions are equal.
 
     *Why this controls the risk of the action that is served.* Candidates are independent draws
-    from π₀(·|x), for logged rows and for new ones, so the pairs z have the same distribution in
+    from ``π₀(·|x)``, for logged rows and for new ones, so the pairs z have the same distribution in
     both. In a logged row the position is uniform given z (see `join` for existing logs); in a new
     one it has the tethered density π_β(k|z). Hence the rows (z, k, loss) are a log of the uniform
     policy with contexts z, `calibrate` bounds the expected loss of the next pair (z, k) drawn with
@@ -202,7 +203,7 @@ class Shortlist:
         ValueError
             If actions and candidates differ in shape or kind.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
         fresh = self._draw(contexts, self.size - 1, rng)
         if fresh.shape[2:] != actions.shape[1:] or _kind(fresh) != _kind(actions):

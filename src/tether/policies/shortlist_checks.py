@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether._core.warning_categories import AssumptionWarning
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
@@ -54,5 +55,6 @@ def check_exchangeable(scores: Floats, index: Integers) -> None:
             f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} "
             f"standard deviations off): they do not come from the sampler that draws candidates, "
             f"and a calibration on this log does not hold",
+            AssumptionWarning,
             stacklevel=4,
         )

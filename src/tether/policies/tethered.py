@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, parts
+from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
@@ -213,7 +214,7 @@ class Tethered:
         ndarray of float
             The log-probability or log-density of each action.
         """
-        actions = np.asarray(actions)
+        actions = plain_column("actions", actions)
         contexts = self._as_contexts(contexts, actions)
         if self._log_beta == -np.inf:  # whatever the optimized policy does
             return policy_calls.score("safe", self.safe, contexts, actions)
@@ -242,8 +243,7 @@ class Tethered:
         standard_error : ndarray of float
             0 where the score is exact, inf where too few draws count to tell.
         """
-        actions = np.asarray(actions)
-        contexts = self._as_contexts(contexts, actions)
+        contexts, actions = self._as_contexts(contexts, actions), plain_column("actions", actions)
         if self.actions is not None or self._log_beta == -np.inf:
             return self.log_prob(contexts, actions), np.zeros(len(actions))
         return self._estimated(contexts, actions)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
+from tether._core.shown import shown
 from tether._core.types import Actions, Contexts, Floats
 
 
@@ -49,6 +50,10 @@ class TorchPolicy:
         self.actions: NDArray[Any] | None = None
         if self._fixed and distribution.has_enumerate_support and not distribution.event_shape:
             self.actions = distribution.enumerate_support(expand=False).cpu().numpy()
+
+    def __repr__(self) -> str:
+        of = self._distribution if self._fixed else "a function of the contexts"
+        return f"TorchPolicy({shown(of) if self._fixed else of})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context.

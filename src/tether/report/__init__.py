@@ -1,4 +1,6 @@
-"""What to show: a run as one HTML file, and a calibration as a figure. Computes nothing.
+"""What to show: results as figures, side by side and in notebooks; a run as one HTML file.
+
+Computes nothing.
 
 The charts of the HTML report are drawn by matplotlib as SVG and embedded in the page; their colors
 are left to its style sheet. Compared with plotly (4 MB inlined) and Vega-Lite (0.8 MB), this costs
@@ -15,14 +17,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tether.report.comparison import Comparison, compare
     from tether.report.page import render, write
 
-__all__ = ["render", "write"]
+__all__ = ["Comparison", "compare", "render", "write"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tether.report' has no attribute {name!r}")
+    if name in ("Comparison", "compare"):
+        from tether.report import comparison
+
+        return getattr(comparison, name)
     from tether.report import page
 
     return getattr(page, name)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tether.report.number_format import format_beta
 
 NEAR_BETA = math.log(2)
 """How far the neighborhood of beta extends on either side, in log beta: from half to twice beta."""
 MAX_BETA_TICKS = 6
+MIN_HALF_RANGE = 0.7
+"""The axis of log beta extends at least this far on either side of its middle."""
+
+
+class BetaScale(NamedTuple):
+    """Betas on an axis: their heights, its ticks and its limits."""
+
+    heights: list[float]
+    ticks: dict[float, str]
+    limits: tuple[float, float]
 
 
 def beta_ticks(low: float, high: float) -> dict[float, str]:
@@ -25,3 +37,20 @@ def beta_ticks(low: float, high: float) -> dict[float, str]:
             break
     ticks = ticks[:: math.ceil(len(ticks) / MAX_BETA_TICKS) or 1]
     return {tick: format_beta(tick) for tick in ticks}
+
+
+def beta_scale(log_betas: Sequence[float]) -> BetaScale:
+    """Place betas on a logarithmic axis, with separate places for 0 and infinity."""
+    finite = [log_beta for log_beta in log_betas if math.isfinite(log_beta)]
+    low = min(finite, default=-MIN_HALF_RANGE)
+    high = max(finite, default=MIN_HALF_RANGE)
+    middle, half_range = (low + high) / 2, max((high - low) / 2, MIN_HALF_RANGE)
+    low, high, step = middle - half_range, middle + half_range, 0.45 * half_range
+    ticks = beta_ticks(low, high)
+    bottom, top = low - 0.5 * step, high + 0.5 * step
+    if -math.inf in log_betas:
+        ticks[low - step], bottom = "0 (safe)", low - 1.5 * step
+    if math.inf in log_betas:
+        ticks[high + step], top = "∞ (optimized)", high + 1.5 * step
+    heights = [min(max(log_beta, low - step), high + step) for log_beta in log_betas]
+    return BetaScale(heights, ticks, (bottom, top))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tether.report.beta_axis import beta_ticks
+from tether.report.beta_axis import beta_scale
 from tether.report.chart_canvas import (
     blank_axes,
     label_axes,
@@ -21,9 +21,6 @@ from tether.report.svg_export import figure_to_svg
 if TYPE_CHECKING:
     from tether.rounds.history import History
 
-MIN_HALF_RANGE = 0.7
-"""The axis of log beta extends at least this far on either side of its middle."""
-
 
 def beta_chart(history: History) -> Chart:
     """Beta of every round on a logarithmic scale, with separate places for 0 and infinity."""
@@ -33,31 +30,18 @@ def beta_chart(history: History) -> Chart:
         -math.inf if record.calibration is None else record.calibration.log_beta
         for record in records
     ]
-    finite = [log_beta for log_beta in log_betas if math.isfinite(log_beta)]
-    low = min(finite, default=-MIN_HALF_RANGE)
-    high = max(finite, default=MIN_HALF_RANGE)
-    middle, half_range = (low + high) / 2, max((high - low) / 2, MIN_HALF_RANGE)
-    low, high, step = middle - half_range, middle + half_range, 0.45 * half_range
-    heights = [min(max(log_beta, low - step), high + step) for log_beta in log_betas]
+    scale = beta_scale(log_betas)
     safe_only = [log_beta == -math.inf for log_beta in log_betas]
     unrestricted = [log_beta == math.inf for log_beta in log_betas]
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:
         figure, axes = blank_axes(width, height, 88.0 if any(unrestricted) else 66.0)
         set_round_axis(axes, numbers, width)
-        ticks = beta_ticks(low, high)
-        if any(safe_only):
-            ticks[low - step] = "0 (safe)"
-        if any(unrestricted):
-            ticks[high + step] = "∞ (optimized)"
-        axes.set_yticks(list(ticks), list(ticks.values()))
-        axes.set_ylim(
-            low - step * (1.5 if any(safe_only) else 0.5),
-            high + step * (1.5 if any(unrestricted) else 0.5),
-        )
-        plot_line(axes, numbers, heights, hollow=safe_only)
+        axes.set_yticks(list(scale.ticks), list(scale.ticks.values()))
+        axes.set_ylim(*scale.limits)
+        plot_line(axes, numbers, scale.heights, hollow=safe_only)
         label_axes(axes, "round", "beta")
-        points = pixel_positions(axes, numbers, heights)
+        points = pixel_positions(axes, numbers, scale.heights)
         return figure_to_svg(figure, name=name, label=label, points=points)
 
     return Chart(

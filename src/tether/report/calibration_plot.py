@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.report.beta_axis import NEAR_BETA, beta_ticks
 from tether.report.number_format import format_beta, format_number
+from tether.report.plot_frame import (
+    LINE_STYLES,
+    PASSING_COLOR,
+    PLOT_ABOVE_ALPHA_COLOR,
+    draw_level,
+    figure_of,
+    finish_axes,
+    ink,
+    new_figure,
+    one_line,
+    start_at_zero,
+    with_crossings,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-ALPHA_LINE_COLOR = "#1c2226"
-PASSING_COLOR = "#0b6b5d"
-PLOT_ABOVE_ALPHA_COLOR = "#b3261e"
-CONSTRAINT_LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def plot_calibration(calibration: Calibration, axes: Axes | None = None) -> Figure:
@@ -28,35 +35,30 @@ def plot_calibration(calibration: Calibration, axes: Axes | None = None) -> Figu
     In `axes` of the user, this neighborhood of beta is a shaded band; in a figure of its own it is
     drawn enlarged in a second panel. Several constraints share one scale: risk divided by alpha.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
     finite = math.isfinite(calibration.log_beta)
     if axes is not None:
-        _draw(calibration, axes, shade_near=finite)
-        parent: Any = axes.figure
-        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
-        return figure
+        draw_calibration(calibration, axes, shade_near=finite)
+        return figure_of(axes)
     if not finite:
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        _draw(calibration, figure.add_subplot())
+        figure = new_figure()
+        draw_calibration(calibration, figure.add_subplot())
         return figure
-    figure = Figure(figsize=(10.0, 4.0), layout="constrained")
+    figure = new_figure(10.0, 4.0)
     overview, near = figure.subplots(1, 2, width_ratios=[3, 2])
-    _draw(calibration, overview, shade_near=True)
-    _draw(calibration, near, annotate=False)
+    draw_calibration(calibration, overview, shade_near=True)
+    draw_calibration(calibration, near, annotate=False)
     _zoom(calibration, near)
     return figure
 
 
-def _draw(
+def draw_calibration(
     calibration: Calibration, axes: Axes, shade_near: bool = False, annotate: bool = True
 ) -> None:
+    """Draw the risk along beta into axes, with alpha and beta."""
     several = len(calibration.constraints) > 1
     finite = math.isfinite(calibration.log_beta)
     lows, highs = [], [calibration.log_beta] if finite else []
-    styles = CONSTRAINT_LINE_STYLES * len(calibration.constraints)
+    styles = LINE_STYLES * len(calibration.constraints)
     for constraint, line_style in zip(calibration.constraints, styles, strict=False):
         curve = calibration.curve(constraint.name)
         unit = constraint.alpha if several else 1.0
@@ -64,25 +66,22 @@ def _draw(
         binding = constraint is calibration.binding
         style: dict[str, Any] = {"linestyle": line_style, "linewidth": 2.2 if binding else 1.4}
         alpha = format_number(constraint.alpha)
-        label = f"{constraint.name}, alpha {alpha}{', binding' if binding else ''}"
+        label = f"{one_line(constraint.name)}, alpha {alpha}{', binding' if binding else ''}"
         # The part above alpha is a second line in its own color, cut where the risk meets alpha.
-        x, y = _with_crossings(curve.log_beta, curve.risk / unit, level)
+        x, y = with_crossings(curve.log_beta, curve.risk / unit, level)
         axes.plot(x, np.where(y <= level, y, np.nan), color=PASSING_COLOR, label=label, **style)
         axes.plot(x, np.where(y >= level, y, np.nan), color=PLOT_ABOVE_ALPHA_COLOR, **style)
         if len(curve.log_beta):
             lows.append(float(np.quantile(curve.log_beta, 0.02)))
             highs.append(float(curve.log_beta[-1]))
     level = 1.0 if several else calibration.alpha
-    axes.axhline(level, color=ALPHA_LINE_COLOR, linewidth=1.2)
     low = min(lows + highs, default=-1.0) - 0.4
     high = max(highs, default=1.0) + 0.4
     axes.set_xlim(low, high)
-    axes.set_ylim(bottom=0)
+    start_at_zero(axes, level)
     ticks = beta_ticks(low, high)
     axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.set_xlabel("beta")
-    axes.set_ylabel("calibrated risk / alpha" if several else "calibrated risk")
-    axes.spines[["top", "right"]].set_visible(False)
+    finish_axes(axes, "beta", "calibrated risk / alpha" if several else "calibrated risk")
     if finite:
         log_beta = calibration.log_beta
         if shade_near:
@@ -91,13 +90,13 @@ def _draw(
         risk = calibration.risk / (calibration.alpha if several else 1.0)
         axes.plot([log_beta] * 2, [0, risk], color=PASSING_COLOR, linewidth=1.2)
         axes.plot(log_beta, risk, "o", color=PASSING_COLOR, markersize=8)
-    if not annotate:
-        return
-    text = "alpha" if several else f"alpha = {format_number(calibration.alpha)}"
-    transform = axes.get_yaxis_transform()
-    axes.text(0.01, level, text, transform=transform, va="bottom", color=ALPHA_LINE_COLOR)
-    axes.set_title(_title(calibration), loc="left")
-    if several:
+    if not annotate or several:
+        axes.axhline(level, color=ink(), linewidth=1.2, label="alpha")
+    else:
+        draw_level(axes, level, f"alpha = {format_number(calibration.alpha)}")
+    if annotate:
+        axes.set_title(_title(calibration), loc="left")
+    if annotate and several:
         axes.legend(frameon=False)
 
 
@@ -115,15 +114,6 @@ def _zoom(calibration: Calibration, axes: Axes) -> None:
     ticks = {"½ β": -NEAR_BETA, "β": 0.0, "2 β": NEAR_BETA}
     axes.set_xticks([calibration.log_beta + tick for tick in ticks.values()], list(ticks))
     axes.set_title("from half of beta to twice beta", loc="left")
-
-
-def _with_crossings(x: Floats, y: Floats, level: float) -> tuple[Floats, Floats]:
-    """Add a point to a line wherever it crosses a level, so that it can be cut there."""
-    gap = y - level
-    before = np.flatnonzero(gap[1:] * gap[:-1] < 0)
-    step = x[before + 1] - x[before]
-    crossings = x[before] + step * gap[before] / (gap[before] - gap[before + 1])
-    return np.insert(x, before + 1, crossings), np.insert(y, before + 1, level)
 
 
 def _title(calibration: Calibration) -> str:

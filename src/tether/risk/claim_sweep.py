@@ -12,9 +12,11 @@ from tether.risk.claim_losses import CLAIM_LOSSES, ClaimLoss
 from tether.risk.claim_steps import LossPieces, claim_steps, event_index, loss_pieces, losses_at
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
+from tether.risk.kept_share import KeptCounts, counts_from_events, counts_from_order
 from tether.risk.risk_curve import (
     CELLS_PER_BLOCK,
     MAX_NAMED_ITEMS,
+    ItemEvents,
     Sweep,
     checked_thresholds,
     costs_nothing,
@@ -42,10 +44,12 @@ def sweep_claims(
     if thresholds is None:
         order = SweepOrder.of(claims.scores, larger_is_safer=larger)
         keys, unreached = claims.scores, None
+        read_kept = counts_from_order(order.run_ends, larger_is_safer=larger)
     else:
         candidates = checked_thresholds(thresholds, loss.safer)
         keys = event_index(claims.scores, candidates, larger_is_safer=larger)
         unreached = len(candidates)
+        read_kept = counts_from_events(keys, unreached, larger_is_safer=larger)
 
     def summed(of_envelope: bool) -> tuple[Floats, Booleans]:
         steps = claim_steps(
@@ -99,8 +103,9 @@ def sweep_claims(
         exact=exact,
         weighted=weights.values is not None,
         read_losses=read_losses,
-        claims=claims,
+        events=ItemEvents(claims.scores, claims.offsets),
         read_pieces=read_pieces,
         harmless_start=loss in CLAIM_LOSSES.values()
         and costs_nothing(candidates[0], loss.safer, exact=exact),
+        kept_counts=KeptCounts("claims", claims.scores, claims.offsets, read_kept),
     )

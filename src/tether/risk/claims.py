@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from tether.risk.scanned_claims import ScannedClaims
 
 CLAIMS_PER_BLOCK = 1 << 18  # processed at once: small enough for the cache, large enough for numpy
 
@@ -126,6 +129,72 @@ class Claims:
             column = validate.labels("groups", groups, len(checked))[order]
             object.__setattr__(claims, "_groups", _group_of_items(claims, column))
         return claims
+
+    @classmethod
+    def scan(
+        cls,
+        source: Any,
+        *,
+        scores: str,
+        supported: str,
+        items: str,
+        groups: str | None = None,
+        weights: str | None = None,
+        log_weights: str | None = None,
+        where: Any = None,
+    ) -> ScannedClaims:
+        """Name claims that are larger than memory, one row per claim, and are read in parts.
+
+        `gcrc`, `crc`, `monotonized_crc` and `ltt` take the result like claims in memory, and find
+        the same threshold. All claims of one item must be in one part: a file, or a partition of an
+        engine; this is checked. Frames of an engine are sorted or partitioned by item first. Needs
+        the extra `scan`.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.Source
+            A Parquet file, a folder or a glob of them, or a list of these; a DuckDB relation, a
+            Polars lazy frame or a Spark data frame; or a function that applies a kernel to
+            partitions and returns its summaries.
+        scores : str
+            The column of confidences.
+        supported : str
+            The column of labels: booleans, or numbers that are 0 or 1.
+        items : str
+            The column that names the item of each claim: integers or strings.
+        groups : str, optional
+            The column of groups, the same in all claims of an item; for `groups=claims.groups`.
+        weights : str, optional
+            The column of importance weights, likewise; for `weights=claims.weights`.
+        log_weights : str, optional
+            The column of their logarithms; for `log_weights=claims.log_weights`.
+        where : pyarrow.compute.Expression, optional
+            Which rows of Parquet files to read.
+
+        Returns
+        -------
+        ScannedClaims
+            The claims, of which nothing is read yet but the names of the columns.
+
+        Raises
+        ------
+        TypeError
+            If the source is none of these.
+        ValueError
+            If it has no such column, or both kinds of weights are named.
+        """
+        from tether.scan import scan_claims
+
+        return scan_claims(
+            source,
+            scores=scores,
+            supported=supported,
+            items=items,
+            groups=groups,
+            weights=weights,
+            log_weights=log_weights,
+            where=where,
+        )
 
     def __repr__(self) -> str:
         return (

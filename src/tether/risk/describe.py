@@ -39,10 +39,12 @@ def describe(
     if rule.envelope and sweep.envelope is not None:
         sweep = replace(sweep, sums=sweep.envelope)
     at = slice(max(index, 0), max(index, 0) + 1)
-    thresholds, risks = _curve(sweep, rule.conservative, index)
+    threshold = float(sweep.thresholds[index]) if exists else _safest_threshold(sweep)
+    counts = sweep.kept_counts
+    thresholds, risks, kept_shares = _curve(sweep, rule.conservative, index)
     return Selection(
         method=rule.method,
-        threshold=float(sweep.thresholds[index]) if exists else _safest_threshold(sweep),
+        threshold=threshold,
         exists=exists,
         risk=float(sweep.risks(conservative=rule.conservative, where=at)[0]),
         alpha=alpha,
@@ -68,6 +70,8 @@ def describe(
         settings=dict(rule.settings),
         curve_thresholds=thresholds,
         curve_risks=risks,
+        curve_kept=kept_shares,
+        kept=None if counts is None else counts.at(max(index, 0), threshold),
         target=target,
         stability_term=promise.stability_term,
         existence_term=existence,
@@ -158,14 +162,20 @@ def _unused_lipschitz(
     return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
 
 
-def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats]:
+def _curve(sweep: Sweep, conservative: bool, index: int) -> tuple[Floats, Floats, Floats]:
     """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
     count = len(sweep.thresholds)
-    picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
+    if sweep.ranks is None:
+        picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
+    else:  # evenly by claims, of which some candidates stand for many
+        places = np.linspace(0, int(sweep.ranks[-1]), MAX_CURVE_POINTS)
+        picked = np.unique(np.searchsorted(sweep.ranks, places))
     picked[np.argmin(np.abs(picked - max(index, 0)))] = max(index, 0)
-    thresholds, risks = (
+    columns = (
         sweep.thresholds[picked],
         sweep.risks(conservative=conservative, where=picked),
+        np.empty(0) if sweep.kept_counts is None else sweep.kept_counts.shares(picked),
     )
     order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
-    return validate.frozen(thresholds[order]), validate.frozen(risks[order])
+    thresholds, risks, kept_shares = (validate.frozen(column[order]) for column in columns)
+    return thresholds, risks, kept_shares

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +14,18 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Integers
 from tether.risk.claims import Claims
+from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
+from tether.risk.scanned_claims import ScannedClaims
+from tether.risk.scanned_selection import select_in_parts
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
+
+logger = logging.getLogger("tether.risk")
 
 
 def select_by_group(
@@ -31,6 +37,25 @@ def select_by_group(
     one threshold and whose promise is an average over them. By default a group is small when
     bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
     """
+    found = _select_by_group(rule, request, groups, minimum_group_size)
+    logger.info(
+        "%s on %d items: %s, %s %s",
+        *(
+            found.method,
+            found.n_items,
+            f"threshold {found.threshold:.6g}" if found.exists else "no threshold passes",
+            *request.target,
+        ),
+    )
+    return found
+
+
+def _select_by_group(
+    rule: Rule, request: Request, groups: PerItem | None, minimum_group_size: int | None
+) -> Selection:
+    """The selection, or one for each group."""
+    if isinstance(request.losses, ScannedClaims):
+        return _select_scanned(rule, request, groups, minimum_group_size)
     if groups is None:
         if minimum_group_size is not None:
             raise ValueError(f"minimum_group_size = {minimum_group_size!r} needs groups")
@@ -47,6 +72,36 @@ def select_by_group(
         members[POOL_NAME] = np.flatnonzero(small[group_of_item])
     by_group = {name: _select_one(name, rule, request, items) for name, items in members.items()}
     return _combine(by_group, tuple(str(name) for name in names[small]), minimum_group_size)
+
+
+def _select_scanned(
+    rule: Rule, request: Request, groups: PerItem | None, minimum: int | None
+) -> Selection:
+    """The same for claims in parts, with all groups in the same passes."""
+    if groups is None:
+        if minimum is not None:
+            raise ValueError(f"minimum_group_size = {minimum!r} needs groups")
+        return select_in_parts(rule, request, {"": None})[""]
+    claims = request.losses
+    assert isinstance(claims, ScannedClaims)
+    in_item_order("groups", groups, claims)
+    one_per_loss(request)
+    minimum = _checked_minimum(request, minimum)
+    sizes = claims.group_sizes()
+    _require_no_pool_name([str(name) for name in sizes])
+    small = [name for name, size in sizes.items() if size < minimum]
+    members: dict[str, Any] = {str(n): (n,) for n, size in sizes.items() if size >= minimum}
+    if small:
+        members[POOL_NAME] = tuple(small)
+    by_group = select_in_parts(rule, request, members)
+    return _combine(by_group, tuple(str(name) for name in small), minimum)
+
+
+def _require_no_pool_name(names: Collection[str]) -> None:
+    if POOL_NAME in names:
+        raise ValueError(
+            f"groups holds {POOL_NAME!r}, which is reserved for the pool of small groups: rename it"
+        )
 
 
 def _checked_minimum(request: Request, minimum: int | None) -> int:
@@ -88,6 +143,7 @@ def _combine(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings
         ),
         stability_detail=None,
+        kept=together(part.kept for part in parts),
         groups=by_group,
         pooled_groups=pooled_groups,
     )
@@ -131,10 +187,7 @@ def _group_of_items(losses: Any, groups: ArrayLike) -> tuple[np.ndarray, Integer
         raise ValueError(f"groups needs losses of the same items, got lengths {sizes}")
     labels = validate.labels("groups", groups, next(iter(sizes.values()), 0))
     names, group_of_item = np.unique(labels, return_inverse=True)
-    if POOL_NAME in names.astype(np.str_):
-        raise ValueError(
-            f"groups holds {POOL_NAME!r}, which is reserved for the pool of small groups: rename it"
-        )
+    _require_no_pool_name(names.astype(np.str_).tolist())
     return names, group_of_item
 
 

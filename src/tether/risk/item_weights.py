@@ -8,12 +8,21 @@ underestimated. This is the condition of policy control, with the loss as the mo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Floats, Integers
+
+
+@dataclass(frozen=True)
+class ItemColumn:
+    """A column of claims in parts that has one value per item: its role and its name."""
+
+    role: str
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +36,7 @@ class ItemWeights:
     test: float = 1.0
     logs: Floats | None = None
     log_test: float | None = None  # as passed; None where the largest weight is used instead
+    column: str | None = None  # where the weights are in a column of claims in parts
 
     @classmethod
     def from_logs(cls, logs: Floats, log_test: float | None) -> ItemWeights:
@@ -68,8 +78,8 @@ class ItemWeights:
 
 
 def item_weights(
-    weights: ArrayLike | None,
-    log_weights: ArrayLike | None,
+    weights: ArrayLike | ItemColumn | None,
+    log_weights: ArrayLike | ItemColumn | None,
     test_weight: float | None,
     log_test_weight: float | None,
 ) -> ItemWeights:
@@ -78,6 +88,8 @@ def item_weights(
     `test_weight` goes with `weights` and `log_test_weight` with `log_weights`. Without it the
     largest weight is used, which is conservative as far as the calibration items can show.
     """
+    if isinstance(weights, ItemColumn) or isinstance(log_weights, ItemColumn):
+        return _weights_in_parts(weights, log_weights, test_weight, log_test_weight)
     _require_scale("test_weight", test_weight, "weights", weights)
     _require_scale("log_test_weight", log_test_weight, "log_weights", log_weights)
     if weights is not None and log_weights is not None:
@@ -103,7 +115,31 @@ def item_weights(
         return ItemWeights.from_logs(validate.frozen(np.log(values)), test_weight)
 
 
-def _require_scale(name: str, value: float | None, scale: str, given: ArrayLike | None) -> None:
+def _weights_in_parts(
+    weights: ArrayLike | ItemColumn | None,
+    log_weights: ArrayLike | ItemColumn | None,
+    test_weight: float | None,
+    log_test_weight: float | None,
+) -> ItemWeights:
+    """Weights that are a column of claims in parts, and the weight of the test item."""
+    _require_scale("test_weight", test_weight, "weights", weights)
+    _require_scale("log_test_weight", log_test_weight, "log_weights", log_weights)
+    if weights is not None and log_weights is not None:
+        raise ValueError("pass weights or log_weights, not both")
+    column = weights if log_weights is None else log_weights
+    assert isinstance(column, ItemColumn)
+    if test_weight is not None:
+        log_test_weight = float(
+            np.log(validate.number("test_weight", test_weight, above=0, below=np.inf))
+        )
+    elif log_test_weight is not None:
+        log_test_weight = validate.number(
+            "log_test_weight", log_test_weight, above=-np.inf, below=np.inf
+        )
+    return ItemWeights(log_test=log_test_weight, column=column.name)
+
+
+def _require_scale(name: str, value: float | None, scale: str, given: Any) -> None:
     if value is not None and given is None:
         raise ValueError(
             f"{name} = {value!r} needs {scale}, which set its scale; "

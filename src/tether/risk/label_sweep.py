@@ -13,9 +13,11 @@ from tether.risk.claim_losses import CLAIM_LOSSES, LossFunction
 from tether.risk.claim_steps import LossPieces, event_index, loss_pieces
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights
+from tether.risk.kept_share import KeptCounts, counts_from_events, counts_from_order
 from tether.risk.risk_curve import (
     CELLS_PER_BLOCK,
     MAX_NAMED_ITEMS,
+    ItemEvents,
     Sweep,
     checked_thresholds,
     costs_nothing,
@@ -60,12 +62,15 @@ def sweep_labels(
         # Every score is a candidate: one of the other class costs this class nothing.
         order = SweepOrder.of(items.scores, larger_is_safer=larger)
         candidates = order.thresholds(items.scores)
+        read_kept = counts_from_order(order.run_ends, larger_is_safer=larger)
         sums, counts = (
             order.sums(_over_all_items(step, among, items.n_items), 0.0) for step in (wrong, mass)
         )
     else:
         candidates = checked_thresholds(thresholds, safer)
         keys = event_index(part.scores, candidates, larger_is_safer=larger)
+        events = event_index(items.scores, candidates, larger_is_safer=larger)
+        read_kept = counts_from_events(events, len(candidates), larger_is_safer=larger)
         sums, counts = (binned_sums(keys, step, 0.0, len(candidates)) for step in (wrong, mass))
 
     def read_losses(where: slice, named: Integers | None = None) -> Iterator[Floats]:
@@ -110,9 +115,10 @@ def sweep_labels(
         exact=exact,
         weighted=weights.values is not None,
         read_losses=read_losses,
-        claims=None if among_selected else single,
+        events=None if among_selected else ItemEvents(single.scores, single.offsets),
         read_pieces=None if among_selected else read_pieces,
         harmless_start=not among_selected and costs_nothing(candidates[0], safer, exact=exact),
+        kept_counts=KeptCounts("items", items.scores, np.arange(items.n_items + 1), read_kept),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.ties import within_limit
+from tether._core.ties import TIE_TOLERANCE, within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.groups import select_by_group
 from tether.risk.item_weights import ItemWeights
@@ -48,10 +48,10 @@ def ltt(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+    losses : array_like, Claims, ScannedClaims, ScoredLabels, Sweep or mapping
         A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
-        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
-        several of them by name.
+        of chunks or an iterator of them), claims in memory or in parts, scored labels, a sweep of
+        any of these, or several of them by name.
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
@@ -162,7 +162,20 @@ def ltt(
         )
 
     settings = {"confidence": confidence, "procedure": procedure, "pvalue": pvalue}
-    rule = Rule("LTT", stop, stated, conservative=False, too_few=too_few, settings=settings)
+
+    def largest_sum(total: float, test: float, bound: float, level: float) -> float:
+        rejected = largest_rejected_sum(int(total), level / bound, error)
+        return rejected * bound * (1 + TIE_TOLERANCE) if rejected >= 0 else -bound
+
+    rule = Rule(
+        "LTT",
+        stop,
+        stated,
+        conservative=False,
+        too_few=too_few,
+        settings=settings,
+        largest_sum=largest_sum,
+    )
     request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, ItemWeights())
     return select_by_group(rule, request, groups, minimum_group_size)
 
@@ -178,8 +191,8 @@ def _require_testable(sweep: Sweep, procedure: str, pvalue: str) -> None:
     require_selected_start(sweep)
     if pvalue == "betting" and sweep.read_losses is None:
         raise ValueError(
-            "pvalue = 'betting' needs the number of items in advance, which a stream does not "
-            "provide: pass an array or a list of chunks"
+            "pvalue = 'betting' reads every item at every candidate, which a stream or claims in "
+            "parts do not provide: pass an array, a list of chunks or claims in memory"
         )
 
 

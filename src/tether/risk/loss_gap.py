@@ -33,6 +33,16 @@ def first_true(condition: Booleans) -> int:
     return int(np.argmax(condition)) if condition.any() else len(condition)
 
 
+class UncollectedError(Exception):
+    """Candidates are needed that were not collected from the parts; more of them have to be."""
+
+
+def require_collected(sweep: Sweep, candidate: int) -> None:
+    """Raise unless this candidate, and the losses at it, were collected."""
+    if sweep.collected is not None and candidate < sweep.collected.start:
+        raise UncollectedError
+
+
 class Stops(NamedTuple):
     """Where the items stop: without each of them, and all together."""
 
@@ -44,7 +54,11 @@ def left_out_stops(sweep: Sweep, limit: float) -> Stops:
     """The candidates λ̂₋ᵢ and λ*, safest first; the safest where nothing passes."""
     sums, bound = sweep.sums, sweep.bound
     start, stop = first_true(sums > limit - bound), first_true(sums > limit)
-    window = slice(min(start, len(sums) - 1), min(stop + 1, len(sums)))
+    # Of several losses with candidates in parts, only the one that stops first is collected whole.
+    end = len(sums) if sweep.collected is None else sweep.collected.stop
+    start, stop = min(start, end - 1), min(stop, end)
+    require_collected(sweep, start)
+    window = slice(start, min(stop + 1, end))
     violations = window.start + first_violations(sweep, window, limit, (bound,))[0]
     without = _among_others(sweep, np.maximum(violations - 1, 0))
     return Stops(without, max(stop - 1, 0))
@@ -72,7 +86,7 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
         without = np.min([stop.without for stop in stops], axis=0)
         together = min(stop.together for stop in stops)
         moved = np.flatnonzero(without != together)
-        rises = [_rises(sweep, moved, without[moved], together).sum() for sweep in sweeps]
+        rises = [_total_rise(sweep, moved, without[moved], together) for sweep in sweeps]
         gaps = np.maximum(gaps, np.array(rises) / first.n_items)
     return list(gaps.tolist())
 
@@ -92,32 +106,41 @@ def _among_others(sweep: Sweep, chosen: Integers) -> Integers:
 
     Where every score is a candidate, those of an item that is left out are not.
     """
-    if not sweep.exact or sweep.claims is None:
+    if not sweep.exact or sweep.events is None:
         return chosen
-    chosen, items, reach = chosen.copy(), np.arange(sweep.n_items), 64
+    chosen, items, reach = chosen.copy(), np.arange(sweep.n_separate), 64
     while True:
         first = max(int(chosen.min()) - reach, 0)
         owner = _sole_owner(sweep, first, int(chosen.max()) + 1)
         while (own := owner[chosen - first] == items).any() and chosen[own].min() > first:
             chosen[own] -= 1
         if not own.any():
+            require_collected(sweep, int(chosen.min()))
             return chosen
         reach *= 8  # the safest candidate belongs to no item, so this ends
 
 
 def _sole_owner(sweep: Sweep, first: int, stop: int) -> Integers:
     """For some candidates, the item that has all claims of this score; −1 if several or none do."""
-    assert sweep.claims is not None
-    thresholds, scores = sweep.thresholds[first:stop], sweep.claims.scores
+    assert sweep.events is not None
+    thresholds, scores = sweep.thresholds[first:stop], sweep.events.scores
     claims = np.flatnonzero((scores >= thresholds.min()) & (scores <= thresholds.max()))
-    items = np.searchsorted(sweep.claims.offsets, claims, side="right") - 1
+    items = np.searchsorted(sweep.events.offsets, claims, side="right") - 1
     increasing = np.sort(thresholds)
     place = np.searchsorted(increasing, scores[claims])
-    lowest, highest = np.full(len(thresholds), sweep.n_items), np.full(len(thresholds), -1)
+    lowest, highest = np.full(len(thresholds), sweep.n_separate), np.full(len(thresholds), -1)
     np.minimum.at(lowest, place, items)
     np.maximum.at(highest, place, items)
     owner = np.where(lowest == highest, lowest, -1)
+    if sweep.counts is not None:  # what several equal items have belongs to none of them alone
+        owner[(owner >= 0) & (sweep.counts[owner] > 1)] = -1
     return owner[::-1] if sweep.safer == "larger" else owner
+
+
+def _total_rise(sweep: Sweep, items: Integers, to: Integers, reference: int) -> float:
+    """The sum over items of how much their losses rise."""
+    rises = _rises(sweep, items, to, reference)
+    return float((rises if sweep.counts is None else rises * sweep.counts[items]).sum())
 
 
 def _rises(sweep: Sweep, items: Integers, to: Integers, reference: int) -> Floats:
@@ -128,7 +151,9 @@ def _rises(sweep: Sweep, items: Integers, to: Integers, reference: int) -> Float
     to, reference = to - window.start, reference - window.start
     if sweep.read_pieces is not None:
         inside = np.isin(items, items_inside(sweep, window))  # the loss of others is constant
-        return _rises_of_claims(sweep, window, items[inside], to[inside], reference)
+        rises = np.zeros(len(items))
+        rises[inside] = _rises_of_claims(sweep, window, items[inside], to[inside], reference)
+        return rises
     assert sweep.read_losses is not None
     parts, first = [], 0
     for block in sweep.read_losses(window, items):

@@ -11,9 +11,12 @@ from tether._core.types import Table
 from tether.risk.claim_losses import LossFunction
 from tether.risk.claims import Claims
 from tether.risk.risk_curve import Sweep
+from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.scored_labels import ScoredLabels
 
-LossInput: TypeAlias = ArrayLike | Table | Iterator[ArrayLike] | Claims | ScoredLabels | Sweep
+LossInput: TypeAlias = (
+    ArrayLike | Table | Iterator[ArrayLike] | Claims | ScannedClaims | ScoredLabels | Sweep
+)
 """One loss: a matrix (items × thresholds) or chunks of it, claims, scored labels or a sweep."""
 LossInputs: TypeAlias = LossInput | Mapping[str, LossInput]
 """One loss, or several by name."""

@@ -60,10 +60,10 @@ def gcrc(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+    losses : array_like, Claims, ScannedClaims, ScoredLabels, Sweep or mapping
         A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
-        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
-        several of them by name.
+        of chunks or an iterator of them), claims in memory or in parts, scored labels, a sweep of
+        any of these, or several of them by name.
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
@@ -139,7 +139,15 @@ def gcrc(
 
     stop = _for_each_loss(before_first_violation, _sums_from_selected)
     levels = _levels(np.maximum.accumulate, _sums_from_selected)
-    rule = Rule("gCRC", stop, gcrc_promise, levels, stability=stability, lipschitz=lipschitz)
+    rule = Rule(
+        "gCRC",
+        stop,
+        gcrc_promise,
+        levels,
+        stability=stability,
+        lipschitz=lipschitz,
+        reads_items=measure_stability,
+    )
     shared = item_weights(
         in_item_order("weights", weights, losses),
         in_item_order("log_weights", log_weights, losses),
@@ -174,10 +182,10 @@ def crc(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+    losses : array_like, Claims, ScannedClaims, ScoredLabels, Sweep or mapping
         A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
-        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
-        several of them by name.
+        of chunks or an iterator of them), claims in memory or in parts, scored labels, a sweep of
+        any of these, or several of them by name.
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
@@ -234,7 +242,8 @@ def crc(
     0.33
     """
     stop = _for_each_loss(boldest_passing, _all_sums)
-    rule = Rule("CRC", stop, crc_promise, _levels(_minimum_from_the_end, _all_sums), crc_warnings)
+    levels = _levels(_minimum_from_the_end, _all_sums)
+    rule = Rule("CRC", stop, crc_promise, levels, crc_warnings, boldest=True)
     shared = item_weights(
         in_item_order("weights", weights, losses),
         in_item_order("log_weights", log_weights, losses),
@@ -269,10 +278,10 @@ def monotonized_crc(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+    losses : array_like, Claims, ScannedClaims, ScoredLabels, Sweep or mapping
         A loss matrix (items × thresholds, with the safest threshold last: an array, a table, a list
-        of chunks or an iterator of them), claims, scored labels, a sweep of any of these, or
-        several of them by name.
+        of chunks or an iterator of them), claims in memory or in parts, scored labels, a sweep of
+        any of these, or several of them by name.
     thresholds : array_like, optional
         Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
         the column numbers.
@@ -331,7 +340,7 @@ def monotonized_crc(
     """
     stop = _for_each_loss(boldest_passing, _envelope)
     levels = _levels(_minimum_from_the_end, _envelope)
-    rule = Rule("monotonized CRC", stop, monotonized_promise, levels, envelope=True)
+    rule = Rule("monotonized CRC", stop, monotonized_promise, levels, envelope=True, boldest=True)
     shared = item_weights(
         in_item_order("weights", weights, losses),
         in_item_order("log_weights", log_weights, losses),

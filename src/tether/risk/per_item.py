@@ -13,15 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether.risk.claims import Claims
+from tether.risk.item_weights import ItemColumn
+from tether.risk.scanned_claims import ScannedClaims
 
-PerItem: TypeAlias = ArrayLike | Mapping[Any, Any]
-"""One value per item, in the order of the items or by item name."""
+PerItem: TypeAlias = ArrayLike | Mapping[Any, Any] | ItemColumn
+"""One value per item: in the order of the items, by item name, or a column of claims in parts."""
 
 
 def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
     """The values in the order of the items; None stays None."""
     if values is None:
         return None
+    if isinstance(losses, ScannedClaims):
+        if not isinstance(values, ItemColumn) or values.role != name:
+            raise TypeError(
+                f"{name} of claims in parts must be a column of them: pass it to Claims.scan, and "
+                f"{name}=claims.{name} here; got {_shown(values)}"
+            )
+        return values
+    if isinstance(values, ItemColumn):
+        raise TypeError(f"{name} is a column of claims in parts, but the losses are not these")
     inputs = list(losses.values()) if isinstance(losses, Mapping) else [losses]
     item_names = [part.items if isinstance(part, Claims) else None for part in inputs]
     if isinstance(values, Mapping):

@@ -15,6 +15,7 @@ import numpy as np
 
 from tether._core.ties import within_limit
 from tether._core.types import Floats, Integers
+from tether.risk.loss_gap import UncollectedError
 from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
 
@@ -31,12 +32,26 @@ def promised_level(rule: Rule, sweep: Sweep, target: float) -> float | None:
     safest = rule.safest(sweep)
     for level in _levels_to_try(rule.levels(sweep), target):
         existence = 0.0 if safest is None else safest.excess(level)
+        _require_resolved(rule, sweep, level)
         if not within_limit(level + existence, target):
             continue  # before the stability, which takes longer, is measured
         stability = rule.stability([sweep], [level])[0]
+        if stability is None and rule.promise(sweep, level, None, 0.0).value >= sweep.bound:
+            return None  # whatever the level
         if within_limit(rule.promise(sweep, level, stability, existence).value, target):
             return level
     return None
+
+
+def _require_resolved(rule: Rule, sweep: Sweep, level: float) -> None:
+    """Raise where candidates of this level, of claims in parts, have not been collected."""
+    if sweep.resolved_from is None:
+        return
+    assert isinstance(sweep.total_weight, float)
+    least = rule.largest_sum(sweep.total_weight, sweep.test_weight, sweep.bound, level)
+    least -= sweep.bound if rule.reads_items else 0.0
+    if least < sweep.resolved_from:
+        raise UncollectedError
 
 
 def _levels_to_try(levels: Floats, target: float) -> Iterator[float]:

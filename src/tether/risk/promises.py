@@ -85,9 +85,10 @@ def crc_warnings(sweep: Sweep) -> tuple[str, ...]:
     named = ", ".join(map(str, sweep.nonmonotone_items))
     if sweep.n_nonmonotone > MAX_NAMED_ITEMS:
         named += ", …"
+    named = f" (items {named})" if sweep.nonmonotone_items else ""
     return (
         f"the loss {sweep.loss!r} of {sweep.n_nonmonotone:,} of {sweep.n_items:,} items falls as "
-        f"the threshold gets bolder (items {named}): the promise of CRC does not hold; use gcrc or "
+        f"the threshold gets bolder{named}: the promise of CRC does not hold; use gcrc or "
         "monotonized_crc",
     )
 

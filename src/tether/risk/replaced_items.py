@@ -26,8 +26,8 @@ def first_violations(
     """
     assert sweep.read_losses is not None
     sums = sweep.sums[window]
-    violations = np.empty((len(replacements), sweep.n_items), dtype=np.int64)
-    if sweep.claims is None:
+    violations = np.empty((len(replacements), sweep.n_separate), dtype=np.int64)
+    if sweep.events is None:
         rows = 0
         for block in sweep.read_losses(window, None):
             violations[:, rows : rows + len(block)] = _of_rows(sums, block, limit, replacements)
@@ -39,7 +39,7 @@ def first_violations(
     for row, b in enumerate(replacements):
         violations[row] = np.searchsorted(peaks, limit - b + constant, side="right")
     affected = items_inside(sweep, window)
-    items_per_block = max(1, CELLS_PER_BLOCK // (1 + len(sweep.claims.scores) // sweep.n_items))
+    items_per_block = max(1, CELLS_PER_BLOCK // (1 + len(sweep.events.scores) // sweep.n_separate))
     for first in range(0, len(affected), items_per_block):
         items = affected[first : first + items_per_block]
         violations[:, items] = _of_claims(sweep, window, items, limit, replacements)
@@ -76,8 +76,8 @@ def _of_claims(
 
 def items_inside(sweep: Sweep, window: slice) -> Integers:
     """Items with a claim that meets the threshold inside the window."""
-    assert sweep.claims is not None
+    assert sweep.events is not None
     ends = sweep.thresholds[window][[0, -1]]
-    scores = sweep.claims.scores
+    scores = sweep.events.scores
     claims = np.flatnonzero((scores >= ends.min()) & (scores < ends.max()))
-    return np.unique(np.searchsorted(sweep.claims.offsets, claims, side="right") - 1)
+    return np.unique(np.searchsorted(sweep.events.offsets, claims, side="right") - 1)

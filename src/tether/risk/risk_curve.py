@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.safe_excess import SafeMean
 from tether._core.ties import within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_steps import LossPieces
-from tether.risk.claims import CLAIMS_PER_BLOCK, Claims
+from tether.risk.claims import CLAIMS_PER_BLOCK
+from tether.risk.kept_share import CountsInParts, KeptCounts
 
 
 class _DefaultBound(float):
@@ -26,6 +28,21 @@ CELLS_PER_BLOCK = 1 << 20  # cells of items × thresholds processed at once
 
 LossReader: TypeAlias = Callable[[slice, Integers | None], Iterator[Floats]]
 """Losses of all or some items at a slice of the candidates, in blocks of items."""
+
+
+class ItemEvents(NamedTuple):
+    """The scores at which the loss of an item may change: those of item i are between offsets.
+
+    Parameters
+    ----------
+    scores : numpy.ndarray
+        The scores, item by item.
+    offsets : numpy.ndarray
+        Where the scores of each item begin, and their number at the end.
+    """
+
+    scores: Floats
+    offsets: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +86,25 @@ class Sweep:
         Whether the items are weighted.
     read_losses : callable, optional
         Reads the losses of some items at some candidates again. None for a stream.
-    claims : Claims, optional
-        The claims that the losses are computed from, if any.
+    events : ItemEvents, optional
+        Where the losses of the items that can be read again change, if they are those of claims.
     read_pieces : callable, optional
         Reads the losses of claims as step functions, item by item.
     harmless_start : bool, default False
         Whether the safest threshold costs nothing by definition, such as one that keeps nothing.
+    kept_counts : KeptCounts or CountsInParts, optional
+        How many claims or items each candidate keeps. None for a loss matrix, which does not tell.
+    counts : numpy.ndarray, optional
+        For claims in parts: how many items each one that can be read again stands for.
+    collected : slice, optional
+        For claims in parts: the candidates among which every score is a candidate and the losses
+        of items can be read again.
+    ranks : numpy.ndarray, optional
+        For claims in parts: how many claims each candidate has met.
+    resolved_from : float, optional
+        For claims in parts: from this sum of losses on, every score is a candidate.
+    safe_mean : SafeMean, optional
+        The mean loss at the safest threshold, where it was computed beforehand.
 
     Examples
     --------
@@ -98,15 +128,41 @@ class Sweep:
     exact: bool
     weighted: bool
     read_losses: LossReader | None = None
-    claims: Claims | None = None
+    events: ItemEvents | None = None
     read_pieces: Callable[[slice, Integers], LossPieces] | None = None
     harmless_start: bool = False
+    kept_counts: KeptCounts | CountsInParts | None = None
+    counts: Integers | None = None
+    collected: slice | None = None
+    ranks: Integers | None = None
+    resolved_from: float | None = None
+    safe_mean: SafeMean | None = None
 
     def __repr__(self) -> str:
         return (
             f"Sweep(loss={self.loss!r}, n_items={self.n_items}, "
             f"n_candidates={len(self.thresholds)}, monotone={self.monotone})"
         )
+
+    @property
+    def n_separate(self) -> int:
+        """How many items can be read again: all, unless equal ones were counted once."""
+        return self.n_items if self.counts is None else len(self.counts)
+
+    def total_over_items(self, values: Floats) -> float:
+        """Add up one value per item that can be read again, each as often as it occurs.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            The values.
+
+        Returns
+        -------
+        float
+            The sum over all items.
+        """
+        return float((values if self.counts is None else values * self.counts).sum())
 
     @property
     def among_selected(self) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats, Integers
 from tether.risk.item_weights import ItemWeights
 from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
@@ -46,6 +47,11 @@ class Request:
     item_indices: Integers | None = None  # among all items, where these are those of one group
 
 
+def largest_conservative_sum(total: float, test: float, bound: float, alpha: float) -> float:
+    """The largest sum of losses with a conservative risk of at most alpha."""
+    return alpha * (total + test) * (1 + TIE_TOLERANCE) - test * bound
+
+
 def _no_stability(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stability | None]:
     return [None] * len(sweeps)
 
@@ -56,7 +62,9 @@ class Rule:
 
     `stop` returns, for each loss, the index of the chosen candidate (−1: none). `levels` returns
     the smallest alpha at which each candidate is chosen; it is None where the promise is alpha
-    itself, so that there is nothing to search for.
+    itself, so that there is nothing to search for. For claims in parts, `largest_sum` is the
+    largest sum of losses that passes, `boldest` says whether candidates behind one that fails
+    count, and `reads_items` whether single items near the limit are read again.
     """
 
     method: str
@@ -69,12 +77,17 @@ class Rule:
     envelope: bool = False
     conservative: bool = True
     too_few: Callable[[Sweep, float], str | None] = lambda sweep, alpha: None
+    largest_sum: Callable[[float, float, float, float], float] = largest_conservative_sum
+    boldest: bool = False
+    reads_items: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
     def safest(self, sweep: Sweep) -> SafeMean | None:
         """The mean loss of the safest threshold; None where the promise does not depend on it."""
         if not self.conservative or sweep.among_selected or sweep.harmless_start:
             return None
+        if sweep.safe_mean is not None:
+            return sweep.safe_mean
         assert isinstance(sweep.total_weight, float)
         if sweep.read_losses is None or sweep.weighted:
             return bounded_safe_mean(

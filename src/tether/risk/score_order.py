@@ -24,11 +24,11 @@ def ascending(scores: Floats) -> tuple[NDArray[np.integer], Booleans]:
         return order, _run_ends(scores, order)[0]
     position_bits = np.uint64(int(size - 1).bit_length())
     position_mask = np.uint64((1 << int(position_bits)) - 1)
-    lowest, highest = _ordered_bits(np.array([scores.min(), scores.max()]))
+    lowest, highest = ordered_bits(np.array([scores.min(), scores.max()]))
     spare_bits = np.uint64(64 - int(highest - lowest).bit_length())  # leading bits that all share
     keys = np.empty(size, dtype=np.uint64)
     for first in range(0, size, CLAIMS_PER_BLOCK):
-        block = _ordered_bits(scores[first : first + CLAIMS_PER_BLOCK])
+        block = ordered_bits(scores[first : first + CLAIMS_PER_BLOCK])
         block -= lowest
         block <<= min(spare_bits, np.uint64(63))
         block &= ~position_mask
@@ -42,8 +42,10 @@ def ascending(scores: Floats) -> tuple[NDArray[np.integer], Booleans]:
     run_ends, misplaced = _run_ends(scores, order)
     if len(misplaced):
         keys >>= position_bits
-        _sort_runs(scores, keys, order, keys[misplaced])
-        run_ends, _ = _run_ends(scores, order)
+        moved = _sort_runs(scores, keys, order, keys[misplaced])
+        for place in (moved, moved - 1):
+            place = place[(place >= 0) & (place < size - 1)]
+            run_ends[place] = scores[order[place]] != scores[order[place + 1]]
     return order, run_ends
 
 
@@ -58,7 +60,7 @@ def _run_ends(scores: Floats, order: NDArray[np.integer]) -> tuple[Booleans, Int
     return run_ends, np.concatenate(misplaced)
 
 
-def _ordered_bits(scores: Floats) -> NDArray[np.uint64]:
+def ordered_bits(scores: Floats) -> NDArray[np.uint64]:
     """Integers in the order of the floats: flip all bits of negative ones, the sign of the rest."""
     bits = (scores + 0.0).view(np.uint64)  # adding 0 turns −0, which has other bits, into 0
     negative = bits >= SIGN_BIT
@@ -71,8 +73,8 @@ def _sort_runs(
     leading_bits: NDArray[np.uint64],
     order: NDArray[np.integer],
     unsorted: NDArray[np.uint64],
-) -> None:
-    """Sort, in place, the runs of equal leading bits that are not in order.
+) -> Integers:
+    """Sort, in place, the runs of equal leading bits that are not in order, and return where.
 
     All at once: the runs themselves are in order, so a joint sort keeps each run in its place.
     """
@@ -83,3 +85,4 @@ def _sort_runs(
     places = np.repeat(end - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
     index = order[places]
     order[places] = index[np.argsort(scores[index])]
+    return np.asarray(places)

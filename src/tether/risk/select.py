@@ -20,14 +20,23 @@ from tether.risk.sweep_losses import prepare
 def select(rule: Rule, request: Request) -> Selection:
     """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
     parts = one_per_loss(request)
-    sweeps = [_sweep(rule, part) for part in parts]
-    name = request.target.name
-    tolerated = [
+    return choose(rule, parts, [_sweep(rule, part) for part in parts])
+
+
+def tolerated_losses(parts: Sequence[Request], bounds: Sequence[float]) -> list[float]:
+    """What is tolerated of each loss, checked against its bound."""
+    return [
         validate.number(
-            _argument_name(name, parts, i), part.target.value, above=0, below=sweep.bound
+            _argument_name(part.target.name, parts, i), part.target.value, above=0, below=bound
         )
-        for i, (part, sweep) in enumerate(zip(parts, sweeps, strict=True))
+        for i, (part, bound) in enumerate(zip(parts, bounds, strict=True))
     ]
+
+
+def choose(rule: Rule, parts: Sequence[Request], sweeps: Sequence[Sweep]) -> Selection:
+    """Stop by the rule in sweeps that are there, and describe the safest of the thresholds."""
+    tolerated = tolerated_losses(parts, [sweep.bound for sweep in sweeps])
+    name = parts[0].target.name
     _require_same_direction(sweeps)
     for sweep in sweeps:
         if not np.isfinite(sweep.bound * (sweep.n_items + 1)):

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from tether._core import records, validate
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
-from tether.risk import selection_summary
+from tether.risk.kept_share import KeptShare
 from tether.risk.selection_checks import find_problems
+from tether.risk.selection_columns import selection_columns
+from tether.risk.selection_summary import describe_selection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SELECTION_TEXT_ENTRIES = ("method", "loss", "safer", "statement", "warnings", "pooled_groups")
+SELECTION_TEXT_ENTRIES = (
+    *("method", "loss", "safer", "statement", "warnings", "pooled_groups", "unit"),
+)
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
 """The name of the pool of small groups."""
@@ -70,7 +76,7 @@ class ThresholdCurve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Selection(records.Saved):
+class Selection(records.Saved, Described):
     """A threshold and what is promised for it: keep what scores at least `threshold`.
 
     Returned by `gcrc`, `crc`, `monotonized_crc` and `ltt`. With several losses, `alpha`, `bound`,
@@ -140,6 +146,11 @@ class Selection(records.Saved):
         The mean loss of the safest threshold; NaN where it is not needed.
     safe_error : float, optional
         Its standard error, counting one item at the bound.
+    kept : KeptShare, optional
+        How much of the calibration data the threshold keeps; None for a loss matrix, which does not
+        tell.
+    curve_kept : numpy.ndarray, optional
+        The share that each threshold of the risk curve keeps; empty where it is not known.
 
     Examples
     --------
@@ -181,6 +192,8 @@ class Selection(records.Saved):
     existence_term: float = 0.0
     safe_loss: float = math.nan
     safe_error: float = math.nan
+    kept: KeptShare | None = None
+    curve_kept: Floats = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def tolerated(self) -> float:
@@ -215,27 +228,28 @@ class Selection(records.Saved):
         """
         return ThresholdCurve(self.curve_thresholds, self.curve_risks)
 
-    def to_frame(self) -> dict[str, Floats]:
-        """Return the risk curve as columns.
+    def to_frame(self) -> Columns:
+        """Return the risk curve as columns, one below the other for several losses or groups.
 
         Returns
         -------
-        dict of str to numpy.ndarray
-            The columns `threshold` and `risk`, as `pandas.DataFrame` and `polars.DataFrame` accept
-            them.
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `threshold`, `risk`, and
+            `kept`, the share of the calibration data that is kept (NaN where it is not known); with
+            several losses or groups, `loss` or `group` first.
         """
-        return self.curve()._asdict()
+        return selection_columns(self)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the risk along the thresholds, with alpha and the chosen threshold.
+        """Draw the risk along the thresholds, and how much each of them keeps.
 
-        Several losses or groups are drawn as one line each. Does not use pyplot. Needs the extra
-        `plot`.
+        Alpha and the chosen threshold are marked. Several losses or groups are drawn as one line
+        each. Does not use pyplot. Needs the extra `plot`.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            The axes to draw into; a new figure by default.
+            The axes to draw the risk into; by default a new figure that shows what is kept too.
 
         Returns
         -------
@@ -289,8 +303,9 @@ class Selection(records.Saved):
         content = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
         content["stability"] = self.stability
         content["useful"] = self.useful
-        if self.stability_detail is not None:
-            content["stability_detail"] = asdict(self.stability_detail)
+        for name in ("stability_detail", "kept"):
+            if (part := getattr(self, name)) is not None:
+                content[name] = asdict(part)
         content["by_loss"] = [part.to_dict() for part in self.by_loss]
         content["groups"] = {name: part.to_dict() for name, part in self.groups.items()}
         return content
@@ -328,7 +343,9 @@ class Selection(records.Saved):
         decoded["groups"] = {name: cls.from_dict(part) for name, part in decoded["groups"].items()}
         for name in ("nonmonotone_items", "warnings", "pooled_groups"):
             decoded[name] = tuple(decoded[name])
-        for name in ("curve_thresholds", "curve_risks"):
+        if decoded["kept"] is not None:
+            decoded["kept"] = KeptShare(**decoded["kept"])
+        for name in ("curve_thresholds", "curve_risks", "curve_kept"):
             decoded[name] = validate.frozen(np.asarray(decoded[name], dtype=np.float64))
         shown = {name: content[name] for name in ("stability", "useful") if name in content}
         loaded = cls(**decoded)
@@ -341,18 +358,8 @@ class Selection(records.Saved):
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
         return cls.from_dict(saved)
 
-    def summary(self) -> str:
-        """Describe the selection in words; this is what printing it shows.
-
-        Returns
-        -------
-        str
-            Several lines of text.
-        """
-        return selection_summary.summarize(self)
-
-    def __str__(self) -> str:
-        return self.summary()
+    def _describe(self) -> Description:
+        return describe_selection(self)
 
 
 def _plain(value: Any) -> Any:

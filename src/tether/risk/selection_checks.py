@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core.safe_excess import SafeMean
+from tether.risk.kept_share import together
 
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
@@ -27,7 +28,7 @@ def find_problems(found: Selection, shown: dict[str, Any]) -> Iterator[str]:
     """What is impossible in a selection, in words; `shown` are entries for readers of a file."""
     problems = list(_entries(found))
     if not problems:
-        for check in (_promise, _risk, _parts):
+        for check in (_promise, _risk, _kept, _parts):
             problems += check(found)
         problems += _shown(found, shown)
     yield from problems
@@ -133,6 +134,39 @@ def _risk(found: Selection) -> Iterator[str]:
         safer = slice(at[0], None) if found.safer == "larger" else slice(None, at[0] + 1)
         if _above(float(np.nanmax(found.curve_risks[safer])), found.alpha):
             yield f"curve_risks exceed alpha = {found.alpha!r} at a safer threshold"
+
+
+def _kept(found: Selection) -> Iterator[str]:
+    """What is kept, against the curve and the groups: counts of the same data."""
+    kept, shares = found.kept, found.curve_kept
+    if kept is None:
+        if len(shares):
+            yield "curve_kept is given, but kept is not"
+        return
+    for name in ("total", "kept", "items", "emptied"):
+        value = getattr(kept, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            yield f"kept: {name} must be an integer of at least 0, got {value!r}"
+            return
+    if kept.unit not in ("claims", "items"):
+        yield f"kept: unit must be 'claims' or 'items', got {kept.unit!r}"
+    if kept.kept > kept.total or kept.items > kept.total or kept.emptied > kept.items:
+        yield f"kept is {kept!r}, which has parts that are larger than the whole"
+    elif kept.items - kept.emptied > kept.kept:
+        yield f"kept is {kept!r}: every item that is not emptied keeps something"
+    if found.groups:
+        whole = together(part.kept for part in found.groups.values())
+        if whole is not None and whole != kept:
+            yield f"kept is {kept!r}, but the groups give {whole!r}"
+        return
+    if len(shares) != (len(found.curve_thresholds) if kept.total else 0):
+        yield f"curve_kept has {len(shares)} entries, not one for each of curve_thresholds"
+    elif not ((shares >= 0) & (shares <= 1)).all() or (np.diff(shares) > 0).any():
+        yield "curve_kept must be shares that fall as the threshold rises"
+    else:
+        at = np.flatnonzero(found.curve_thresholds == found.threshold)
+        if len(at) and kept.total and not _same(float(shares[at[0]]) * kept.total, kept.kept):
+            yield f"kept is {kept!r}, but curve_kept has {float(shares[at[0]])!r}"
 
 
 def _parts(found: Selection) -> Iterator[str]:

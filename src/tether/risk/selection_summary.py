@@ -1,36 +1,41 @@
-"""A selection in words, for a person at a terminal."""
+"""A selection in words: what printing it shows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tether._core.columns import Columns
+from tether._core.description import Description
+
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
 
 
-def summarize(selection: Selection) -> str:
-    """The summary that printing a selection shows."""
+def describe_selection(selection: Selection) -> Description:
+    """The threshold, what is promised for it, what it keeps, and what this rests on."""
+    headline = f"{selection.method}: {_verdict(selection)}"
     if selection.groups:
-        lines = [f"{selection.method}: one threshold per group"]
-    else:
-        lines = [f"{selection.method}: {_verdict(selection)}", *_calibration_lines(selection)]
-    for part in selection.by_loss:
-        note = "" if part.monotone else ", not monotone in the threshold"
-        lines.append(f"  loss        {part.loss}: {part.risk:.4g} for alpha {part.alpha:g}{note}")
-    for name, part in selection.groups.items():
-        note = "" if part.useful or not part.exists else ", no useful promise"
-        lines.append(f"  group       {name}: {_verdict(part)} ({part.n_items:,} items){note}")
+        headline = f"{selection.method}: one threshold per group"
+    facts = [("promise", _promise(selection))]
+    if selection.kept is not None:
+        facts.append(("kept", str(selection.kept)))
+    if not selection.groups:
+        facts += _calibration_facts(selection)
     if selection.pooled_groups:
-        lines.append(f"  pooled      {', '.join(selection.pooled_groups)}")
-    if selection.target is not None:
-        lines.append(f"  asked for   a promise of at most {selection.target:g}")
-    verdict = "" if selection.useful or not selection.exists else "no useful promise: "
-    lines.append(f"  promise     {verdict}{selection.statement}")
+        names = ", ".join(selection.pooled_groups)
+        facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
     if (detail := selection.stability_detail) is not None:
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g}"
-        lines.append(f"  stability   {moved} on average, {detail.largest:.3g} at most")
-    lines += [f"  warning     {warning}" for warning in selection.warnings]
-    return "\n".join(lines)
+        facts.append(("stability", f"{moved} on average, {detail.largest:.3g} at most"))
+    return Description(
+        headline=headline,
+        tone="good" if selection.useful else "caution" if selection.exists else "stop",
+        facts=tuple(facts),
+        table=_parts_table(selection),
+        warnings=selection.warnings,
+    )
 
 
 def _verdict(selection: Selection) -> str:
@@ -40,15 +45,64 @@ def _verdict(selection: Selection) -> str:
     return f"keep what scores at least {selection.threshold:.6g}"
 
 
-def _calibration_lines(selection: Selection) -> list[str]:
-    size = f"{selection.n_items:,} items, {selection.n_candidates:,} candidates"
+def _promise(selection: Selection) -> str:
+    text = selection.statement
+    if selection.exists and not selection.useful:
+        text = f"no useful promise: {text}"
+    if selection.target is not None:
+        text = f"{text} (asked for: at most {selection.target:g})"
+    return text
+
+
+def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
+    """The loss, its risk at the threshold, and the data."""
+    size = f"on {selection.n_items:,} items, {selection.n_candidates:,} candidate thresholds"
     if selection.effective_sample_size < selection.n_items:
-        size += f", effective sample size {selection.effective_sample_size:,.1f}"
-    settings = ", ".join(f"{name} {value}" for name, value in selection.settings.items())
-    return [
-        f"  loss        {selection.loss} in [0, {selection.bound:g}]"
-        + ("" if selection.monotone or selection.by_loss else ", not monotone in the threshold"),
-        f"  risk        {selection.risk:.4g} for alpha {selection.alpha:g}"
-        + (f" ({settings})" if settings else ""),
-        f"  calibrated  on {size}",
-    ]
+        size += (
+            f"; the weighted items are worth {selection.effective_sample_size:,.1f} equally "
+            "weighted ones (effective sample size)"
+        )
+    facts = []
+    if not selection.by_loss:
+        shape = "" if selection.monotone else ", not monotone in the threshold"
+        facts = [
+            ("loss", f"{selection.loss}, from 0 to {selection.bound:g}{shape}"),
+            ("risk", _risk(selection)),
+        ]
+    facts.append(("calibrated", size))
+    if selection.settings:
+        settings = ", ".join(f"{name} {value}" for name, value in selection.settings.items())
+        facts.append(("settings", settings))
+    return facts
+
+
+def _risk(selection: Selection) -> str:
+    where = "at this threshold" if selection.exists else "at the safest threshold"
+    if selection.method == "LTT":
+        return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
+    return (
+        f"{selection.risk:.4g} {where}, with one more item at the worst loss; up to alpha = "
+        f"{selection.alpha:.4g} passes"
+    )
+
+
+def _parts_table(selection: Selection) -> Columns | None:
+    """One row per group, or per loss, where there are several."""
+    parts = list(selection.groups.values()) or list(selection.by_loss)
+    if not parts:
+        return None
+    table = Columns()
+    if selection.groups:
+        table["group"] = np.array(list(selection.groups), dtype=np.str_)
+        table["threshold"] = np.array([part.threshold for part in parts])
+        table["passes"] = np.array([part.exists for part in parts])
+        table["items"] = np.array([part.n_items for part in parts])
+        if all(part.kept is not None for part in parts):
+            table["kept"] = np.array([part.kept.share for part in parts if part.kept is not None])
+    else:
+        table["loss"] = np.array([part.loss for part in parts], dtype=np.str_)
+        table["monotone"] = np.array([part.monotone for part in parts])
+        table["bound"] = np.array([part.bound for part in parts])
+    for name in ("risk", "alpha", "promise", "useful"):
+        table[name] = np.array([getattr(part, name) for part in parts])
+    return table

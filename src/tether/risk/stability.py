@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats
-from tether.risk.loss_gap import first_true, loss_gaps, measurable
+from tether.risk.loss_gap import first_true, loss_gaps, measurable, require_collected
 from tether.risk.replaced_items import first_violations
 from tether.risk.risk_curve import Sweep, before_first_violation
 from tether.risk.selection import Stability
@@ -28,12 +28,13 @@ def threshold_moves(sweep: Sweep, alpha: float) -> Floats | None:
     limit = alpha * (sweep.total_weight + 1) * (1 + TIE_TOLERANCE) - bound
     start, stop = first_true(sums > limit - bound), first_true(sums > limit + bound)
     if start == len(sums):
-        return np.zeros(sweep.n_items)
+        return np.zeros(sweep.n_separate)
+    require_collected(sweep, start)
     window = slice(start, min(stop + 1, len(sums)))
     violations = first_violations(sweep, window, limit, (0.0, bound))
     # The threshold is the candidate before the violation; where there is none, the safest.
     chosen = sweep.thresholds[max(before_first_violation(sweep, sums, alpha), 0)]
-    moves = np.zeros(sweep.n_items)
+    moves = np.zeros(sweep.n_separate)
     for violation in violations:
         moved_to = sweep.thresholds[np.maximum(start + violation - 1, 0)]
         differs = moved_to != chosen  # from +inf to +inf is not a move
@@ -54,5 +55,7 @@ def replace_one(
     moves, gap = threshold_moves(sweeps[0], alphas[0]), loss_gaps(sweeps, alphas)[0]
     if moves is None or gap is None:
         return [None]
-    epsilon = float(moves.sum() / (len(moves) + 1))  # the test item is its own replacement
+    epsilon = sweeps[0].total_over_items(moves) / (
+        sweeps[0].n_items + 1
+    )  # the test item is its own replacement
     return [Stability(epsilon, float(moves.max()), gap, lipschitz)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tether.rounds.aims.aim_round import RoundAim
     from tether.rounds.controller import Controller
 
+logger = logging.getLogger("tether.rounds")
+
 MAX_NAME_LENGTH = 200
 """How long the name of a policy may be."""
 
@@ -32,6 +35,8 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     name = f"round {number}" if name is None else checked_name(name)
     if policy is not None:
         run._registry.check_name(name, policy, number)
+        if serving.alarm is None:
+            _check_served(run.safe, getattr(run.safe, "safe", None), policy)
     try:
         aimed = _aim(run, policy, number, serving.alarm, retired)
         candidate = policy if aimed is None else aimed.policy
@@ -53,7 +58,23 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         if isinstance(error, Exception):  # an interrupt may come after the commit
             run._registry.forget(number)
         raise
+    logger.info("round %d of %s begins: %s", number, run._store.name, _summary(start))
     return Round(number, start.calibration, start.note, run, start.deployed)
+
+
+def _check_served(*policies: Any) -> None:
+    """Let policies on servers compare the model that is served with the one they began with."""
+    for policy in policies:
+        check = getattr(policy, "check_unchanged", None)
+        if check is not None:
+            check()
+
+
+def _summary(start: RoundStart) -> str:
+    """What serves, in a few words."""
+    if start.deployed is None or start.calibration is None:
+        return f"the safe policy serves ({start.note})"
+    return f"beta {start.calibration.beta:.6g}"
 
 
 def present_round(run: Controller) -> Round | None:

@@ -57,7 +57,8 @@ class CalibrationRows:
         self.deployed, self.scores = deployed, scores
         self.contextual = not isinstance(contexts, int)
         policies = (safe, candidate, *(past.optimized for past in deployed.values()))
-        self.all_actions = shared_actions(policies) if self.contextual else None
+        names = ["safe", "optimized", *(f"that of round {past}" for past in deployed)]
+        self.all_actions = shared_actions(policies, names) if self.contextual else None
         self._log_safe, self._log_optimized = log_safe, log_optimized
         self._width = None if self.all_actions is None else len(self.all_actions)
         self.name = "log_optimized" if self.all_actions is None else "log_optimized_all"

@@ -13,6 +13,8 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.plain_arrays import plain_array
+from tether._core.shown import shown
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import FinalLossError
 from tether.rounds.limits import Limits
@@ -103,11 +105,13 @@ def withdrawals(ids: ArrayLike, reason: str) -> NewObservations:
 
 
 def checked_ids(ids: ArrayLike) -> Integers:
-    """Ids as an array, each once."""
+    """Ids as an array, each once; what `act` returned stands for its ids."""
+    if hasattr(ids, "ids") and hasattr(ids, "actions"):
+        ids = ids.ids  # as an array it would be one of actions
     validate.reject_masked("ids", ids)
-    array = np.atleast_1d(np.asarray(ids))
+    array = np.atleast_1d(plain_array(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
-        raise TypeError(f"ids must be integers returned by `act`, got {ids!r}")
+        raise TypeError(f"ids must be integers returned by `act`, got {shown(ids)}")
     if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"ids must be integers returned by `act`, got {array.max()}")
     unique, counts = np.unique(array, return_counts=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Contexts
+from tether._core.warning_categories import DurabilityWarning
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
 from tether.control.family import Family
@@ -78,9 +79,9 @@ class Controller(RunRecords):
         The largest possible loss; one for all losses, or one for each.
     family : str or Family, default "clip"
         The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object. With
-        "ramp" rounds are released by ramp instead (docs/release.md): each action is answered by the
-        reference policy or by the optimized one, whose share grows with its own rows. Then policies
-        need no log-probabilities.
+        "ramp" rounds are released by ramp instead (docs/explanation/release.md): each action is
+        answered by the reference policy or by the optimized one, whose share grows with its own
+        rows. Then policies need no log-probabilities.
     test_weight : {"empirical", "analytic"} or float, default "empirical"
         How the test point is weighted.
     calibration_share : float, default 0.5
@@ -139,9 +140,10 @@ class Controller(RunRecords):
         In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
         default by `advance`.
     aim : bool or AimSettings, default False
-        Whether each round aims (docs/aim.md): it fits a loss model on its training rows, tilts the
-        optimized policy by it where this is expected to earn more after calibration, and calibrates
-        what was chosen. Needs finitely many actions, or a `Shortlist`. The promise is the same.
+        Whether each round aims (docs/explanation/aim.md): it fits a loss model on its training
+        rows, tilts the optimized policy by it where this is expected to earn more after
+        calibration, and calibrates what was chosen. Needs finitely many actions, or a
+        `Shortlist`. The promise is the same.
     seed : int, default 0
         The seed of the draws for calibrations, of the shift monitor and of aiming.
 
@@ -256,7 +258,7 @@ class Controller(RunRecords):
         recorder.catch_up()  # a process may have been killed before it did
         with opened.reading() as connection:
             for text in durability_warnings(connection):
-                warnings.warn(text, stacklevel=2)
+                warnings.warn(text, DurabilityWarning, stacklevel=2)
 
     def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.

@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
 from tether.release.ramp_result import RampShare
 from tether.rounds.aims.aim_record import AimRecord
+from tether.rounds.history_summary import describe_history, describe_round, rounds_columns
 from tether.rounds.limits import Limit
 from tether.rounds.run_settings import RAMP_FAMILY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ class AuditRecord:
 
 
 @dataclass(frozen=True)
-class RoundRecord:
+class RoundRecord(Described):
     """One round: what was calibrated when it began, and its outcome so far.
 
     Parameters
@@ -220,9 +228,41 @@ class RoundRecord:
         beside = f", beside the policy of round {self.reference}" if self.reference else ""
         return f"{decided}{beside}"
 
+    def to_frame(self) -> Columns:
+        """Return the round as a table with one row, like those of `History.to_frame`.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept.
+        """
+        return rounds_columns([self])
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the calibrated risk along beta, and the mean losses beside what was promised.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the mean losses; by default a new figure that shows the risk too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.round_plot import plot_round
+
+        return plot_round(self, ax)
+
+    def _describe(self) -> Description:
+        return describe_round(self)
+
 
 @dataclass(frozen=True)
-class History:
+class History(Described):
     """A run so far: its settings, its rounds in order, its alarms.
 
     Parameters
@@ -297,3 +337,39 @@ class History:
     def alarm(self) -> Alarm | None:
         """The alarm that stands, if any."""
         return next((alarm for alarm in self.alarms if alarm.cleared is None), None)
+
+    def to_frame(self) -> Columns:
+        """Return one row per round.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `round`, `policy`, `begun`,
+            `beta` (in ramps `share`), `useful`, `actions`, `safe_actions`, `calibration_rows`,
+            `observed`, `pending`, `promise`, `loss` and `reward`, the last two with their intervals
+            `_lower` and `_upper`; with several losses `promise[name]` and `loss[name]`. NaN where
+            there is no such number.
+        """
+        return rounds_columns(self.rounds, self.limits)
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw beta, or the share in ramps, and the mean losses over the rounds.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw beta or the share; by default a new figure that shows the losses too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.history_plot import plot_history
+
+        return plot_history(self, ax)
+
+    def _describe(self) -> Description:
+        return describe_history(self)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether.rounds.store.codecs import (
-    FRAME_ROWS,
     LIST_ROWS,
     NO_CONTENT,
     NUMBER_ROWS,
@@ -23,6 +22,7 @@ from tether.rounds.store.codecs import (
     Codec,
     text_array,
 )
+from tether.rounds.store.frame_columns import CATEGORY, TEXT
 
 MAX_EXACT_INTEGER = 1 << 53
 """Larger integers are not floats."""
@@ -48,7 +48,7 @@ def _converted(values: Sequence[Any], codec: Codec | None) -> Any:
         return len(values)
     if known == TEXT_ROWS and not (codec and codec.shape):
         return _texts(values)
-    if known == FRAME_ROWS and codec is not None:
+    if codec is not None and codec.is_frame:
         return _frame(values, codec)
     if known == LIST_ROWS:
         _check_all(values, lambda each: isinstance(each, list | dict), "a list or an object")
@@ -142,17 +142,16 @@ def _objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _frame(values: Sequence[Any], codec: Codec) -> Any:
-    import pandas as pd
-
     names = [name for name, _ in codec.columns]
     wanted = f"an object with {', '.join(names)}"
     _check_all(values, lambda each: isinstance(each, dict) and set(each) == set(names), wanted)
     columns: dict[str, Any] = {}
     for name, kind in codec.columns:
         column = [each[name] for each in values]
-        as_codec = Codec(TEXT_ROWS) if kind == "str" else Codec(NUMBER_ROWS, np.dtype(kind).str)
+        is_text = kind == TEXT or kind.startswith(CATEGORY)
+        as_codec = Codec(TEXT_ROWS) if is_text else Codec(NUMBER_ROWS, np.dtype(kind).str)
         columns[name] = contexts_from_json(column, as_codec)
-    return pd.DataFrame(columns)
+    return codec.frame(columns)
 
 
 def _is_number(value: Any) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tether._core.shown import few
 from tether._core.types import Contexts, Floats, Integers
 from tether.rounds.store.rows import Rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TakenActions:
     """Stored actions, with the ids under which their losses are observed.
 
@@ -45,6 +46,10 @@ class TakenActions:
     served: int | Integers = 0
     stored: bool = True
 
+    def __repr__(self) -> str:
+        failure = f", failure={self.failure!r}" if self.failure else ""
+        return f"TakenActions({len(self)} actions {few(np.asarray(self.actions))}{failure})"
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -58,7 +63,7 @@ class TakenActions:
         return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingRows:
     """Rows that an optimizer may learn from, oldest first, as columns.
 
@@ -124,6 +129,9 @@ class TrainingRows:
             log_prob=rows.log_prob[where],
             candidates=taken.candidates,
         )
+
+    def __repr__(self) -> str:
+        return f"TrainingRows({len(self)} rows, losses {list(self.losses)})"
 
     def __len__(self) -> int:
         return len(self.ids)

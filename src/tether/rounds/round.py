@@ -24,6 +24,7 @@ from tether.rounds.outage import Budget
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
 from tether.rounds.recording import NewActions, checked_key
 from tether.rounds.returned_rows import TakenActions
+from tether.rounds.round_overview import RoundOverview
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
@@ -42,7 +43,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Round:
+class Round(RoundOverview):
     """A round that has begun: its policy acts until the next round begins or an alarm is raised.
 
     Returned by `Controller.begin` and `Controller.round`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import RLock
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +42,11 @@ class RunRecords(StoredRun[Settings]):
         self._store, self.settings, self._space, self._recorder = store, settings, space, recorder
         self._lock = RLock()  # of what is kept in memory
         self._rows = Rows(len(settings.limits))
+
+    @property
+    def given_safe(self) -> Any:
+        """The safe policy, or the shortlist, as it was passed."""
+        return self._space.given
 
     def observe(self, ids: ArrayLike, losses: Losses, rewards: ArrayLike | None = None) -> None:
         """Store the losses of actions of any round: late, and in any order.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from tether._core.columns import Columns
 from tether.rounds.limits import listed_limits
 from tether.rounds.recording import Recorder
 from tether.rounds.run_settings import RunSettings
 from tether.rounds.store.database import Store
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tether.rounds.history import History
+    from tether.rounds.releases.release_history import ReleaseHistory
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
@@ -23,6 +31,45 @@ class StoredRun(Generic[SettingsT]):
         """Close the store; what is asked afterwards raises a StoreError."""
         self._recorder.close()
         self._store.close()
+
+    def history(self) -> History | ReleaseHistory:
+        """What has happened so far, as frozen records.
+
+        Returns
+        -------
+        History or ReleaseHistory
+            The records.
+        """
+        raise NotImplementedError
+
+    def to_frame(self) -> Columns:
+        """Return what has happened so far as a table: `history().to_frame()`.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: one row per round or step.
+        """
+        return self.history().to_frame()
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw what has happened so far: `history().plot()`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw how far it went; by default a new figure that shows the losses too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        return self.history().plot(ax)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what has happened so far."""
+        return self.history()._repr_html_()
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.llm.live.vllm_server import CONTEXT, END, VLLM, make_models
+from tests.llm.live.live_policies import END
+from tests.llm.live.vllm_server import CONTEXT, VLLM, make_models
 from tether.llm import OpenAIPolicy
 from tether.llm.server.completion_requests import sample_request, score_request
 
@@ -19,7 +20,7 @@ def record(server):
     policy = OpenAIPolicy(server.url, "tuned", eos_token_id=END, max_new_tokens=4)
     found = {}
     for seed in range(10_000):
-        request = sample_request(policy, PROMPT, seed)
+        request = sample_request(policy, PROMPT, 1, seed)
         status, response = server.post("completions", request)
         tokens = response["choices"][0]["token_ids"]
         name = "sample" if tokens[-1] == END and len(tokens) == 3 else "cut_off"
@@ -47,7 +48,7 @@ def record(server):
         "actions": actions,
         "log_probs": policy.rescoring().log_prob(np.tile(PROMPT, (2, 1)), actions).tolist(),
     }
-    long = sample_request(policy, tuple(range(3, 3 + CONTEXT + 10)), 0)
+    long = sample_request(policy, tuple(range(3, 3 + CONTEXT + 10)), 1, 0)
     status, response = server.post("completions", long)
     found["refused"] = {"status": status, "response": response}
     for name, written in found.items():

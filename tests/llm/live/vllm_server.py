@@ -13,9 +13,9 @@ from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-PROGRAM = os.environ.get("TETHER_VLLM")
-"""The vLLM to start; the tests skip without it."""
-WORDS, END, CONTEXT = 320, 2, 128
+from tests.llm.live.live_policies import END, PROGRAM
+
+WORDS, CONTEXT = 320, 128
 START_SECONDS, STOP_SECONDS = 300, 30
 
 
@@ -45,7 +45,9 @@ def make_models(folder):
     made = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, "<pad>"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     special = {"eos_token": "<end>", "bos_token": "<bos>", "pad_token": "<pad>"}
-    PreTrainedTokenizerFast(tokenizer_object=made, **special).save_pretrained(folder / "base")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, **special)
+    tokenizer.chat_template = "{% for each in messages %}{{ each['content'] }} {% endfor %}"
+    tokenizer.save_pretrained(folder / "base")
     for seed, name in enumerate(("tuned", "other"), start=1):
         torch.manual_seed(seed)
         lora = LoraConfig(r=8, lora_alpha=8, target_modules=["q_proj", "v_proj"])
@@ -58,9 +60,14 @@ def make_models(folder):
 
 
 class VLLM:
-    """A server that runs while the `with` block does."""
+    """A server that runs while the `with` block does, at first with the adapter `tuned` alone.
 
-    def __init__(self, folder, *options):
+    With both adapters loaded, the processor's build answers for the base model with an adapter's
+    weights.
+    """
+
+    def __init__(self, folder, *options, target_modules=("q_proj", "v_proj")):
+        self.folder = folder
         with closing(socket.create_server(("127.0.0.1", 0))) as found:
             self.port = found.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
@@ -69,15 +76,15 @@ class VLLM:
             "--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32",
             "--enforce-eager", "--max-model-len", str(CONTEXT),
             # without target modules, prompt_logprobs beside adapters end vLLM 0.32
+            *(("--lora-target-modules", *target_modules) if target_modules else ()),
             "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8",
-            "--lora-target-modules", "q_proj", "v_proj",
-            "--lora-modules", *(f"{name}={folder / name}" for name in ("tuned", "other")), *options,
+            "--lora-modules", f"tuned={folder / 'tuned'}", *options,
         ]  # fmt: skip
         self._log = folder / f"vllm-{self.port}.log"
 
     def __enter__(self):
         settings = {
-            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "2",
             "OMP_NUM_THREADS": "1",
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
@@ -104,6 +111,15 @@ class VLLM:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def load(self, name, weights=None):
+        """Serve an adapter under a name."""
+        path = str(self.folder / (weights or name))
+        assert self.post("load_lora_adapter", {"lora_name": name, "lora_path": path})[0] == 200
+
+    def unload(self, name):
+        """Serve no adapter under a name."""
+        assert self.post("unload_lora_adapter", {"lora_name": name})[0] == 200
 
     def post(self, path, body):
         """The status and the content of an answer."""

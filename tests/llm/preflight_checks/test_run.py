@@ -8,6 +8,7 @@ pytest.importorskip("peft", reason="needs tether[llm]")
 import torch
 
 from tests.llm import tiny_models
+from tests.llm.loopback_server import Loopback, remote_policy
 from tests.llm.preflight_checks.faulty_policies import (
     PROMPTS,
     NeverEnding,
@@ -22,7 +23,10 @@ from tests.llm.preflight_checks.faulty_policies import (
     WithoutEndScore,
     make_pair,
 )
+from tests.progress_reporter import Counted
+from tether._core import progress
 from tether.llm import CausalPolicy, Preflight, PromptMixture, preflight
+from tether.llm.preflight_checks import pair_checks
 
 
 def status(found, name):
@@ -40,6 +44,29 @@ def test_nothing_is_wrong_with_exact_policies(found):
     assert not [check for check in found.checks if check.status != "pass"], str(found)
     assert len(found.checks) == 21
     assert "384 draws, scores of all tokens known" in str(found)
+
+
+def test_progress_is_reported_stage_by_stage():
+    """And the draws and scores of a local model within them."""
+    safe, optimized = make_pair()
+    reporter = Counted()
+    with progress.reported_to(reporter):
+        preflight(safe, optimized, PROMPTS, np.random.default_rng(0), draws=3)
+    assert reporter.steps["preflight"] == [7, 7]
+    for name in ("drawing completions", "scoring completions", "reading likely tokens"):
+        done, total = reporter.steps[name]
+        assert done == total > 0
+
+
+def test_two_policies_on_one_server_have_no_fallback():
+    models = {"base": tiny_models.llama(scale=0.3), "tuned": tiny_models.llama(scale=0.3, seed=1)}
+    with Loopback(models) as one, Loopback(models) as two:
+        safe = remote_policy(one, "base")
+        same = pair_checks.check_separate_servers(safe, remote_policy(one, "tuned"))
+        other = pair_checks.check_separate_servers(safe, remote_policy(two, "tuned"))
+    assert (same.status, other.status) == ("warn", "pass")
+    assert same.measured == f"both policies are at {one.url}, so they become unavailable together"
+    assert "a fallback needs a second server" in same.advice
 
 
 def test_costs_are_those_of_the_policies():

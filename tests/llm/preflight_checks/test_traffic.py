@@ -1,5 +1,7 @@
 """A server that mixes up models when it is asked for both at once."""
 
+import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -83,3 +85,32 @@ def test_an_error_of_the_traffic_is_raised():
         rng = np.random.default_rng(0)
         with pytest.raises(ServerError, match="404"), traffic_of(policy, PROMPTS, rng):
             pass
+
+
+def test_what_is_drawn_does_not_depend_on_the_traffic():
+    with make_server() as server:
+        policy, other = remote_policy(server, "base"), remote_policy(server, "tuned")
+        drawn = []
+        for _ in range(2):
+            rng = np.random.default_rng(0)
+            with traffic_of(other, PROMPTS, rng):
+                drawn.append([policy.sample(PROMPTS, rng) for _ in range(5)])
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_an_interrupt_does_not_wait_for_the_traffic():
+    answer = threading.Event()
+    with make_server() as server:
+        other = remote_policy(server, "tuned")
+
+        def interrupted():
+            with traffic_of(other, PROMPTS, np.random.default_rng(0)):
+                server.faults = [answer] * 100  # from now on it does not answer
+                while len(server.faults) == 100:
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert server.busy  # with what nobody waits for
+        answer.set()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.llm.chat_server import ChatServer, asked
-from tether.llm import ChatScorer, ScoreServer, ServerError
-from tether.llm.server import chat_scorer
+from tether.llm import ChatScorer, ScoreServer, ServerError, answer_scorer
 from tether.llm.server.chat_messages import canonical_json
 from tether.policies import Picker
 from tether.rounds.policy_registry import fingerprint
@@ -52,7 +51,7 @@ def test_a_batched_function_gets_distinct_rows():
 
 def test_a_check_is_due_now_and_then(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(chat_scorer.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(answer_scorer.time, "monotonic", lambda: now[0])
     picker = Picker(ChatScorer(lengths, check_every=60), size=2)
     due = []
     for moment in (0.0, 59.0, 61.0, 62.0, 121.5):

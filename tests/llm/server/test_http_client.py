@@ -18,13 +18,15 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
+from tests.progress_reporter import Counted
+from tether._core import progress
 from tether.llm import OpenAIPolicy
 from tether.llm.server import http_client
 from tether.llm.server.background_loop import background_loop, ending
 from tether.llm.server.http_client import HTTPClient
 from tether.llm.server.server_error import ServerError, parse_retry_after
 
-PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
+PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 8, -1]])
 DEADLINE = 60.0
 """Seconds within which threads that should end have ended, however busy the machine is."""
 
@@ -44,7 +46,7 @@ def test_as_many_requests_at_a_time_as_the_concurrency_allows(server):
     """The first three requests wait for each other, so that all of them are under way at once."""
     server.faults = [threading.Barrier(3)] * 3
     prompts = np.tile([4, 5], (12, 1))
-    remote_policy(server, concurrency=3).sample(prompts, np.random.default_rng(0))
+    remote_policy(server, concurrency=3, max_n=1).sample(prompts, np.random.default_rng(0))
     assert server.most_busy == 3
 
 
@@ -156,7 +158,8 @@ def test_an_interrupt_ends_the_waiting(server, monkeypatch):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt_when_two_were_sent)
-    policy, prompts = remote_policy(server, concurrency=2, deadline=1e6), np.tile([4, 5], (6, 1))
+    policy = remote_policy(server, concurrency=2, deadline=1e6, max_n=1)
+    prompts = np.tile([4, 5], (6, 1))
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         policy.sample(prompts, np.random.default_rng(0))
@@ -310,3 +313,73 @@ def test_secrets_in_an_address_are_refused_and_not_shown():
         assert raised.value.__suppress_context__ or raised.value.__context__ is None
     slashed = OpenAIPolicy("http://localhost/v1/", "base", eos_token_id=0)
     assert "'http://localhost/v1'" in repr(slashed)
+
+
+def test_a_comparison_of_the_served_model_leaves_kept_answers_alone(server):
+    """It comes before the call that is made again: after minutes of failures it is due."""
+    policy = remote_policy(server, concurrency=1, probe_seconds=0.0)
+    policy.check_unchanged()
+    server.requests.clear()
+    server.faults = [None, None, None, 404]  # the comparison, two draws, and a failure
+    with pytest.raises(ServerError, match="404"):
+        policy.sample(PROMPTS, np.random.default_rng(0))
+    policy.sample(PROMPTS, np.random.default_rng(0))
+    draws = [body for body in server.requests if "prompt_logprobs" not in body]
+    assert len(draws) == len(PROMPTS) + 1
+
+
+def test_an_error_names_the_request_of_several(server):
+    server.faults = [None, None, 400]
+    with pytest.raises(ValueError, match=r"status 400.*\(request 3 of 4\)"):
+        remote_policy(server, concurrency=1).sample(PROMPTS, np.random.default_rng(0))
+    server.faults = [400]
+    with pytest.raises(ValueError, match="status 400") as raised:
+        remote_policy(server).sample(PROMPTS[:1], np.random.default_rng(0))
+    assert "request 1" not in str(raised.value)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_a_server_that_ends_while_it_is_asked_is_named(models, scores):
+    with Loopback(models) as server:
+        policy = remote_policy(server, retries=1)
+        expected = "the server has ended while it was asked"
+        if scores:
+            expected += r"\. vLLM .* unless it was started with --lora-target-modules"
+
+        class Ending(threading.Event):
+            def wait(self, timeout=None):
+                server.http.socket.close()  # no new connection
+                raise ConnectionResetError
+
+        server.faults = [Ending()]
+        server.http.handle_error = lambda *_: None
+        ask = policy.log_prob if scores else policy.sample
+        with pytest.raises(ServerError, match=expected):
+            ask([[4]], [[5, 5, 5, 5, 5]] if scores else np.random.default_rng(0))
+
+
+def test_requests_are_shown_as_progress_also_those_that_are_equal_or_kept(server):
+    policy, reporter = remote_policy(server, concurrency=1), Counted()
+    rows = PROMPTS[[0, 0, 1]]
+    with progress.reported_to(reporter):
+        policy.sample(PROMPTS, np.random.default_rng(0))
+        policy.rescoring().log_prob(rows, np.full((3, 5), 5))
+        policy.client.post_all("completions", [server.requests[0]] * 3, doing="asking")
+        server.faults = [None, 404]
+        with suppress(ServerError):
+            policy.sample(PROMPTS, np.random.default_rng(1))
+        assert reporter.steps["drawing from 'base'"] == [1, 4]
+        policy.sample(PROMPTS, np.random.default_rng(1))
+    assert reporter.steps == {
+        "drawing from 'base'": [4, 4],
+        "scoring under 'base'": [1, 1],
+        "asking": [3, 3],
+    }
+
+
+def test_connections_of_a_parent_process_are_not_closed_in_a_child(server):
+    policy = remote_policy(server)
+    policy.sample(PROMPTS, np.random.default_rng(0))
+    http_client._close(policy.client._client, process=-1)
+    policy.sample(PROMPTS, np.random.default_rng(0))
+    assert not policy.client._client.is_closed

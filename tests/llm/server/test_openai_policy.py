@@ -39,12 +39,14 @@ def test_scores_are_those_of_the_model(server, models):
     assert np.allclose(policy.log_prob(prompts, theirs), local.log_prob(prompts, theirs), atol=1e-5)
 
 
-def test_every_draw_has_a_seed_of_its_own(server):
+@pytest.mark.parametrize("max_n", [1, 7, 64])
+def test_every_request_has_a_seed_of_its_own_and_no_draw_is_another_one(server, max_n):
     rng = np.random.default_rng(0)
-    policy = remote_policy(server)
+    policy = remote_policy(server, max_n=max_n)
     first, second = (policy.sample(np.tile([4, 5], (40, 1)), rng) for _ in range(2))
     seeds = [body["seed"] for body in server.requests]
-    assert len(set(seeds)) == 80
+    assert len(set(seeds)) == len(seeds) == 2 * -(-40 // max_n)
+    assert sum(body["n"] for body in server.requests) == 80
     assert len(np.unique(first, axis=0)) > 20
     assert not np.array_equal(first, second)
     again = policy.sample(np.tile([4, 5], (40, 1)), np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""A ramp of policies as plain dictionaries, written from docs/release.md.
+"""A ramp of policies as plain dictionaries, written from docs/explanation/release.md.
 
 Nothing of the package is used but `ramp_share` and `replaces_window`. Policy k takes the action k,
 and the safe policy takes 0, so that an action says who took it.

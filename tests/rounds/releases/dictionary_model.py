@@ -1,4 +1,4 @@
-"""A release as plain dictionaries, written from docs/release.md: what `Release` must agree with.
+"""A release as plain dictionaries, from docs/explanation/release.md: `Release` must agree with it.
 
 Nothing of the package is used but `ramp_share`, `replaces_window` and the hash of a key.
 """

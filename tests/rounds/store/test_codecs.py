@@ -59,6 +59,31 @@ def test_frames_come_back_with_their_types():
         Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
 
 
+def test_columns_with_categories_come_back_with_them():
+    rows = pd.DataFrame(
+        {
+            "ward": pd.Categorical(["b", "a"], categories=["b", "a", "c"]),
+            "stage": pd.Categorical(["I", "II"], categories=["I", "II"], ordered=True),
+        }
+    )
+    pd.testing.assert_frame_equal(there_and_back(rows), rows)
+    other = pd.DataFrame({"ward": pd.Categorical(["b"]), "stage": pd.Categorical(["I"])})
+    with pytest.raises(TypeError, match="format of the run's first rows"):
+        Codec.of("contexts", rows).encode("contexts", other)
+
+
+def test_polars_frames_come_back_as_polars_frames():
+    rows = pl.DataFrame(
+        {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, 1.5], "ok": [True, False]}
+    ).with_columns(
+        pl.Series("ward", ["x", "y"], dtype=pl.Categorical),
+        pl.Series("stage", ["I", "II"], dtype=pl.Enum(["I", "II"])),
+    )
+    assert there_and_back(rows).equals(rows)
+    assert there_and_back(rows).schema == rows.schema
+    assert there_and_back(rows["name"]).tolist() == ["a", "β"]
+
+
 def test_a_number_of_contexts_is_stored_as_nothing():
     codec = Codec.of("contexts", 5)
     assert codec.encode("contexts", 3) == [None] * 3
@@ -76,7 +101,8 @@ def test_later_rows_must_have_the_format_of_the_first():
         (np.zeros((2, 3), complex), "must be numbers, text, lists or a pandas frame"),
         (np.array(["a"]), "got text"),
         (2, "got a number of actions without contexts"),
-        (pd.DataFrame({"a": [1.0]}), "got a frame with"),
+        (pd.DataFrame({"a": [1.0]}), "got a pandas frame with"),
+        (pl.DataFrame({"a": [1.0]}), "got a polars frame with"),
     ]:
         with pytest.raises(TypeError, match=message):
             codec.encode("contexts", later_rows)
@@ -92,10 +118,11 @@ def test_later_rows_must_have_the_format_of_the_first():
 
 def test_contexts_that_would_not_come_back_unchanged_are_refused():
     for contexts, words in [
-        (pd.DataFrame({"a": pd.Categorical(["low", "high"])}), "is categorical"),
+        (pd.DataFrame({"a": pd.Categorical(["low", None])}), "must not have missing values .* 1"),
+        (pd.DataFrame({"a": pd.Categorical([1.5, 2.5])}), "must hold numbers or text"),
         (pd.DataFrame({0: [1.0]}), "strings as column names"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "distinct names"),
-        (pl.DataFrame({"a": [1.0]}), "to_pandas"),
+        (pl.DataFrame({"a": ["x", None]}), "must hold numbers or text"),
     ]:
         with pytest.raises(TypeError, match=words):
             Codec.of("contexts", contexts)

@@ -1,4 +1,4 @@
-"""Completions under a budgeted clip, in front of a server with log-probabilities."""
+"""Completions under a budgeted clip or as the best of N, in front of a server with scores."""
 
 import numpy as np
 import openai
@@ -16,16 +16,17 @@ from tether.service.settings.clip_table import ClipSettings
 from tether.service.settings.service_settings import ServiceSettings
 from tether.service.settings.tethered_table import SafeUpstream, TetheredSettings
 
-WIDTH = 3
+WIDTH, CANDIDATES = 3, 5
 
 
-def settings(store, url, tokenizer=None):
+def settings(store, url, tokenizer=None, budget=4):
     upstreams = [SafeUpstream(url, name, timeout=30.0, retries=0) for name in ("base", "tuned")]
     tethered = TetheredSettings(
         str(store),
         upstreams[0],
         new=upstreams[1],
-        clip=ClipSettings(4, WIDTH, (0,), tokenizer),
+        clip=ClipSettings(budget, WIDTH, (0,), tokenizer),
+        candidates=CANDIDATES,
         controller={"alpha": 0.5, "draws": 4},
         requests_at_once=8,
     )
@@ -42,9 +43,10 @@ def server():
         yield made
 
 
-def test_collect_begin_act(server, tmp_path):
-    store = tmp_path / "clip.db"
-    with running(settings(store, server.url)) as client:
+@pytest.mark.parametrize("budget", [4, None], ids=["clip", "best of N"])
+def test_collect_begin_act(server, tmp_path, budget):
+    store, asked = tmp_path / "clip.db", len(server.requests)
+    with running(settings(store, server.url, budget=budget)) as client:
         chat = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
         raw = chat.completions.with_raw_response.create(
             model="any", prompt=[5, 7], max_tokens=WIDTH
@@ -53,7 +55,10 @@ def test_collect_begin_act(server, tmp_path):
         tokens = [int(each) for each in made.choices[0].text.split()]
         assert 0 < len(tokens) <= WIDTH
         assert made.choices[0].finish_reason in ("stop", "length")
-        assert (headers["x-tether-served"], headers["x-tether-draws"]) == ("safe", "1")
+        drawn = "1" if budget else str(CANDIDATES)
+        assert (headers["x-tether-served"], headers["x-tether-draws"]) == ("safe", drawn)
+        draws = [each for each in server.requests[asked:] if each.get("prompt_logprobs") is None]
+        assert [each["n"] for each in draws] == [int(drawn)], "one request has all candidates"
         assert made.usage.completion_tokens >= len(tokens)
         run = client.server.config.app.state.service.run
         run.observe([int(headers["x-tether-id"])], {"loss": [0.0]})
@@ -70,7 +75,7 @@ def test_collect_begin_act(server, tmp_path):
         chat.close()
         raw = client.post("/v1/completions", json=body)
         assert raw.headers["x-tether-served"] == "round 2"
-        assert int(raw.headers["x-tether-draws"]) >= 1
+        assert int(raw.headers["x-tether-draws"]) >= int(drawn)
         assert raw.text.endswith("data: [DONE]\n\n")
     assert verify_store(store).ok
 
@@ -106,8 +111,13 @@ def test_settings_are_read(tmp_path):
     assert made.clip == ClipSettings(3, 64, (1, 2))
     assert (made.new.model, made.scorer) == ("m", None)
     assert made.controller == {"alpha": 0.1}
+    path.write_text(start.format(family="mix", more="eos_token_id = 1\ncandidates = 6") + end)
+    made = read_service_settings(path).tethered
+    assert (made.clip.budget, made.candidates) == (None, 6)
+    assert made.controller == {"alpha": 0.1, "family": "mix"}
     for family, more, message in (
         ("mix", "eos_token_id = 1", "family must be 'clip'"),
+        ("clip", "eos_token_id = 1\nbudget = 2\ncandidates = 6", "give one of them"),
         ("clip", "", "eos_token_id must be a token id"),
         ("clip", "eos_token_id = [true]", "eos_token_id must be a token id"),
     ):

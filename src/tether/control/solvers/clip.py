@@ -13,11 +13,13 @@ passage of the same function over a level that depends on the row: no calibratio
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tether._core.first_passage import first_past
+from tether._core.blocks import map_blocks
+from tether._core.first_passage import FirstPassages
 from tether._core.types import Floats, Integers
 from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, nonzero_terms
 
@@ -90,7 +92,7 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     terms = nonzero_terms(terms)
     highest = terms.top_amount.max(initial=0.0)
     # Without a row below alpha the condition does not pass.
-    if not (terms.amount < 0).any() or terms.amount.sum() + highest + extra > 0:
+    if terms.amount.min(initial=0.0) >= 0 or terms.amount.sum() + highest + extra > 0:
         return -np.inf
     unbounded = np.isposinf(terms.top_ratio)
     constant = terms.top_amount[unbounded].max(initial=0.0)
@@ -187,16 +189,21 @@ class _Bins:
 
     def _row_sums(self) -> tuple[Floats, Floats]:
         """Sums of |a| and |a|·e^(ratio − right edge) in each bin, for each sign of a."""
-        clipped, decayed = np.zeros(2 * BINS), np.zeros(2 * BINS)
-        for start in range(0, len(self.terms.ratio), TERMS_PER_PASS):
-            ratio = self.terms.ratio[start : start + TERMS_PER_PASS]
-            amount = self.terms.amount[start : start + TERMS_PER_PASS]
-            place = self._bin(ratio)
+
+        def bin_sums(block: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+            ratio, amount = self.terms.ratio[block], self.terms.amount[block]
+            cell = self._bin(ratio)
+            distance = ratio - self.edge[1:].take(cell)
+            cell[amount < 0] += BINS
             weight = np.abs(amount)
-            cell = place + BINS * (amount < 0)
-            clipped += np.bincount(cell, weight, 2 * BINS)
-            weight *= np.exp(ratio - self.edge[place + 1])
-            decayed += np.bincount(cell, weight, 2 * BINS)
+            whole = np.bincount(cell, weight, 2 * BINS)
+            weight *= np.exp(distance, out=distance)
+            return whole, np.bincount(cell, weight, 2 * BINS)
+
+        clipped, decayed = np.zeros(2 * BINS), np.zeros(2 * BINS)
+        for whole, part in map_blocks(bin_sums, len(self.terms.ratio), TERMS_PER_PASS):
+            clipped += whole
+            decayed += part
         return clipped.reshape(2, BINS), decayed.reshape(2, BINS)
 
     def _decaying_sums(self, first: float, decayed: Floats) -> list[float]:
@@ -207,13 +214,20 @@ class _Bins:
 
     def _tops(self) -> tuple[Floats, Floats]:
         """At each edge, the largest top of a ratio above it, and the largest decayed one below."""
-        past, before = np.zeros(BINS), np.zeros(BINS)
-        for start in range(0, len(self.terms.top_ratio), TERMS_PER_PASS):
-            ratio = self.terms.top_ratio[start : start + TERMS_PER_PASS]
-            amount = self.terms.top_amount[start : start + TERMS_PER_PASS]
+
+        def bin_tops(block: slice) -> tuple[Floats, Floats]:
+            ratio, amount = self.terms.top_ratio[block], self.terms.top_amount[block]
             place = self._bin(ratio)
-            np.maximum.at(past, place, amount)
-            np.maximum.at(before, place, amount * np.exp(ratio - self.edge[place + 1]))
+            whole, decayed = np.zeros(BINS), np.zeros(BINS)
+            np.maximum.at(whole, place, amount)
+            distance = ratio - self.edge[1:].take(place)
+            np.maximum.at(decayed, place, amount * np.exp(distance, out=distance))
+            return whole, decayed
+
+        past, before = np.zeros(BINS), np.zeros(BINS)
+        for whole, part in map_blocks(bin_tops, len(self.terms.top_ratio), TERMS_PER_PASS):
+            np.maximum(past, whole, out=past)
+            np.maximum(before, part, out=before)
         past = np.maximum.accumulate(np.append(past, self.carry.top_above)[::-1])[::-1]
         steps = accumulate(
             before.tolist(),
@@ -224,18 +238,21 @@ class _Bins:
 
     def _gather(self, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Integers]:
         """The terms of the uncertified bins, ordered by bin, and where each bin starts."""
-        chunks = [
-            (
-                ratio[start : start + TERMS_PER_PASS][hit],
-                amount[start : start + TERMS_PER_PASS][hit],
-                place[hit],
-            )
-            for start in range(0, len(ratio), TERMS_PER_PASS)
-            for place in (self._bin(ratio[start : start + TERMS_PER_PASS]),)
-            for hit in (self.doubtful[place],)
-        ]
-        if not chunks:
+        which = np.flatnonzero(self.doubtful)
+        if not len(ratio) or not len(which):
             return np.empty(0), np.empty(0), np.zeros(BINS + 1, dtype=np.int64)
+        # One bin more on both sides, so that rounding cannot leave a term out.
+        edge = np.concatenate(([-np.inf, -np.inf], self.edge[1:-1], [np.inf, np.inf]))
+        low, high = edge[which[0]], edge[which[-1] + 3]
+
+        def pick(block: slice) -> tuple[Floats, Floats, Integers]:
+            ratios, amounts = ratio[block], amount[block]
+            near = np.flatnonzero((ratios >= low) & (ratios <= high))
+            place = self._bin(ratios[near])
+            hit = self.doubtful[place]
+            return ratios[near[hit]], amounts[near[hit]], place[hit]
+
+        chunks = map_blocks(pick, len(ratio), TERMS_PER_PASS)
         ratios, amounts, places = (np.concatenate(column) for column in zip(*chunks, strict=True))
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(BINS + 1))
@@ -249,32 +266,44 @@ def _slice(gathered: tuple[Floats, Floats, Integers], k: int) -> tuple[Floats, F
 
 def _first_passages(terms: Terms, rows: int) -> Floats:
     """Where h passes a_i while row i is clipped, or β·h passes a_i·ρ_i after that."""
-    ratio = terms.ratio[:rows]
-    amount = np.where(ratio > -np.inf, terms.amount[:rows], 0.0)
+    ratio, amount = terms.ratio[:rows], terms.amount[:rows]
+    if ratio.min() == -np.inf:
+        amount = np.where(ratio > -np.inf, amount, 0.0)
     earliest = first_crossing(terms, extra=-float(amount.min(initial=0.0)))
     latest = first_crossing(terms, extra=-float(amount.max(initial=0.0)))
     if earliest == latest:
         return np.full(rows, earliest)
     segments, complete = _band(terms, earliest, latest)
-    edge, value = segments.edge, segments.value
-    # In the band the ratio of a row is an edge: the row is clipped up to there.
-    own = np.searchsorted(edge, ratio) - (ratio < edge[0])
-    # Where a row cancels itself only rounding is left, which must not count as a crossing.
-    level = amount + SELF_CANCELLATION * np.abs(amount)
-    piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
-    clipped = piece <= own
-    rest = np.flatnonzero(~clipped)
-    levels, starts = _signed_log(level[rest], ratio[rest]), np.maximum(own[rest], 0)
-    piece[rest] = first_past(_signed_log(value, edge), levels, starts)
-    log_beta = np.where(piece == 0, earliest, latest)
-    inside = (piece > 0) & (piece < len(edge) + complete)
-    end, still_clipped = piece[inside], clipped[inside]
-    decayed = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
-    roots = segments.roots(
-        end, np.where(still_clipped, level[inside], 0.0), np.where(still_clipped, 0.0, decayed)
-    )
-    # Rounding may hide a root at the very end of its piece.
-    log_beta[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
+    edge, stop = segments.edge, np.append(segments.edge, np.inf)
+    while_clipped = FirstPassages(segments.value)
+    after_that = FirstPassages(_signed_log(segments.value, edge))
+    log_beta = np.empty(rows)
+
+    def pass_levels(block: slice) -> None:
+        own_ratio, own_amount = ratio[block], amount[block]
+        # In the band the ratio of a row is an edge: the row is clipped up to there.
+        own = np.searchsorted(edge, own_ratio) - (own_ratio < edge[0])
+        # Where a row cancels itself only rounding is left, which must not count as a crossing.
+        level = own_amount + SELF_CANCELLATION * np.abs(own_amount)
+        piece = while_clipped.past(level)
+        clipped = piece <= own
+        rest = np.flatnonzero(~clipped)
+        levels, starts = _signed_log(level[rest], own_ratio[rest]), np.maximum(own[rest], 0)
+        piece[rest] = after_that.past(levels, starts)
+        found = np.where(piece == 0, earliest, latest)
+        inside = np.flatnonzero((piece > 0) & (piece < len(edge) + complete))
+        end, still_clipped, level = piece[inside], clipped[inside], level[inside]
+        decayed = level * np.exp(np.minimum(own_ratio[inside] - edge[end - 1], 0.0))
+        roots = segments.roots(
+            end, np.where(still_clipped, level, 0.0), np.where(still_clipped, 0.0, decayed)
+        )
+        # Rounding may hide a root at the very end of its piece.
+        found[inside] = np.minimum(roots, stop[end])
+        log_beta[block] = found
+
+    for shared in (while_clipped, after_that):  # what the blocks share is made before they start
+        shared.prepare()
+    map_blocks(pass_levels, rows)
     return log_beta
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
+from tether.control.solvers.plain_clip import PlainClip
 from tether.control.solvers.weight_bounds import weight_bounds
 
 if TYPE_CHECKING:
@@ -27,11 +29,24 @@ class Excess:
     def __init__(self, problem: Problem, constraint: Constraint) -> None:
         self.problem = problem
         self.amounts = constraint.signed(problem.log.loss[constraint.name])
-        self.above = np.flatnonzero(self.amounts > 0)
-        self.below = np.flatnonzero(self.amounts < 0)
+        self.worst, self.log_worst = constraint.worst, float(np.log(constraint.worst))
+        self.plain = PlainClip.build(problem, self.amounts)
+
+    @cached_property
+    def above(self) -> Integers:
+        """The rows with a loss above alpha."""
+        return np.flatnonzero(self.amounts > 0)
+
+    @cached_property
+    def below(self) -> Integers:
+        """The rows with a loss below alpha."""
+        return np.flatnonzero(self.amounts < 0)
+
+    @cached_property
+    def log_amounts(self) -> Floats:
+        """The logs of the sizes of the amounts."""
         with np.errstate(divide="ignore"):
-            self.log_amounts = np.log(np.abs(self.amounts))
-        self.log_worst = float(np.log(constraint.worst))
+            return np.log(np.abs(self.amounts))
 
     def __call__(self, log_beta: float) -> float:
         """The excess at one beta."""
@@ -42,6 +57,8 @@ class Excess:
 
         `without` leaves out the heaviest row: "below" alpha or "above" it.
         """
+        if self.plain is not None and self.plain.fits(left, right):
+            return self._plain_between(self.plain, left, right, without)
         low, high, test = weight_bounds(self.problem, left, right)
         log_positive = self.log_amounts[self.above] + high[self.above]
         log_negative = self.log_amounts[self.below] + low[self.below]
@@ -54,6 +71,21 @@ class Excess:
             heaviest = self.log_amounts[self.above] + low[self.above]
             log_p = _log_less(log_p, float(heaviest.max()))
         # A condition without a row below alpha has not passed.
+        return np.inf if log_n == -np.inf else log_p - log_n
+
+    def _plain_between(
+        self, plain: PlainClip, left: float, right: float, without: str | None
+    ) -> float:
+        """The same from plain sums."""
+        positive, negative, heaviest_above, heaviest_below, test = plain.sums(left, right)
+        with np.errstate(divide="ignore"):
+            log_p, log_n, *heaviest = np.log(
+                (positive + self.worst * test, negative, heaviest_above, heaviest_below)
+            ).tolist()
+        if without == "below" and heaviest[1] > -np.inf:
+            log_n = _log_less(log_n, heaviest[1])
+        if without == "above" and heaviest[0] > -np.inf:
+            log_p = _log_less(log_p, heaviest[0])
         return np.inf if log_n == -np.inf else log_p - log_n
 
     def without_each(self, log_beta: float) -> Floats:

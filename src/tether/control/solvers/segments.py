@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -51,18 +52,33 @@ def condition_terms(problem: Problem, constraint: Constraint) -> Terms:
 
     The rows are those of the log, in order. A constant test weight has no tops.
     """
-    amount = constraint.signed(problem.log.loss[constraint.name])
-    test_amount = constraint.worst
+    loss, test_amount = problem.log.loss[constraint.name], constraint.worst
     top_ratio, top_base = problem.candidates.log_ratio, problem.candidates.log_base
     if problem.log.log_mix is None:
         # All bases are equal, so the candidate with the largest ratio has the largest weight.
         if len(top_ratio):
             top_ratio, top_base = top_ratio.max(keepdims=True), top_base[:1]
+        amount = np.empty(len(loss))
+
+        def sign(block: slice) -> None:
+            amount[block] = constraint.signed(loss[block])
+
+        map_blocks(sign, len(loss))
         return Terms(problem.log_ratio, amount, top_ratio, test_amount * np.exp(top_base))
-    base = problem.log.log_safe - problem.log.log_mix
+    base = np.asarray(problem.log_base)
     log_scale = float(max(base.max(), top_base.max(initial=-np.inf)))
-    amount *= np.exp(base - log_scale)
-    top_amount = test_amount * np.exp(top_base - log_scale)
+    amount, top_amount = np.empty(len(loss)), np.empty(len(top_base))
+
+    def weigh(block: slice) -> None:
+        np.multiply(
+            constraint.signed(loss[block]), np.exp(base[block] - log_scale), out=amount[block]
+        )
+
+    def weigh_tops(block: slice) -> None:
+        np.multiply(test_amount, np.exp(top_base[block] - log_scale), out=top_amount[block])
+
+    map_blocks(weigh, len(loss))
+    map_blocks(weigh_tops, len(top_base))
     return Terms(problem.log_ratio, amount, top_ratio, top_amount, log_scale)
 
 
@@ -72,21 +88,39 @@ def fits_one_scale(problem: Problem) -> bool:
     fixed = problem.test_weight.constant is not None
     if log.log_mix is None and not fixed:
         return True
-    possible = draws.log_safe > -np.inf
-    scales = [np.zeros(1) if log.log_mix is None else log.log_safe - log.log_mix]
-    scales.append((draws.log_safe - draws.log_mix)[possible])
-    if fixed:
-        scales.append((draws.log_safe - draws.log_mass)[possible])
-    highest, lowest = max(part.max() for part in scales), min(part.min() for part in scales)
-    return bool(highest - lowest < MAX_LOG_RANGE)
+    references = (draws.log_mix, draws.log_mass) if fixed else (draws.log_mix,)
+
+    def look(block: slice) -> tuple[float, float]:
+        safe = draws.log_safe[block]
+        scales = [safe - reference[block] for reference in references]
+        possible = safe > -np.inf
+        return (
+            min(float(part.min(initial=np.inf, where=possible)) for part in scales),
+            max(float(part.max(initial=-np.inf, where=possible)) for part in scales),
+        )
+
+    lowest, highest = zip(*map_blocks(look, len(draws.log_safe)), strict=True)
+    base = np.asarray(problem.log_base)
+    highest_scale, lowest_scale = max(*highest, float(base.max())), min(*lowest, float(base.min()))
+    return bool(highest_scale - lowest_scale < MAX_LOG_RANGE)
 
 
 def nonzero_terms(terms: Terms) -> Terms:
     """The terms that contribute to h at some beta."""
+
+    def all_count(block: slice) -> bool:
+        amount = terms.amount[block]
+        return bool(terms.ratio[block].min() > -np.inf and amount.all())
+
+    def all_tops_count(block: slice) -> bool:
+        return bool(terms.top_ratio[block].min() > -np.inf and terms.top_amount[block].min() > 0)
+
+    if all(map_blocks(all_count, len(terms.ratio))) and all(
+        map_blocks(all_tops_count, len(terms.top_ratio))
+    ):
+        return terms
     row = (terms.amount != 0) & (terms.ratio > -np.inf)
     top = (terms.top_amount > 0) & (terms.top_ratio > -np.inf)
-    if row.all() and top.all():
-        return terms
     return Terms(terms.ratio[row], terms.amount[row], terms.top_ratio[top], terms.top_amount[top])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from tether._core import progress
 from tether._core.types import Integers
 from tether.llm.completions import Tokens
 from tether.llm.local.batched_model import BatchedModel, pack_rows
@@ -25,7 +26,10 @@ def likely_tokens(
     """Tables for every token of every completion, one pass over each."""
     places, tokens, log_probs = [], [], []
     prefix_lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
-    with batched.running([checksum], prompts[0]):
+    with (
+        batched.running([checksum], prompts[0]),
+        progress.step("reading likely tokens", total=len(prompts)) as step,
+    ):
         for batch in pack_rows(prefix_lengths, lengths, batched.batch_tokens):
             given, present = batched.pad_completions(actions[batch], int(lengths[batch].max()))
             prompt, mask = batched.pad_prompts([prompts[row] for row in batch])
@@ -39,6 +43,7 @@ def likely_tokens(
                 places += [(row, column) for row in batch[rows]]
                 tokens.append(best.indices.cpu().numpy()[rows])
                 log_probs.append(best.values.double().cpu().numpy()[rows])
+            step.advance(len(batch))
     where = np.array(places)
     order = np.lexsort((where[:, 1], where[:, 0]))
     return TokenTables(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tether._core import progress
 from tether._core.types import Floats, Integers
 from tether.llm.completions import PADDING, Tokens
 from tether.llm.local.batched_model import BatchedModel, distinct_prompts, pack_rows
@@ -31,12 +32,16 @@ def sample_completions(
     prompt_lengths = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
     actions = np.full((len(prompts), width), PADDING, dtype=np.int64)
     scores = np.empty(len(prompts))
-    with batched.running([checksum], distinct[0]):
-        widths = np.full_like(prompt_lengths, width)
+    widths = np.full_like(prompt_lengths, width)
+    with (
+        batched.running([checksum], distinct[0]),
+        progress.step("drawing completions", total=len(prompts)) as step,
+    ):
         for rows in pack_rows(prompt_lengths, widths, batched.batch_tokens):
             actions[rows], scores[rows] = _sample_batch(
                 batched, distinct, index[rows], width, end_token_ids, rng
             )
+            step.advance(len(rows))
     return actions, scores
 
 

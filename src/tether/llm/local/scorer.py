@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
+from tether._core import progress
 from tether._core.types import Floats, Integers
 from tether.llm.completions import Tokens
 from tether.llm.local.batched_model import (
@@ -73,11 +75,16 @@ def score_completions(
     )
     scores = np.empty(len(rows.prompt_index))
     alone = np.bincount(rows.prompt_index)[rows.prompt_index] == 1
-    with batched.running(checksums, distinct[0]):
-        for batch, batch_scores in _score_with_prompts(batched, rows, np.flatnonzero(alone)):
+    with (
+        batched.running(checksums, distinct[0]),
+        progress.step("scoring completions", total=len(scores)) as step,
+    ):
+        for batch, batch_scores in chain(
+            _score_with_prompts(batched, rows, np.flatnonzero(alone)),
+            _score_after_prompts(batched, rows, np.flatnonzero(~alone)),
+        ):
             scores[batch] = batch_scores
-        for batch, batch_scores in _score_after_prompts(batched, rows, np.flatnonzero(~alone)):
-            scores[batch] = batch_scores
+            step.advance(len(batch))
     if np.isnan(scores).any():
         raise ValueError(
             f"the model's scores are NaN for {int(np.isnan(scores).sum())} of {len(scores)} "

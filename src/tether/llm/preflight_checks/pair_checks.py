@@ -43,6 +43,17 @@ def check_same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Chec
     return Check("same ends", "pass" if same else "fail", float(same), measured, advice)
 
 
+def check_separate_servers(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
+    """Whether the safe policy can still answer when the optimized one's server has ended."""
+    addresses = [policy.address for policy in (safe, optimized)]
+    same = addresses[0] == addresses[1]
+    measured = f"the safe policy is at {addresses[0]}, the optimized policy at {addresses[1]}"
+    if same:
+        measured = f"both policies are at {addresses[0]}, so they become unavailable together"
+    advice = "a fallback needs a second server: serve the safe policy by one of its own"
+    return Check("separate servers", "warn" if same else "pass", float(not same), measured, advice)
+
+
 def check_shared_support(log_safe: Floats, log_optimized: Floats) -> Check:
     """Whether one policy draws completions that the other cannot produce.
 

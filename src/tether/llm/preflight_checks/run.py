@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import policy_calls, validate
+from tether._core import policy_calls, progress, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
@@ -30,6 +31,8 @@ REQUIRED_ATTRIBUTES = (
     "max_new_tokens",
 )
 """What a policy must have, as every policy over completions does."""
+STAGES = 7
+"""Draws, checks and traffic of each policy, and the checks of both: what progress counts."""
 MAX_SCORED_ALONE = 8
 """Completions that are scored one by one to measure rounding."""
 
@@ -134,19 +137,41 @@ def preflight(
                     f"{name} must be a policy over completions of prompts, such as CausalPolicy "
                     f"or OpenAIPolicy: {type(policy).__name__} has no {attribute}"
                 )
-    safe, optimized = safe.rescoring(), optimized.rescoring()
+    with progress.step("preflight", total=STAGES) as stages:
+        return _preflight(
+            safe.rescoring(), optimized.rescoring(), plan, rng, betas, logged, stages.advance
+        )
+
+
+def _preflight(
+    safe: CompletionPolicy,
+    optimized: CompletionPolicy,
+    plan: _DrawPlan,
+    rng: np.random.Generator,
+    betas: tuple[float, ...],
+    logged: tuple[ArrayLike, ArrayLike] | None,
+    next_stage: Callable[[], None],
+) -> Preflight:
     by_safe = _draw("safe", safe, plan, rng)
+    next_stage()
     by_optimized = _draw("optimized", optimized, plan, rng)
-    checks = [check for drawn in (by_safe, by_optimized) for check in _check_one(drawn, plan, rng)]
-    if safe.is_served and optimized.is_served:
-        for drawn, other in ((by_safe, optimized), (by_optimized, safe)):
+    next_stage()
+    checks = []
+    for drawn in (by_safe, by_optimized):
+        checks += _check_one(drawn, plan, rng)
+        next_stage()
+    for drawn, other in ((by_safe, optimized), (by_optimized, safe)):
+        if safe.is_served and optimized.is_served:
             checks.append(_check_under_traffic(drawn, other, plan, rng))
+        next_stage()
+    if safe.is_served and optimized.is_served:
+        checks.append(pair_checks.check_separate_servers(safe, optimized))
     if logged is not None:
         checks.append(_check_logged(safe, optimized, *logged))
     same_ends = pair_checks.check_same_ends(safe, optimized)
     checks.append(same_ends)
     if same_ends.status == "fail":
-        return Preflight(tuple(checks), (), length(contexts), plan.draws)
+        return Preflight(tuple(checks), (), length(plan.prompts), plan.draws)
     optimized_of_safe = policy_calls.score("optimized", optimized, plan.rows, by_safe.actions)
     safe_of_optimized = policy_calls.score("safe", safe, plan.rows, by_optimized.actions)
     noise_floor = max(check.value for check in checks if NOISE_FLOOR in check.name)
@@ -161,7 +186,8 @@ def preflight(
         )
     )
     costs = pair_checks.estimate_costs(log_safe, log_optimized, betas)
-    return Preflight(tuple(checks), costs, length(contexts), plan.draws)
+    next_stage()
+    return Preflight(tuple(checks), costs, length(plan.prompts), plan.draws)
 
 
 def _draw(name: str, policy: CompletionPolicy, plan: _DrawPlan, rng: np.random.Generator) -> _Draws:

@@ -28,12 +28,25 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """The loop of this process; a forked process has its own."""
+    loop = _loops.get(os.getpid())
+    if loop is not None:  # without the lock: what ends connections may run anywhere
+        return loop
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
             Thread(target=loop.run_forever, name="tether-http", daemon=True).start()
         return loop
+
+
+def _forget_loops() -> None:
+    """In a forked process: no other thread of it holds the lock or runs a loop."""
+    global _lock
+    _lock = Lock()
+    _loops.clear()
+
+
+os.register_at_fork(after_in_child=_forget_loops)
 
 
 def run_in_background(work: Coroutine[Any, Any, Result]) -> Result:

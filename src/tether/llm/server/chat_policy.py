@@ -201,7 +201,9 @@ class ChatPolicy:
         made: dict[int, dict[str, Any]] = {}
         for path in set(paths):
             where = [k for k, each in enumerate(paths) if each == path]
-            answers = self.client.post_all(path, [bodies[k] for k in where], fresh=True)
+            answers = self.client.post_all(
+                path, [bodies[k] for k in where], fresh=True, doing="drawing answers"
+            )
             if len(set(map(id, answers))) < len(answers):
                 raise RuntimeError("one answer was given to several requests: draws must be fresh")
             made |= dict(zip(where, answers, strict=True))

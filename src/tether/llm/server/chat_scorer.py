@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from tether._core import validate
-from tether._core.policy_calls import ERRORS_ABOUT_INPUT
-from tether._core.types import Floats
+from tether.llm.answer_scorer import AnswerScorer, Row
 from tether.llm.server.chat_messages import message_of, messages_of
 from tether.llm.server.http_client import HTTPClient
 from tether.llm.server.server_error import ServerError
@@ -23,7 +18,7 @@ ScoreMany = Callable[[list[Messages], list[list[dict[str, Any]]]], Sequence[Sequ
 """Scores the answers to each of several conversations."""
 
 
-class ChatScorer:
+class ChatScorer(AnswerScorer):
     """A score of chat answers as the optimized policy of a `Shortlist` of a `ChatPolicy`.
 
     The scores of a row may depend on that row alone, and not on chance: a judge must be asked at
@@ -45,6 +40,7 @@ class ChatScorer:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from tether.llm import ChatScorer, chat_context
     >>> shorter = ChatScorer(lambda messages, answers: [-len(each["content"]) for each in answers])
     >>> contexts = np.array([chat_context({"messages": [{"role": "user", "content": "Hi"}]})])
@@ -56,6 +52,8 @@ class ChatScorer:
     array([[-6., -2.]])
     """
 
+    _arguments = "(messages, answers)"
+
     def __init__(
         self,
         score: Score | ScoreMany,
@@ -64,101 +62,21 @@ class ChatScorer:
         name: str | None = None,
         check_every: float = 0.0,
     ) -> None:
-        if not callable(score):
-            raise TypeError(f"score must be a function of (messages, answers), got {score!r:.80}")
-        self._score, self._batched, self.name = score, batched, name
-        self._check_every = validate.number(
-            "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
-        )
-        self._checked_at, self._lock = -float("inf"), Lock()
+        super().__init__(score, batched, name, check_every)
 
-    @property
-    def fingerprint(self) -> str | None:
-        """What tells this scorer from another one: its name."""
-        return None if self.name is None else f"scorer {self.name}"
+    def _row(self, context: Any, answers: Any) -> Row:
+        return (str(context), *map(str, answers))
 
-    def __call__(self, contexts: Any, candidates: Any) -> Floats:
-        """Score every candidate of each row."""
-        rows = [
-            (str(context), *map(str, answers))
-            for context, answers in zip(contexts, candidates, strict=True)
-        ]
-        distinct = list(dict.fromkeys(rows))
-        try:
-            made = self._ask(distinct)
-        except ERRORS_ABOUT_INPUT as error:
-            raise ScorerError(f"the scorer failed: {error!r:.200}") from error
-        scores = dict(zip(distinct, made, strict=True))
-        return np.array([scores[row] for row in rows], dtype=np.float64)
-
-    def check_is_due(self) -> bool:
-        """Whether it is to be seen now that old rows have their scores; then not for a while.
-
-        It depends on the time alone. Scores that are remembered would do the same, but while the
-        scorer is unavailable they would decide by the answers which of them it picks.
-
-        Returns
-        -------
-        bool
-            Whether it is.
-        """
-        now = time.monotonic()
-        with self._lock:
-            is_due = now - self._checked_at >= self._check_every
-            if is_due:
-                self._checked_at = now
-        return is_due
-
-    def check_again(self) -> None:
-        """Note that old rows did not have their scores, or have none now: the check stays due."""
-        with self._lock:
-            self._checked_at = -float("inf")
-
-    def __repr__(self) -> str:
-        return f"ChatScorer({self.name or self._score!r})"
-
-    def _ask(self, rows: list[tuple[str, ...]]) -> list[list[float]]:
-        asked = [messages_of(row[0]) for row in rows]
-        answers = [[message_of(action) for action in row[1:]] for row in rows]
-        if self._batched:
-            made: Any = list(self._score(asked, answers))  # type: ignore[arg-type]
-        else:
-            made = [self._score(*each) for each in zip(asked, answers, strict=True)]  # type: ignore[arg-type]
-        if len(made) != len(rows):
-            raise ValueError(f"the scorer returned scores of {len(made)} rows for {len(rows)}")
-        scores = [np.asarray(each, dtype=np.float64).tolist() for each in made]
-        for row, each in zip(rows, scores, strict=True):
-            if not isinstance(each, list) or len(each) != len(row) - 1:
-                raise ValueError(
-                    f"the scorer returned {each!r:.80} for {len(row) - 1} answers, expected one "
-                    f"score per answer"
-                )
-            if not all(score < np.inf for score in each):
-                raise ValueError(f"the scorer returned {each!r:.80}, expected no NaN and no inf")
-        return scores
-
-
-class ScorerError(ValueError):
-    """A scorer that cannot score these answers: that depends on them, so nobody acts instead.
-
-    Examples
-    --------
-    >>> issubclass(ScorerError, ValueError)
-    True
-    """
-
-
-def is_scorer_error(error: BaseException | None) -> bool:
-    """Whether an error, or one that it comes from, is that of a scorer."""
-    while error is not None and not isinstance(error, ScorerError):
-        error = error.__cause__
-    return error is not None
+    def _read(self, rows: list[Row]) -> tuple[list[Any], list[list[Any]]]:
+        asked = [messages_of(str(row[0])) for row in rows]
+        return asked, [[message_of(str(action)) for action in row[1:]] for row in rows]
 
 
 class ScoreServer:
     """A server that scores answers: POST {"messages": …, "answers": […]} → {"scores": […]}.
 
-    It is the batched function of a `ChatScorer`. One that is unavailable, too slow or garbled is a
+    It is the batched function of a `ChatScorer`, or of a `CompletionScorer`, where "prompt" takes
+    the place of "messages" and answers are texts. One that is unavailable, too slow or garbled is a
     `ServerError`, for which a run lets the safe policy act. One that refuses its input (status 400,
     413 or 422) is an error, since that depends on the answers.
 
@@ -199,16 +117,16 @@ class ScoreServer:
         self.client.first_retry_wait = 0.1
 
     def __call__(
-        self, messages: list[Messages], answers: list[list[dict[str, Any]]]
+        self, asked: Sequence[Messages | str], answers: Sequence[Sequence[Any]]
     ) -> list[list[float]]:
-        """Score the answers to several conversations."""
+        """Score the answers to several conversations or prompts."""
         bodies = [
-            {"messages": asked, "answers": given}
-            for asked, given in zip(messages, answers, strict=True)
+            {"prompt" if isinstance(each, str) else "messages": each, "answers": list(given)}
+            for each, given in zip(asked, answers, strict=True)
         ]
         # Nothing is remembered: while the server is down that would decide, by the answers that
         # were seen before, which of them it picks.
-        made = self.client.post_all(self._path, bodies, fresh=True)
+        made = self.client.post_all(self._path, bodies, fresh=True, doing="scoring answers")
         return [_read_scores(each, len(given)) for each, given in zip(made, answers, strict=True)]
 
     def __repr__(self) -> str:

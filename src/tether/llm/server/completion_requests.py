@@ -30,13 +30,13 @@ all draws of one prompt are the same.
 """
 
 
-def sample_request(policy: OpenAIPolicy, prompt: Prompt, seed: int) -> dict[str, Any]:
-    """The body of the request that draws one completion."""
+def sample_request(policy: OpenAIPolicy, prompt: Prompt, count: int, seed: int) -> dict[str, Any]:
+    """The body of the request that draws completions of one prompt."""
     return {
         "model": policy.model,
         "prompt": list(prompt),
         "max_tokens": policy.max_new_tokens,
-        "n": 1,
+        "n": count,
         "seed": seed,
         "stop_token_ids": policy.end_token_ids.tolist(),
         "logprobs": 0,

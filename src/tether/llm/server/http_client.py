@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,24 +16,27 @@ from typing import Any
 
 import httpx2
 
-from tether._core import validate
+from tether._core import progress, validate
+from tether._core.redact import redact_url
 from tether.llm.server.api_keys import check_key, hide_key
 from tether.llm.server.background_loop import background_loop, run_in_background
 from tether.llm.server.concurrency_limit import ConcurrencyLimit
+from tether.llm.server.kept_answers import KeptAnswers
 from tether.llm.server.server_error import (
     INVALID_REQUEST_STATUSES,
     MAX_SHOWN_CHARACTERS,
     OVERLOAD_STATUSES,
     RETRIED_STATUSES,
     ServerError,
+    advice_on_loss,
     error_text,
     parse_retry_after,
 )
 
+logger = logging.getLogger("tether.llm")
+
 MAX_RETRY_WAIT = 30.0
 """The largest number of seconds between two attempts, whatever the server asks for."""
-MAX_KEPT_ANSWERS = 10_000
-"""How many answers of a failed call are kept for the next one."""
 
 
 class _NotJSONError(Exception):
@@ -81,21 +86,28 @@ class HTTPClient:
         )
         self.first_retry_wait = 0.5
         self._key = check_key(api_key)
-        self._kept: dict[bytes, dict[str, Any]] = {}
+        self._kept = KeptAnswers()
         self._begin_anew()
 
     def post_all(
-        self, path: str, bodies: Sequence[dict[str, Any]], *, fresh: bool = False
+        self,
+        path: str,
+        bodies: Sequence[dict[str, Any]],
+        *,
+        fresh: bool = False,
+        doing: str = "waiting for answers",
     ) -> list[dict[str, Any]]:
         """The responses to several requests, in order; the first that fails for good raises.
 
         Then, or when the caller is interrupted, nothing more is sent, and requests that are under
         way are abandoned. Equal requests are sent once, as their answers are the same, unless they
         ask for `fresh` draws without a seed: then each has an answer of its own, which is not kept.
+        What is being done is shown as the progress of the requests.
         """
         if self._process != os.getpid():  # after a fork
             self._begin_anew()
-        return run_in_background(self._post_all(path, bodies, fresh))
+        with progress.step(doing, total=len(bodies)) as step:
+            return run_in_background(self._post_all(path, bodies, fresh, step))
 
     def __repr__(self) -> str:
         return f"HTTPClient({self.base_url!r})"
@@ -114,27 +126,31 @@ class HTTPClient:
         self._limit, self._process = ConcurrencyLimit(self.concurrency), os.getpid()
 
     async def _post_all(
-        self, path: str, bodies: Sequence[dict[str, Any]], fresh: bool
+        self, path: str, bodies: Sequence[dict[str, Any]], fresh: bool, step: progress.Step
     ) -> list[dict[str, Any]]:
-        kept = {} if fresh else self._kept
         names = [_name(path, body) + (b"%d" % k if fresh else b"") for k, body in enumerate(bodies)]
-        answers = {name: kept[name] for name in names if name in kept}
-
+        answers = {} if fresh else self._kept.find(names)
+        requests = {name: k for k, name in enumerate(names) if name not in answers}
+        asked_by = Counter(names)
+        step.advance(sum(asked_by[name] for name in answers))
         has_failed = False
 
-        async def answer(name: bytes, body: dict[str, Any]) -> None:
+        async def answer(name: bytes, place: int) -> None:
             nonlocal has_failed
             async with self._limit:
                 if has_failed:
                     return
                 try:
-                    answers[name] = await self._post(path, body)
-                except BaseException:
+                    answers[name] = await self._post(path, bodies[place])
+                except BaseException as error:
                     has_failed = True
+                    if len(names) > 1 and isinstance(error, (ServerError, ValueError)):
+                        told = f"{error} (request {place + 1} of {len(names)})"
+                        raise _same_kind(error)(told) from error
                     raise
+                step.advance(asked_by[name])
 
-        new = {name: body for name, body in zip(names, bodies, strict=True) if name not in answers}
-        tasks = [asyncio.ensure_future(answer(name, body)) for name, body in new.items()]
+        tasks = [asyncio.ensure_future(answer(name, place)) for name, place in requests.items()]
         try:
             for task in asyncio.as_completed(tasks):
                 await task
@@ -143,10 +159,10 @@ class HTTPClient:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if not fresh:
-                self._kept = dict(list(answers.items())[-MAX_KEPT_ANSWERS:])
+                self._kept.keep(answers)
             raise
         if not fresh:
-            self._kept = {}
+            self._kept.drop(names)
         return [answers[name] for name in names]
 
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +194,12 @@ class HTTPClient:
             wait *= 2
             is_last = self.retries is not None and len(failures) > self.retries
             if is_last or time.monotonic() + seconds >= end:
-                raise ServerError(f"{self.base_url}/{path} {_told(failures)}")
+                told = f"{_told(failures)}{advice_on_loss(body, failures)}"
+                raise ServerError(f"{self.base_url}/{path} {told}")
+            logger.info(
+                *("sending again in %.1f s to %s: %s", seconds, redact_url(self.base_url)),
+                failures[-1],
+            )
             await _wait(seconds)
 
     def _connected(self) -> httpx2.AsyncClient:
@@ -215,10 +236,14 @@ class HTTPClient:
 
 
 def _close(client: httpx2.AsyncClient, process: int) -> None:
-    """Close connections that nobody uses any more."""
-    loop = background_loop()
+    """Close connections that nobody uses any more; those of a parent process are not ours."""
     if process == os.getpid():
+        loop = background_loop()
         loop.call_soon_threadsafe(lambda: loop.create_task(client.aclose()))
+
+
+def _same_kind(error: BaseException) -> type[Exception]:
+    return ServerError if isinstance(error, ServerError) else ValueError
 
 
 def _read_json(response: httpx2.Response) -> Any:

@@ -22,7 +22,7 @@ def likely_tokens(
     """
     asked = [{**request, "prompt_logprobs": TABLE_TOKENS} for request in requests]
     places, tokens, log_probs = [], [], []
-    answers = client.post_all("completions", asked)
+    answers = client.post_all("completions", asked, doing="reading likely tokens")
     for row, ((prompt, completion), answer) in enumerate(zip(rows, answers, strict=True)):
         choice = responses.read_choices(answer, 1)[0]
         tables = responses.read_likely_tokens(choice, (*prompt, *completion), TABLE_TOKENS)

@@ -19,8 +19,8 @@ from tether.llm.completions import (
 )
 from tether.llm.prompts import Prompt
 from tether.llm.server import responses
-from tether.llm.server.chat_usage import count_draws
-from tether.llm.server.completion_requests import read_completion, sample_request, score_request
+from tether.llm.server.completion_draws import draw_completions
+from tether.llm.server.completion_requests import score_request
 from tether.llm.server.drawn_scores import DrawnScores
 from tether.llm.server.http_client import HTTPClient
 from tether.llm.server.likely_tokens import likely_tokens
@@ -33,8 +33,9 @@ class OpenAIPolicy(CompletionPolicy):
 
     The server must accept token ids as prompts, return token ids (`return_token_ids`) and score a
     given text (`prompt_logprobs`), as vLLM does. A LoRA that it serves beside its base model is a
-    policy of its own, by its name in `model`. Each completion is a request with its own seed from
-    the generator. Any response that is not about the tokens that were sent is an error.
+    policy of its own, by its name in `model`. Completions of the same prompt share a request, which
+    reads the prompt once; each request has its own seed from the generator. Any response that is
+    not about the tokens that were sent is an error.
 
     Parameters
     ----------
@@ -70,6 +71,9 @@ class OpenAIPolicy(CompletionPolicy):
         How old the last `check_unchanged` may be when the policy is used; None never checks.
     batch_size : int, default 16
         The number of completions that are scored per request.
+    max_n : int, default 64
+        The most completions of a prompt that a request asks for. 1 for a server that draws all
+        completions of a request with one seed; vLLM takes a different seed for each of them.
     context_length : int or None, optional
         The context length of the model; None leaves it to the server to refuse prompts too long.
     add_special_tokens : bool, default False
@@ -108,6 +112,7 @@ class OpenAIPolicy(CompletionPolicy):
         reuse_stated: bool = True,
         probe_seconds: float | None = 60.0,
         batch_size: int = 16,
+        max_n: int = 64,
         context_length: int | None = None,
         add_special_tokens: bool = False,
     ) -> None:
@@ -122,6 +127,8 @@ class OpenAIPolicy(CompletionPolicy):
         self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
         self.batch_size = validate.integer_at_least("batch_size", batch_size)
+        self.max_n = validate.integer_at_least("max_n", max_n)
+        self.ignores_n = False  # until a response has fewer completions than were asked for
         if probe_seconds is not None:
             validate.number("probe_seconds", probe_seconds, above=0, below=np.inf, including=(0,))
         self.client = HTTPClient(
@@ -132,6 +139,7 @@ class OpenAIPolicy(CompletionPolicy):
             retries=retries,
             concurrency=concurrency,
         )
+        self.address = self.client.base_url
         self._drawn = DrawnScores() if reuse_stated else None
         self._probes = ProbeScores(model, probe_seconds)
 
@@ -172,7 +180,7 @@ class OpenAIPolicy(CompletionPolicy):
         contexts : array_like of str, or of int with shape (n, length)
             The prompts: texts, or rows of token ids padded with −1.
         rng : numpy.random.Generator
-            The source of the seeds, one per completion.
+            The source of the seeds, one per request.
 
         Returns
         -------
@@ -191,23 +199,8 @@ class OpenAIPolicy(CompletionPolicy):
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
         self._probes.compare_if_due(self._score_probes)
-        seeds = rng.integers(2**63 - 1, size=len(prompts))
-        requests = [
-            sample_request(self, prompt, int(seed))
-            for prompt, seed in zip(prompts, seeds, strict=True)
-        ]
-        answers = self.client.post_all("completions", requests)
-        choices = [responses.read_choices(answer, 1)[0] for answer in answers]
-        for answer in answers:
-            count_draws(1, answer.get("usage"))
-        rows = [
-            read_completion(self, choice, prompt)
-            for choice, prompt in zip(choices, prompts, strict=True)
-        ]
-        scores = [
-            responses.read_sampled_log_prob(choice, row)
-            for choice, row in zip(choices, rows, strict=True)
-        ]
+        drawn = draw_completions(self, prompts, rng)
+        rows, scores = [each.tokens for each in drawn], [each.log_prob for each in drawn]
         if self._drawn is not None:
             self._drawn.remember(zip(prompts, map(tuple, rows), scores, strict=True))
         return pad_rows(rows, self.max_new_tokens), np.array(scores)
@@ -279,13 +272,16 @@ class OpenAIPolicy(CompletionPolicy):
             for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
         ]
 
-    def _score(self, pairs: set[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
+    def _score(
+        self, pairs: set[tuple[Prompt, Prompt]], *, fresh: bool = False
+    ) -> dict[tuple[Prompt, Prompt], float]:
         """Scores of prompts with completions by the server; those of similar length together."""
         ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = self.batch_size
         batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
         requests = [score_request(self.model, [(*p, *c) for p, c in batch]) for batch in batches]
-        answers = self.client.post_all("completions", requests)
+        doing = f"scoring under {self.model!r}"
+        answers = self.client.post_all("completions", requests, fresh=fresh, doing=doing)
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for batch, answer in zip(batches, answers, strict=True):
             choices = responses.read_choices(answer, len(batch))
@@ -295,7 +291,7 @@ class OpenAIPolicy(CompletionPolicy):
         return scores
 
     def _score_probes(self) -> Floats:
-        scores = self._score(set(PROBE_ROWS))
+        scores = self._score(set(PROBE_ROWS), fresh=True)
         return np.array([scores[row] for row in PROBE_ROWS])
 
     def __repr__(self) -> str:

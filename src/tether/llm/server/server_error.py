@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -30,6 +31,20 @@ class ServerError(RuntimeError):
     >>> issubclass(ServerError, RuntimeError)
     True
     """
+
+
+def advice_on_loss(body: Mapping[str, Any], failures: Sequence[str]) -> str:
+    """What to say if a server answered at first and then could not be connected to any more."""
+    is_lost = failures[-1].startswith("ConnectError") and len(set(failures)) > 1
+    if not is_lost:
+        return ""
+    advice = ": the server has ended while it was asked"
+    if "prompt_logprobs" in body:
+        advice += (
+            ". vLLM 0.32 with --enable-lora ends when it scores (prompt_logprobs), unless it was "
+            "started with --lora-target-modules"
+        )
+    return advice
 
 
 def error_text(response: Any) -> str:

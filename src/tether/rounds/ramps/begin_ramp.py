@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
+
+logger = logging.getLogger("tether.rounds")
 
 SAFE_NOTE = "no optimized policy was given"
 
@@ -80,6 +83,7 @@ def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:
     except Exception:
         run._registry.forget(number)
         raise
+    logger.info("round %d of %s begins: %s", number, run._store.name, note)
     return RampRound(number, None, note, run, None, record)
 
 
@@ -154,6 +158,7 @@ def _next_step(run: Controller, *, due_only: bool) -> RampRound:
         if number is not None:
             run._registry.forget(number)
         raise
+    logger.info("round %d of %s begins: %s", record.number, run._store.name, note)
     return RampRound(record.number, None, note, run, None, record)
 
 

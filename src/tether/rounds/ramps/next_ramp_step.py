@@ -1,4 +1,4 @@
-"""The share of the next step of a ramp of policies, from the rows that docs/release.md allows.
+"""The share of the next step of a ramp of policies (docs/explanation/release.md).
 
 The new policy's rows are those of one step of its ramp, the calibration window: training rows too,
 since the policy was fixed before. The reference's rows are calibration rows alone, since the new

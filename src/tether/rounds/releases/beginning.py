@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from threading import RLock
 from typing import NamedTuple
 from uuid import uuid4
@@ -30,6 +31,8 @@ from tether.rounds.store.queries import (
 )
 from tether.rounds.store.serving import Serving, read_serving
 from tether.rounds.store.writer import Writer
+
+logger = logging.getLogger("tether.rounds")
 
 ADVANCE = "advance"
 """The act in the audit trail that ends a step."""
@@ -175,4 +178,7 @@ class StepKeeper:
                 made = write_step(writer, self._settings, self._rows, step, serving)
                 if act is not None:
                     write_audit(writer, ADVANCE, act.actor, act.reason, made.number)
+            logger.info(
+                "step %d of %s begins: share %.4g", made.number, self._store.name, made.share
+            )
             return made

@@ -1,4 +1,4 @@
-"""The share of the next step, from the rows that the theorems of docs/release.md allow.
+"""The share of the next step, from the rows that the theorems of docs/explanation/release.md allow.
 
 In expectation the old system's rows are those of the log from before the release, or else of the
 first step, which then has a share of 0. The new system's rows are those of one step of the present

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
 from tether.rounds.limits import Limit
+from tether.rounds.releases.release_summary import describe_release, steps_columns
 from tether.rounds.releases.stalled_share import stalled_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
-class ReleaseHistory:
+class ReleaseHistory(Described):
     """A release so far: its settings, its steps in order, its alarms.
 
     Parameters
@@ -133,3 +141,38 @@ class ReleaseHistory:
     def alarm(self) -> Alarm | None:
         """The alarm that stands, if any."""
         return next((alarm for alarm in self.alarms if alarm.cleared is None), None)
+
+    def to_frame(self) -> Columns:
+        """Return one row per step.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `step`, `begun`, `share`,
+            `new_keys`, `old_keys`, `promise`, `new_loss` and `old_loss` with their intervals
+            `_lower` and `_upper`, and `why`; with several guardrails `promise[name]`,
+            `new_loss[name]` and `old_loss[name]`. NaN before the first loss.
+        """
+        return steps_columns(self)
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the share of the new system and the mean losses of both systems over the steps.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the share; by default a new figure that shows the losses too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.releases.release_plot import plot_release
+
+        return plot_release(self, ax)
+
+    def _describe(self) -> Description:
+        return describe_release(self)

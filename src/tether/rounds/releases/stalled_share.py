@@ -1,7 +1,7 @@
 """Why the share of a release does not grow although steps end: too few keys are new to the system.
 
 A row is the first unit of a key that the new system answered. Keys that come back add none, also
-after an alarm was cleared: see docs/release.md, "What one row is".
+after an alarm was cleared: see docs/explanation/release.md, "What one row is".
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Answers of the old system without the store: kept in a local file, and listed in the store later.
 
-They are rows of no system, and nothing is estimated from them: see docs/release.md. They are listed
-so that whoever asks can be told which keys were answered, when, and that no other answer was lost.
+They are rows of no system, and nothing is estimated from them (docs/explanation/release.md). They
+are listed so that whoever asks can be told which keys were answered, when, and that no other answer
+was lost.
 """
 
 from __future__ import annotations

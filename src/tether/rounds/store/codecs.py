@@ -8,16 +8,25 @@ written: numbers of the same type and shape, text, lists, or the columns of a fr
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.plain_arrays import plain_array
 from tether.policies.shortlist_rows import ShortlistRows
+from tether.rounds.store.frame_columns import (
+    column_type,
+    is_polars,
+    pandas_frame,
+    polars_frame,
+    rows_of,
+)
 
 NUMBER_ROWS, TEXT_ROWS, LIST_ROWS, FRAME_ROWS = "numbers", "text", "lists", "frame"
+POLARS_ROWS = "polars frame"
 NO_CONTENT = "nothing"
 """The kind of contexts that are only a number: there is nothing to store for a row."""
 MAX_PADDED_BYTES = 1 << 26
@@ -38,16 +47,12 @@ class Codec:
         """The codec for these rows; for a number of contexts there is nothing to encode."""
         if isinstance(rows, int):
             return cls(NO_CONTENT)
-        if hasattr(rows, "get_columns") and not hasattr(rows, "iloc"):
-            raise TypeError(
-                f"{name} is a {type(rows).__name__}, which cannot be stored: pass the result of "
-                f"its to_pandas() or to_numpy()"
-            )
-        if hasattr(rows, "iloc") and len(rows.shape) == 2:
+        if hasattr(rows, "columns") and len(rows.shape) == 2:
             _check_names(name, list(rows.columns))
-            columns = tuple((str(key), _column_type(name, rows[key])) for key in rows.columns)
-            return cls(FRAME_ROWS, columns=columns)
+            columns = tuple((str(key), column_type(name, rows[key])) for key in rows.columns)
+            return cls(POLARS_ROWS if is_polars(rows) else FRAME_ROWS, columns=columns)
         array = np.asarray(rows)
+        array = plain_array(array) if array.ndim == 1 else array
         if array.dtype.kind in "biuf":
             return cls(NUMBER_ROWS, array.dtype.newbyteorder("<").str, array.shape[1:])
         if array.dtype.kind == "U" or _holds_only(array, str):
@@ -85,8 +90,8 @@ class Codec:
                 f"{name} must have the format of the run's first rows, {self.describe()}, got "
                 f"{given.describe()}"
             )
-        if self.kind == FRAME_ROWS:
-            rows = [list(row) for row in zip(*(_as_list(rows[c]) for c in rows), strict=True)]
+        if self.is_frame:
+            rows = rows_of(rows, [key for key, _ in self.columns])
         else:
             rows = np.asarray(rows).tolist()
         if self.kind == TEXT_ROWS and not self.shape:
@@ -111,11 +116,19 @@ class Codec:
             array = np.empty(len(plain), dtype=object)
             array[:] = plain
             return array
-        import pandas as pd
+        listed = zip(*plain, strict=True) if plain else ([] for _ in self.columns)
+        columns = [name for name, _ in self.columns]
+        return self.frame(dict(zip(columns, map(list, listed), strict=True)))
 
-        names = [name for name, _ in self.columns]
-        frame = pd.DataFrame(plain, columns=names)
-        return frame.astype({name: kind for name, kind in self.columns if kind != "str"})
+    @property
+    def is_frame(self) -> bool:
+        """Whether rows are those of a frame, of pandas or of polars."""
+        return self.kind in (FRAME_ROWS, POLARS_ROWS)
+
+    def frame(self, values: Mapping[str, Any]) -> Any:
+        """The frame with these columns of plain values."""
+        build = polars_frame if self.kind == POLARS_ROWS else pandas_frame
+        return build(dict(self.columns), values)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -138,8 +151,9 @@ class Codec:
             return "a number of actions without contexts"
         if self.kind == NUMBER_ROWS:
             return f"numbers ({np.dtype(self.dtype)}) of shape {self.shape} per row"
-        if self.kind == FRAME_ROWS:
-            return f"a frame with {dict(self.columns)}"
+        if self.is_frame:
+            library = "polars" if self.kind == POLARS_ROWS else "pandas"
+            return f"a {library} frame with {dict(self.columns)}"
         return f"{self.kind} of shape {self.shape} per row"
 
 
@@ -229,10 +243,6 @@ def _holds_only(array: Any, kinds: Any) -> bool:
     return array.dtype == object and all(isinstance(value, kinds) for value in array.flat)
 
 
-def _as_list(column: Any) -> list[Any]:
-    return list(column.to_numpy().tolist())
-
-
 def _check_names(name: str, columns: list[Any]) -> None:
     if not columns or len(set(columns)) < len(columns):
         raise TypeError(f"{name} must have columns with distinct names to be stored, got {columns}")
@@ -276,19 +286,3 @@ def _is_plain_json(row: Any) -> bool:
     if isinstance(row, list):
         return all(map(_is_plain_json, row))
     return not isinstance(row, tuple)
-
-
-def _column_type(name: str, column: Any) -> str:
-    if hasattr(column.dtype, "categories"):
-        raise TypeError(
-            f"{name}[{column.name!r}] is categorical, and its categories would be lost: pass "
-            f"codes or text instead"
-        )
-    values = column.to_numpy()
-    if values.dtype.kind in "biuf":
-        return str(values.dtype)
-    if values.dtype.kind == "U" or _holds_only(values, str):
-        return "str"
-    raise TypeError(
-        f"{name}[{column.name!r}] must hold numbers or text to be stored, got dtype {values.dtype}"
-    )

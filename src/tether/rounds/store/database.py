@@ -7,6 +7,7 @@ while nobody else writes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -28,6 +29,8 @@ from tether.rounds.store.sqlite_deadline import WRITES_OPTION
 from tether.rounds.store.verify_run import check_opened
 from tether.rounds.store.writer import Writer
 from tether.rounds.store.writer_queue import WriterQueue
+
+logger = logging.getLogger("tether.rounds")
 
 PATIENCE_FOR_ROWS = 60
 """How many deadlines a call may take that reads every row, such as one that begins a round."""
@@ -88,6 +91,7 @@ class Store:
         """Close every connection to the database; later calls are refused."""
         self._closed = True
         self._engine.dispose()
+        logger.debug("closed %s", self.name)
 
     def check_open(self) -> None:
         """Refuse what is asked of a store after it was closed."""
@@ -140,6 +144,7 @@ class Store:
                 schema.prepare(connection, find_version(connection))
         else:
             schema.check_version(version)
+        logger.debug("%s %s", "created" if version is None else "opened", self.name)
 
     @contextmanager
     def _transaction(

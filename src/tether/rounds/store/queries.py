@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,8 @@ from tether._core.types import Floats, Integers
 from tether.control.calibration import Calibration
 from tether.rounds.store import schema
 from tether.rounds.store.writer import Writer
+
+logger = logging.getLogger("tether.rounds")
 
 IDS_PER_QUERY = 500
 """How many ids go into one query at most."""
@@ -113,6 +116,7 @@ def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -
         "raised": now(),
     }
     writer.record(schema.alarms, row)
+    logger.warning("alarm %d in round %d (%s): %s", row["number"], round_number, monitor, message)
 
 
 def write_audit(
@@ -128,3 +132,4 @@ def write_audit(
         "done": now(),
     }
     writer.record(schema.audit, row)
+    logger.info("%s by %s", act, actor)

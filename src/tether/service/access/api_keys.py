@@ -62,6 +62,9 @@ class ApiKeys:
             raise ValueError("two API keys have the same sha256")
         self.keys = tuple(keys)
 
+    def __repr__(self) -> str:
+        return f"ApiKeys({len(self.keys)} keys)"
+
     def find(self, secret: str) -> ApiKey | None:
         """Find the key of a secret, in a time that does not depend on either.
 

@@ -16,10 +16,11 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tether.llm.answer_scorer import is_scorer_error
 from tether.llm.server.background_loop import ending
-from tether.llm.server.chat_scorer import is_scorer_error
 from tether.llm.server.chat_usage import ChatUsage, counting_usage
 from tether.llm.server.openai_policy import OpenAIPolicy
+from tether.policies.shortlist import Shortlist
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
 from tether.service.api_errors import ApiError
@@ -46,8 +47,11 @@ class TetheredGateway:
     def __init__(self, service: Service, settings: TetheredSettings) -> None:
         self._service, self._url = service, settings.old.url
         self._words: ChatAnswers | ClippedCompletions = ChatAnswers(settings.old.model)
-        if isinstance(service.run.run.safe, OpenAIPolicy):
-            self._words = ClippedCompletions(service.run.run.safe)
+        drawing = service.run.run.given_safe
+        if isinstance(drawing, Shortlist):
+            drawing = drawing.safe
+        if isinstance(drawing, OpenAIPolicy):
+            self._words = ClippedCompletions(drawing)
         self._threads = ThreadPoolExecutor(settings.requests_at_once, "tether-gateway")
         self._most, self._asked = (1 + WAITING_PER_THREAD) * settings.requests_at_once, 0
         self._acted, self._ending = Acted(service), threading.Event()

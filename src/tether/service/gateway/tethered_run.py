@@ -1,6 +1,11 @@
-"""The run of a tethered gateway: a controller on shortlists of the safe upstream's answers."""
+"""The run of a tethered gateway: a controller on shortlists of the safe upstream's answers.
+
+Where both upstreams tell log-probabilities it may be a clip of the two instead.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tether.llm.completions import Tokenizer
 from tether.llm.server.chat_policy import ChatPolicy
@@ -11,6 +16,7 @@ from tether.rounds.controller import Controller
 from tether.rounds.served_run import ServedRun
 from tether.service.gateway.tethered_clip import TokenIds
 from tether.service.runs.open_run import named_function
+from tether.service.settings.clip_table import ClipSettings
 from tether.service.settings.tethered_table import ScorerSettings, TetheredSettings
 
 SCORER_CHECK_SECONDS = 60.0
@@ -23,7 +29,7 @@ def open_tethered(settings: TetheredSettings, *, deadline: float) -> ServedRun:
     `deadline` is how many seconds a call may wait for the store.
     """
     if settings.clip is not None:
-        return open_clip(settings, deadline=deadline)
+        return open_completions(settings, deadline=deadline)
     assert settings.scorer is not None  # the settings have one of both
     old = settings.old
     safe = ChatPolicy(
@@ -56,45 +62,63 @@ def open_tethered(settings: TetheredSettings, *, deadline: float) -> ServedRun:
         raise
 
 
-def open_clip(settings: TetheredSettings, *, deadline: float) -> ServedRun:
-    """The run of a gateway whose two upstreams tell log-probabilities."""
-    assert settings.clip is not None
-    assert settings.new is not None
-    tokenizer: Tokenizer = TokenIds()
-    if settings.clip.tokenizer is not None:
-        from tether.llm.local.model_folders import check_folder, load_tokenizer
+def open_completions(settings: TetheredSettings, *, deadline: float) -> ServedRun:
+    """The run of a gateway whose two upstreams tell log-probabilities.
 
-        check_folder("gateway.tokenizer", settings.clip.tokenizer)
-        tokenizer = load_tokenizer(settings.clip.tokenizer)
-    safe, new = (
-        OpenAIPolicy(
-            each.url,
-            each.model or "default",
-            eos_token_id=settings.clip.eos_token_id,
-            tokenizer=tokenizer,
-            max_new_tokens=settings.clip.max_new_tokens,
-            api_key=each.api_key,
-            timeout=each.timeout,
-            retries=each.retries,
-            concurrency=settings.requests_at_once,
-        )
-        for each in (settings.old, settings.new)
-    )
+    Best of N, picked by the log ratio of the new upstream; or, with a budget, a clip of the two.
+    """
+    assert settings.clip is not None
+    safe, new = completion_policies(settings, settings.clip)
+    controller = dict(settings.controller)
+    drawn: Shortlist | OpenAIPolicy = safe
+    if settings.clip.budget is None:
+        drawn = Shortlist(safe, size=settings.candidates, temperature=settings.pick_temperature)
+    else:
+        controller["family"] = f"budgeted_clip({settings.clip.budget})"
     run = Controller(
-        safe,
+        drawn,
         store=settings.store,
-        family=f"budgeted_clip({settings.clip.budget})",
         policies=lambda name: new,  # its scores are compared with the stored ones
         fallback="safe",
         spool=settings.spool,
         deadline=deadline,
-        **settings.controller,
+        **controller,
     )
     try:
         return ServedRun(run, lambda rows: new)
     except BaseException:
         run.close()
         raise
+
+
+def completion_policies(
+    settings: TetheredSettings, completions: ClipSettings
+) -> tuple[OpenAIPolicy, OpenAIPolicy]:
+    """The safe and the new upstream as policies over completions."""
+    assert settings.new is not None
+    tokenizer: Tokenizer = TokenIds()
+    if completions.tokenizer is not None:
+        from tether.llm.local.model_folders import check_folder, load_tokenizer
+
+        check_folder("gateway.tokenizer", completions.tokenizer)
+        tokenizer = load_tokenizer(completions.tokenizer)
+    options: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
+    safe, new = (
+        OpenAIPolicy(
+            each.url,
+            each.model or "default",
+            eos_token_id=completions.eos_token_id,
+            tokenizer=tokenizer,
+            max_new_tokens=completions.max_new_tokens,
+            api_key=each.api_key,
+            timeout=each.timeout,
+            retries=each.retries,
+            concurrency=settings.requests_at_once,
+            **options,
+        )
+        for each in (settings.old, settings.new)
+    )
+    return safe, new
 
 
 def make_scorer(settings: ScorerSettings, gateway: TetheredSettings) -> ChatScorer:

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from tether._core.redact import redact_text
 
-LOGGERS = ("tether.service", "uvicorn", "uvicorn.error", "asyncio")
-"""The loggers that a service and what it runs on write with."""
+LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
+"""The loggers that a service, its run and what it runs on write with."""
 MOST_TRACEBACK_LINES = 100
 """How much is logged of where an error came from."""
 

@@ -1,4 +1,8 @@
-"""What a tethered gateway needs where both upstreams tell log-probabilities."""
+"""What a tethered gateway needs where both upstreams tell log-probabilities.
+
+Completions are then drawn by a budgeted clip or, with `candidates`, are the best of N by the log
+ratio of the two.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,22 @@ from pathlib import Path
 from tether.service.settings.toml_tables import Table
 
 CLIP_FAMILY = "clip"
-"""The family that needs a new upstream instead of a scorer."""
+"""The family of a new upstream without candidates."""
 CLIP_OPTIONS = ("budget", "max_new_tokens", "eos_token_id", "tokenizer", "new")
-"""The settings of the table `gateway` that only this family has."""
+"""The settings of the table `gateway` that only a new upstream has."""
 NEW_UPSTREAM_OPTIONS = ("url", "model", "api_key_variable", "timeout", "retries")
 """The settings of the new upstream."""
 
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """How completions are drawn under a budgeted clip.
+    """How completions are drawn from a safe and a new upstream.
 
     Parameters
     ----------
-    budget : int
-        How many completions are proposed at most before the safe upstream's is taken.
+    budget : int or None
+        How many completions are proposed at most before the safe upstream's is taken; None where
+        they are the best of N.
     max_new_tokens : int
         The longest completion.
     eos_token_id : tuple of int
@@ -31,15 +36,22 @@ class ClipSettings:
         The folder of a tokenizer; without one prompts are lists of token ids.
     """
 
-    budget: int
+    budget: int | None
     max_new_tokens: int
     eos_token_id: tuple[int, ...]
     tokenizer: str | None = None
 
 
 def read_clip(table: Table, folder: Path) -> ClipSettings:
-    """Read the settings of a clip."""
-    budget = table.integer("budget", 8, least=1, most=10_000)
+    """Read the settings of completions."""
+    budget = None
+    if not table.has("candidates"):
+        budget = table.integer("budget", 8, least=1, most=10_000)
+    elif table.has("budget"):
+        raise ValueError(
+            f"{table.full('budget')} is of a clip, and {table.full('candidates')} of best of N: "
+            f"give one of them"
+        )
     tokens = table.integer("max_new_tokens", 64, least=1, most=1_000_000)
     tokenizer, given = table.optional_text("tokenizer"), table.take("eos_token_id")
     ends = [given] if isinstance(given, int) else given

@@ -123,8 +123,11 @@ def read_tethered(table: Table, folder: Path) -> TetheredSettings:
     old = _read_upstream(table.table("old"), SAFE_UPSTREAM_OPTIONS)
     scorer, past_scorers = (None, ()) if is_clip else _read_scorers(table)
     controller = {name: table.take(name) for name in CONTROLLER_OPTIONS if table.has(name)}
-    if is_clip and controller.pop("family", CLIP_FAMILY) != CLIP_FAMILY:
-        raise ValueError(f"{table.full('family')} must be {CLIP_FAMILY!r} with a new upstream")
+    is_budgeted = clip is not None and clip.budget is not None
+    if is_budgeted and controller.pop("family", CLIP_FAMILY) != CLIP_FAMILY:
+        raise ValueError(
+            f"{table.full('family')} must be {CLIP_FAMILY!r} with a new upstream and no candidates"
+        )
     if controller.get("max_silence") == "none":
         controller["max_silence"] = None
     table.finish(TETHERED_OPTIONS)

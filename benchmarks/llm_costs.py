@@ -1,0 +1,204 @@
+"""What one answer costs under each family, by its length and by how far the policies are apart.
+
+python -m benchmarks.llm_costs
+
+A small Llama with random weights and a LoRA whose size is set so that the Kullback–Leibler
+divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 16, 64 or 256
+tokens. Draws per answer are expected values; latencies are ratios of processor seconds, one prompt
+at a time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip
+and mix, where clip takes the most draws, and N for best of N, the largest that changes anything.
+A clip that would take too many draws is not run: its latency is a lower bound, its draws in one
+batch. A family that is added to `families` and `expected_draws` is a further column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import tether
+from tether.llm import CausalPolicy
+from tether.llm.preflight_checks.pair_checks import estimate_costs
+
+LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
+VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32
+PROMPTS, DRAWS = 4, 32
+"""Draws of each policy at each prompt, for divergences and acceptance rates."""
+ANSWERS = 4
+"""Answers of each family whose time is measured."""
+BUDGET = 8
+MAX_RUN_DRAWS = 150
+"""A clip that is expected to take more draws is not run."""
+SCALE_STEPS = 8
+"""How often the size of the adapter is corrected."""
+
+Serve = Callable[[Any, np.random.Generator], Any]
+
+
+def adapted() -> Any:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        initializer_range=0.1,
+        eos_token_id=0,
+        pad_token_id=None,
+    )
+    base = LlamaForCausalLM(config)
+    targets = LoraConfig(r=8, target_modules=["q_proj", "v_proj", "down_proj"])
+    model = get_peft_model(base, targets, adapter_name="tuned")
+    return model.eval()
+
+
+def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, CausalPolicy]:
+    """The safe policy, and the optimized one with an adapter of this size."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
+    options = {"max_new_tokens": length, "batch_tokens": 16_384}
+    return CausalPolicy(model, None, **options), CausalPolicy(
+        model, None, adapter="tuned", **options
+    )
+
+
+def log_scores(
+    safe: CausalPolicy, optimized: CausalPolicy, prompts: Any, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of draws of the safe and then of the optimized policy, one row per prompt."""
+    repeated = np.repeat(prompts, DRAWS, axis=0)
+    found = []
+    for policy in (safe, optimized):
+        scores = safe.log_prob_both(optimized, repeated, policy.sample(repeated, rng))
+        found.append([each.reshape(len(prompts), DRAWS) for each in scores])
+    return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
+
+
+def at_divergence(
+    model: Any, length: int, nats: float, prompts: Any, rng: np.random.Generator
+) -> tuple[CausalPolicy, CausalPolicy, np.ndarray, np.ndarray]:
+    """Policies that are this far apart, to 5 %, and scores of fresh draws of both."""
+    scale = 0.1
+    for _ in range(SCALE_STEPS):
+        safe, optimized = policies(model, scale, length)
+        log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
+        measured = (log_safe - log_optimized)[:, :DRAWS].mean()
+        if abs(measured / nats - 1) < 0.05:
+            break
+        scale *= np.sqrt(nats / max(measured, nats / 100))
+    return safe, optimized, log_safe, log_optimized
+
+
+def by_tokens(contexts: Any, candidates: np.ndarray) -> np.ndarray:
+    """A score that no model computes."""
+    return np.where(candidates > 0, candidates, 0).sum(axis=2) / VOCABULARY_SIZE
+
+
+def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
+    """What serves one answer, by family."""
+    served: dict[str, Any] = {
+        "clip": tether.Tethered(safe, optimized, 1.0),
+        f"budgeted clip, {BUDGET}": tether.Tethered(
+            safe, optimized, 1.0, family=f"budgeted_clip({BUDGET})"
+        ),
+        "mix": tether.Tethered(safe, optimized, 1.0, family="mix"),
+    }
+    for size in SIZES:
+        chosen = tether.Shortlist(safe, optimized, size=size)
+        served[f"best of {size}"] = chosen.tethered(float(size))
+    by_score = tether.Shortlist(safe, by_tokens, size=8)
+    served["best of 8, by a score"] = by_score.tethered(8.0)
+    return {name: policy.sample for name, policy in served.items()}
+
+
+def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str, float]:
+    """Draws per answer, averaged over prompts, of every family."""
+    clip = estimate_costs(log_safe, log_optimized, (1.0,))[0].draws
+    rates = [
+        estimate_costs(log_safe[[k]], log_optimized[[k]], (1.0,))[0].acceptance
+        for k in range(len(log_safe))
+    ]
+    missed = [(1 - rate) ** BUDGET for rate in rates]
+    budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
+    found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}
+    return found | {f"best of {n}": float(n) for n in SIZES} | {"best of 8, by a score": 8.0}
+
+
+def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> dict[str, float]:
+    """Processor seconds per answer of each task, which take turns."""
+    spent = dict.fromkeys(tasks, 0.0)
+    for number in range(ANSWERS + 1):
+        prompt = prompts[[number % len(prompts)]]
+        for name, serve in tasks.items():
+            begun = time.process_time()
+            serve(prompt, rng)
+            if number:  # the first one warms up
+                spent[name] += (time.process_time() - begun) / ANSWERS
+    return spent
+
+
+def batch_seconds(safe: CausalPolicy, draws: int, prompts: Any, rng: np.random.Generator) -> float:
+    """Processor seconds of so many plain draws of one prompt in one batch."""
+    begun = time.process_time()
+    safe.sample(np.repeat(prompts[:1], draws, axis=0), rng)
+    return time.process_time() - begun
+
+
+def measure(model: Any, length: int, nats: float, rng: np.random.Generator) -> dict[str, Any]:
+    """One line of the table."""
+    prompts = rng.integers(1, VOCABULARY_SIZE, size=(PROMPTS, PROMPT_TOKENS))
+    safe, optimized, log_safe, log_optimized = at_divergence(model, length, nats, prompts, rng)
+    ratio = log_safe - log_optimized
+    draws, tasks = expected_draws(log_safe, log_optimized), families(safe, optimized)
+    is_run = draws["clip"] <= MAX_RUN_DRAWS
+    if not is_run:
+        del tasks["clip"]
+    spent = seconds({"plain": safe.sample, **tasks}, prompts, rng)
+    shown = {name: f"{spent[name] / spent['plain']:.1f}" for name in tasks}
+    if not is_run:
+        least = batch_seconds(safe, MAX_RUN_DRAWS, prompts, rng) / spent["plain"]
+        shown["clip"] = f"> {least * draws['clip'] / MAX_RUN_DRAWS:,.0f}"
+    return {
+        "length": length,
+        "nats": ratio[:, :DRAWS].mean(),
+        "nats back": -ratio[:, DRAWS:].mean(),
+        "draws": draws,
+        "latency": shown,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    parser.add_argument("--divergences", type=float, nargs="+", default=DIVERGENCES)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    model, names = adapted(), None
+    for length in arguments.lengths:
+        for nats in arguments.divergences:
+            rng = np.random.default_rng([length, round(10 * nats)])
+            line = measure(model, length, nats, rng)
+            if names is None:
+                names = list(line["draws"])
+                print("| tokens | nats | " + " | ".join(names) + " |")
+                print("| --- " * (len(names) + 2) + "|")
+            cells = [f"{line['draws'][name]:,.3g} ({line['latency'][name]})" for name in names]
+            apart = f"{line['nats']:.3g} / {line['nats back']:.3g}"
+            print(f"| {length} | {apart} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

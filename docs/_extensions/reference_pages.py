@@ -1,0 +1,78 @@
+"""Writes the pages of the API reference: one for each room, from the names it exports.
+
+A name that two rooms export is described where it is first met, in the order of `ROOMS`, so that
+every public name has one page.
+"""
+
+import importlib
+import inspect
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOMS = {
+    "tether": "The everyday names",
+    "tether.control": "How far: beta from a log",
+    "tether.risk": "Which threshold",
+    "tether.policies": "Who acts",
+    "tether.sampling": "How to draw",
+    "tether.aiming": "More of the gain",
+    "tether.release": "Two systems that tell no probabilities",
+    "tether.rounds": "Over time",
+    "tether.monitor": "Is it holding",
+    "tether.llm": "Language models",
+    "tether.bo": "Bayesian optimization",
+    "tether.service": "The HTTP service",
+    "tether.saving": "Policies as files",
+    "tether.report": "Reports",
+    "tether.verification": "Checks of saved results",
+}
+"""Every room that has public names, with the title of its page."""
+
+
+def names_by_room() -> dict[str, list[str]]:
+    """Return the public names that the page of each room describes, without modules."""
+    described: set[int] = set()
+    pages: dict[str, list[str]] = {}
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        pages[room] = []
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.ismodule(value) or id(value) in described:
+                continue
+            described.add(id(value))
+            pages[room].append(name)
+    return pages
+
+
+def page(room: str, title: str, names: list[str]) -> str:
+    """Return the page of one room, in reStructuredText."""
+    module = importlib.import_module(room)
+    heading = f"``{room}``: {title[0].lower()}{title[1:]}"
+    first, *rest = inspect.getdoc(module).split("\n\n")
+    entries = "\n".join(f"   {name}" for name in names)
+    return "\n\n".join(
+        [
+            f".. currentmodule:: {room}",
+            f"{heading}\n{'=' * len(heading)}",
+            first,
+            *rest,
+            f".. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n{entries}\n",
+        ]
+    )
+
+
+def write_pages(app: Sphinx, config: object) -> None:
+    """Write the pages that have changed, before Sphinx looks for pages."""
+    folder = Path(app.srcdir) / "reference"
+    for room, names in names_by_room().items():
+        text, path = page(room, ROOMS[room], names), folder / f"{room}.rst"
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("config-inited", write_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,151 @@
+"""Best of N on draws of the safe policy: what is deployed at each alpha, over many random splits.
+
+The draws are split into a log, and two pools from which candidates are taken: one for the log, one
+to evaluate what is deployed. A candidate is the number of a draw, so `tether.Shortlist` is used as
+for any other policy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from examples.smollm.draws import Draws
+
+import tether
+
+SIZES = (4, 8, 16)
+EVALUATED = 600
+"""Shortlists by which a deployed policy is evaluated."""
+
+Score = Callable[[Draws], np.ndarray]
+"""What picks: a score of every draw."""
+
+
+def log_ratio(draws: Draws) -> np.ndarray:
+    """How much likelier a draw is under the optimized policy."""
+    return draws["log_optimized"] - draws["log_safe"]
+
+
+def words(draws: Draws) -> np.ndarray:
+    """The reward itself."""
+    return draws["words"]
+
+
+class Pool:
+    """A sampler: a random one of some draws on the subject."""
+
+    def __init__(self, draws: Draws, rows: np.ndarray) -> None:
+        subject = draws["subject"][rows]
+        self._rows = [rows[subject == each] for each in range(subject.max() + 1)]
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> np.ndarray:
+        """One draw per subject."""
+        contexts = np.asarray(contexts)
+        drawn = np.empty(len(contexts), dtype=np.int64)
+        for subject, rows in enumerate(self._rows):
+            here = contexts == subject
+            drawn[here] = rng.choice(rows, size=here.sum())
+        return drawn
+
+
+def deployed(
+    draws: Draws, policy: Any, subjects: np.ndarray, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Violation rate and words of what a tethered shortlist serves."""
+    rows = policy.shortlist.draw(subjects, rng)
+    picked = np.exp(policy.pick.log_prob_all(rows))
+    rate = (picked * draws["loss"][rows.candidates]).sum(axis=1).mean()
+    return float(rate), float((picked * draws["words"][rows.candidates]).sum(axis=1).mean())
+
+
+def splits(
+    draws: Draws,
+    score: Score,
+    alphas: Sequence[float],
+    log_rows: int,
+    count: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Rate, words, beta and safe only, by size and alpha and by split, of draws of the safe policy.
+
+    Candidates are draws that are not in the log; those of the log and those that evaluate a policy
+    share none.
+    """
+    scores = score(draws)
+    found = np.empty((len(SIZES) * len(alphas), count, 4))
+    subjects = np.tile(np.arange(draws["subject"].max() + 1), EVALUATED // 4)
+    for split in range(count):
+        order = rng.permutation(len(scores))
+        logged, half = order[:log_rows], (len(order) - log_rows) // 2
+        pools = [Pool(draws, order[log_rows:][:half]), Pool(draws, order[log_rows:][half:])]
+        for place, size in enumerate(SIZES):
+
+            def of(contexts: Any, candidates: np.ndarray) -> np.ndarray:
+                return scores[candidates]
+
+            log = _quietly_joined(tether.Shortlist(pools[0], of, size=size), draws, logged, rng)
+            serving = tether.Shortlist(pools[1], of, size=size)
+            for number, alpha in enumerate(alphas):
+                result = tether.calibrate(log, alpha=alpha)
+                rate, reward = deployed(draws, serving.tethered(result), subjects, rng)
+                where = place * len(alphas) + number
+                found[where, split] = rate, reward, result.beta, not result.exists
+    return found
+
+
+def _quietly_joined(
+    shortlist: tether.Shortlist, draws: Draws, logged: np.ndarray, rng: np.random.Generator
+) -> tether.Log:
+    """The log. Candidates repeat over its rows, so now and then they rank unlike logged ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return shortlist.make_log(draws["subject"][logged], logged, draws["loss"][logged], rng)
+
+
+def study(
+    draws: Draws,
+    name: str,
+    score: Score,
+    alphas: Sequence[float],
+    log_rows: int,
+    repeats: int,
+    parts: int,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """For each size and alpha: the deployed policy, averaged over random splits of the draws.
+
+    The standard error is a jackknife that leaves out a part of the draws at a time.
+    """
+    safe = {column: values[draws["source"] == "safe"] for column, values in draws.items()}
+    every = splits(safe, score, alphas, log_rows, repeats, rng)
+    part = rng.permutation(np.arange(len(safe["loss"])) % parts)
+    left_out = []
+    for k in range(parts):
+        kept = {column: values[part != k] for column, values in safe.items()}
+        fewer = log_rows * (parts - 1) // parts
+        left_out.append(
+            splits(kept, score, alphas, fewer, max(repeats // 4, 2), rng)[:, :, 0].mean(axis=1)
+        )
+    error = np.sqrt((parts - 1) * np.array(left_out).var(axis=0))
+    tokens = safe["tokens"].mean()
+    rows = []
+    for index, (size, alpha) in enumerate(itertools.product(SIZES, alphas)):
+        rate, reward, beta, safe_only = every[index].T
+        rows.append(
+            {
+                "family": f"best of {size}, {name}",
+                "alpha": alpha,
+                "violation_rate": round(rate.mean(), 4),
+                "standard_error": round(error[index], 4),
+                "words": round(reward.mean(), 3),
+                "median_beta": float(f"{np.median(beta):.4g}"),
+                "safe_only": round(safe_only.mean(), 3),
+                "draws_per_action": float(size),
+                "tokens_per_action": round(size * tokens, 1),
+            }
+        )
+    return rows

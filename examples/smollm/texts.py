@@ -1,0 +1,53 @@
+"""Texts of 64 tokens: what counts as a violation there, the reward, and what clip would take."""
+
+from __future__ import annotations
+
+import numpy as np
+from examples.smollm.draws import Draws
+
+from tether.llm.preflight_checks.pair_checks import estimate_costs
+
+MAX_WORDS = 12
+"""A sentence with more words is a violation."""
+ALPHAS = (0.25, 0.3, 0.4)
+
+
+def sentence_lengths(text: str, cut_off: bool) -> list[int]:
+    """Words of each finished sentence: one per line, and none that was cut off."""
+    lines = text.split("\n")
+    found = [len(line.split()) for line in (lines[:-1] if cut_off else lines) if line.strip()]
+    return found or [len(text.split())]
+
+
+def judged(draws: Draws) -> Draws:
+    """The draws with their loss and reward.
+
+    The loss is 1 if a sentence is too long; the reward is the mean number of words per sentence.
+    """
+    lengths = [
+        sentence_lengths(str(text), bool(cut))
+        for text, cut in zip(draws["text"], draws["cut_off"], strict=True)
+    ]
+    return {
+        **draws,
+        "loss": np.array([float(max(each) > MAX_WORDS) for each in lengths]),
+        "words": np.array([float(np.mean(each)) for each in lengths]),
+    }
+
+
+def describe(paired: Draws) -> str:
+    """How far the policies are apart, and the draws that clip would take at a beta of 1."""
+    ratio = paired["log_optimized"] - paired["log_safe"]
+    is_safe = paired["source"] == "safe"
+    rows = [np.flatnonzero(paired["subject"] == each) for each in np.unique(paired["subject"])]
+    rows = [np.concatenate([each[is_safe[each]], each[~is_safe[each]]]) for each in rows]
+    scores = [np.stack([paired[name][each] for each in rows]) for name in SCORES]
+    draws = estimate_costs(*scores, (1.0,))[0].draws
+    return (
+        f"{len(ratio)} texts of up to 64 tokens: KL {-ratio[is_safe].mean():.1f} nats from the "
+        f"safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
+        f"clip at beta 1 would take about {draws:.0f} draws per text"
+    )
+
+
+SCORES = ("log_safe", "log_optimized")

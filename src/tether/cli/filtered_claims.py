@@ -1,0 +1,163 @@
+"""Claims of a file that a threshold keeps, copied batch by batch into another file.
+
+All columns are copied as they are: those of a CSV file as text, so that no number is written
+differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from tether._core import files
+from tether._core.types import Booleans
+from tether.cli.table_file import (
+    CSV_SUFFIXES,
+    ROWS_PER_BATCH,
+    check_header,
+    naming_unreadable,
+    open_csv,
+)
+from tether.cli.terminal import require_file
+from tether.risk import Selection, filter_claims
+
+
+@dataclass(frozen=True)
+class ClaimColumns:
+    """The columns of scores and groups, and that of the mark, where rows are marked, not left out.
+
+    Without a `mark`, rows that are not kept are left out.
+    """
+
+    score: str
+    group: str | None = None
+    mark: str | None = None
+
+    def check(self, path: Path, names: list[str], selection: Selection) -> None:
+        """Raise unless the file has these columns and the selection fits them."""
+        for option, name in (("score", self.score), ("group", self.group)):
+            if name is not None and names.count(name) != 1:
+                raise ValueError(
+                    f"--{option}: {path} has {names.count(name)} columns {name!r}; its columns "
+                    f"are {names}"
+                )
+        if self.mark is not None and self.mark in names:
+            raise ValueError(f"--mark: {path} has a column {self.mark!r} already")
+        if selection.groups and self.group is None:
+            raise ValueError(
+                "--group is required: this selection has one threshold per group "
+                f"({', '.join(map(repr, selection.groups))})"
+            )
+        if self.group is not None and not selection.groups:
+            raise ValueError(
+                f"--group {self.group!r} was given, but this selection has one threshold for all "
+                f"claims"
+            )
+
+
+@dataclass(frozen=True)
+class FilteredClaims:
+    """How many claims were read and kept."""
+
+    read: int
+    kept: int
+
+
+def copy_kept(
+    source: Path, target: Path, selection: Selection, columns: ClaimColumns, *, overwrite: bool
+) -> FilteredClaims:
+    """Write the claims that are kept, all of them or none."""
+    require_file(source)
+    is_csv = _is_csv(source)
+    if _is_csv(target) != is_csv:
+        raise ValueError(
+            f"--out must be a file of the same kind as {source}, got {target}: a CSV file is "
+            f"copied as text"
+        )
+    read = kept = 0
+    with naming_unreadable(source), _batches(source, is_csv) as (schema, batches):
+        check_header(source, schema.names)
+        columns.check(source, list(schema.names), selection)
+        if columns.mark is not None:
+            schema = schema.append(pa.field(columns.mark, pa.bool_()))
+        with (
+            files.replacing(target, overwrite=overwrite) as temporary,
+            _writer(temporary, schema, is_csv) as writer,
+        ):
+            for batch in batches:
+                keeps = _keeps(batch, selection, columns, read)
+                read, kept = read + batch.num_rows, kept + int(keeps.sum())
+                mask = pa.array(keeps)
+                if columns.mark is None:
+                    batch = batch.filter(mask)
+                else:
+                    batch = pa.RecordBatch.from_arrays([*batch.columns, mask], schema=schema)
+                writer.write_batch(batch)
+    return FilteredClaims(read, kept)
+
+
+def _keeps(batch: Any, selection: Selection, columns: ClaimColumns, before: int) -> Booleans:
+    """Which claims of a batch are kept; errors count rows from the start of the file."""
+    if not batch.num_rows:
+        return np.zeros(0, dtype=np.bool_)
+    scores = _numbers(columns.score, batch.column(columns.score), before)
+    if columns.group is None:
+        return filter_claims(selection, scores)
+    groups = batch.column(columns.group)
+    if groups.null_count:
+        raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
+    return filter_claims(selection, scores, groups=groups.to_numpy(zero_copy_only=False))
+
+
+def _numbers(name: str, column: Any, before: int) -> Any:
+    """A column of finite numbers; those of a CSV file are text."""
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count} missing value(s)")
+    try:
+        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"column {name!r} must hold numbers: {error}") from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        raise ValueError(
+            f"column {name!r} must hold finite scores, got {numbers[bad[0]]} in row "
+            f"{before + int(bad[0]) + 1}"
+        )
+    return numbers
+
+
+def _is_csv(path: Path) -> bool:
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"{path} must end in .parquet or .csv")
+    return path.suffix in CSV_SUFFIXES
+
+
+@contextmanager
+def _batches(path: Path, is_csv: bool) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """The schema of a file and its batches."""
+    if not is_csv:
+        with parquet.ParquetFile(path) as file:
+            yield file.schema_arrow, file.iter_batches(batch_size=ROWS_PER_BATCH)
+        return
+    with open_csv(path) as reader:
+        names = reader.schema.names
+    with open_csv(path, dict.fromkeys(names, pa.string())) as reader:
+        yield reader.schema, iter(reader)
+
+
+@contextmanager
+def _writer(path: Path, schema: Any, is_csv: bool) -> Iterator[Any]:
+    if is_csv:
+        options = csv.WriteOptions(quoting_style="needed")
+        with csv.CSVWriter(path, schema, write_options=options) as writer:
+            yield writer
+    else:
+        with parquet.ParquetWriter(path, schema) as writer:
+            yield writer

@@ -1,0 +1,92 @@
+"""Bars on stderr that show how far long work is: the command line's reporter of progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from tether._core import progress
+from tether._core.visible_text import visible
+
+
+@contextmanager
+def progress_bars() -> Iterator[None]:
+    """Within this block the steps of long work are shown on stderr, if that is a terminal.
+
+    Nothing remains of the bars when the block ends, in whatever way.
+
+    Yields
+    ------
+    None
+        The bars are shown by themselves.
+
+    Examples
+    --------
+    >>> with progress_bars():  # doctest: +SKIP
+    ...     log = tether.make_log(safe, optimized, prompts, answers, losses)
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        _Count(),
+        TimeRemainingColumn(),
+    )
+    bars = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # what is printed meanwhile stands above the bars
+    )
+    try:
+        with progress.reported_to(_Bars(bars)):
+            yield
+    finally:
+        bars.stop()
+
+
+class _Bars:
+    """A bar for every step that has not ended; without any, nothing is drawn."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+
+    def begin(self, description: str, total: float | None) -> TaskID:
+        self._bars.start()
+        return self._bars.add_task(visible(description), total=total)
+
+    def advance(self, step: TaskID, amount: float) -> None:
+        self._bars.advance(step, amount)
+
+    def end(self, step: TaskID) -> None:
+        self._bars.remove_task(step)
+        if not self._bars.tasks:
+            self._bars.stop()
+
+
+class _Count(ProgressColumn):
+    """How much is done of how much, where that is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = MofNCompleteColumn()
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else self._count.render(task)

@@ -1,0 +1,196 @@
+"""The diagnostics of a calibration, computed from its rows.
+
+`Calibration` reads them here, whatever its rows are: arrays in memory, or a log in parts
+(`tether.control.parts.diagnostics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tether._core.safe_excess import SafeMean
+from tether._core.types import Floats
+from tether.control.calibration_warnings import rows_beyond_draws
+from tether.control.constraint import Constraint
+from tether.control.curve import Curve, risk_curve
+from tether.control.high_probability import certified_ratio_error
+from tether.control.problem import Problem
+from tether.control.promise import safe_mean_of
+from tether.control.provenance import Provenance, make_provenance
+from tether.control.robustness import largest_ratio_error
+from tether.control.score_checks import score_warnings
+from tether.control.stability import measured_instability, smooth_instability
+
+if TYPE_CHECKING:
+    from tether.control.calibration import Calibration
+    from tether.control.gains import Gain
+
+RISK_TOLERANCE = 1e-6
+"""How far rounding may carry the calibrated risk past alpha, relatively."""
+
+
+class Diagnostics(Protocol):
+    """What a calibration tells of its rows."""
+
+    def risks(self) -> dict[str, float]:
+        """The calibrated risk of every constraint."""
+        ...
+
+    def robustness(self) -> float:
+        """The largest ratio error at which a beta still passes, or is certified."""
+        ...
+
+    def stability(self) -> float:
+        """How much the policy moves when one row is left out: ε in the promise."""
+        ...
+
+    def safe_mean(self, constraint: Constraint) -> SafeMean:
+        """The mean loss of the safe policy over the log, with its standard error."""
+        ...
+
+    def effective_sample_size(self) -> float:
+        """How many equally weighted rows the weighted log is worth."""
+        ...
+
+    def max_weight(self) -> float:
+        """The largest share of the total weight that one point has."""
+        ...
+
+    def relative_weights(self) -> tuple[float, ...]:
+        """The 101 quantiles of weight over mean weight."""
+        ...
+
+    def acceptance(self) -> float:
+        """The share of proposals that a rejection sampler accepts."""
+        ...
+
+    def rows_beyond_draws(self) -> int:
+        """How many rows have a larger ratio than every draw."""
+        ...
+
+    def heavier_rows(self) -> int:
+        """How many rows weigh more than the test point."""
+        ...
+
+    def outside_share(self) -> float:
+        """The share of proposals that the safe policy never takes."""
+        ...
+
+    def score_warnings(self) -> Iterator[str]:
+        """What is suspicious about the scores, in words."""
+        ...
+
+    def provenance(self) -> Provenance:
+        """Which log, proposals, settings and version this came from."""
+        ...
+
+    def gain(self, found: Calibration) -> Gain | None:
+        """What the calibration buys; None if the log has no rewards."""
+        ...
+
+    def curve(self, constraint: Constraint, points: int) -> Curve:
+        """The calibrated risk along beta."""
+        ...
+
+
+class DiagnosticsInMemory:
+    """The diagnostics of a calibration whose rows are arrays."""
+
+    def __init__(self, found: Calibration, problem: Problem) -> None:
+        self.problem, self.constraints = problem, found.constraints
+        self.log_beta, self.confidence = found.log_beta, found.confidence
+        self.at = found.effective_log_beta
+
+    @cached_property
+    def shares(self) -> tuple[Floats, float]:
+        """The weights at beta, which several diagnostics read."""
+        return self.problem.shares(self.at)
+
+    def risks(self) -> dict[str, float]:
+        """The calibrated risk of every constraint."""
+        return {each.name: self.problem.risk(each, self.at) for each in self.constraints}
+
+    def robustness(self) -> float:
+        """The largest ratio error at which a beta still passes, or is certified."""
+        if self.confidence is not None:
+            return certified_ratio_error(self.problem, self.constraints, self.confidence)
+        return largest_ratio_error(self.problem, self.constraints)
+
+    def stability(self) -> float:
+        """How much the policy moves when one row is left out: ε in the promise."""
+        problem, known = self.problem, self.problem.family.smoothness
+        without = np.min(
+            [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
+        )
+        if known is None or not problem.normalizer_cancels:
+            return measured_instability(problem, self.log_beta, without)
+        reach = problem.reach(self.log_beta)
+        return smooth_instability(self.log_beta, without, self.shares[0], known, reach)
+
+    def safe_mean(self, constraint: Constraint) -> SafeMean:
+        """The mean loss of the safe policy over the log, with its standard error."""
+        return safe_mean_of(self.problem, constraint)
+
+    def effective_sample_size(self) -> float:
+        """How many equally weighted rows the weighted log is worth."""
+        share, _ = self.shares
+        squares = float((share * share).sum())
+        return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
+
+    def max_weight(self) -> float:
+        """The largest share of the total weight that one point has."""
+        share, test_share = self.shares
+        return float(max(share.max(), test_share))
+
+    def relative_weights(self) -> tuple[float, ...]:
+        """The 101 quantiles of weight over mean weight."""
+        share, _ = self.shares
+        mean = float(share.mean())
+        relative = share / mean if mean > 0 else share
+        return tuple(np.quantile(relative, np.linspace(0, 1, 101)).tolist())
+
+    def acceptance(self) -> float:
+        """The share of proposals that a rejection sampler accepts."""
+        return float(np.exp(self.problem.log_acceptance(self.at)))
+
+    def rows_beyond_draws(self) -> int:
+        """How many rows have a larger ratio than every draw."""
+        return rows_beyond_draws(self.problem)
+
+    def heavier_rows(self) -> int:
+        """How many rows weigh more than the test point."""
+        rows, test = self.problem.log_weights(self.at)
+        return int(np.sum(rows > test + 1e-9))
+
+    def outside_share(self) -> float:
+        """The share of proposals that the safe policy never takes."""
+        draws = self.problem.draws
+        if draws.scores.lowest_safe > -np.inf:
+            return 0.0
+        return float(np.mean(np.isneginf(draws.log_safe)))
+
+    def score_warnings(self) -> Iterator[str]:
+        """What is suspicious about the scores, in words."""
+        along_path = len(self.problem.path_log_betas) > 0  # draws of neither policy
+        drawn = None if along_path else self.problem.given_proposals
+        yield from score_warnings(self.problem.given_log, drawn)
+
+    def provenance(self) -> Provenance:
+        """Which log, proposals, settings and version this came from."""
+        return make_provenance(self.problem)
+
+    def gain(self, found: Calibration) -> Gain | None:
+        """What the calibration buys; None if the log has no rewards."""
+        if self.problem.given_log.reward is None:
+            return None
+        from tether.control.gains import gain  # which needs calibrations
+
+        return gain(found)
+
+    def curve(self, constraint: Constraint, points: int) -> Curve:
+        """The calibrated risk along beta."""
+        return risk_curve(self.problem, constraint, self.log_beta, points)

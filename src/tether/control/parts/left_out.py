@@ -1,0 +1,119 @@
+"""How far beta moves when a row of a log in parts is left out: clip without contexts, and mix.
+
+Leaving out a row removes one term of the condition, so the largest beta without it is the first
+passage of the same function over a level that depends on the row (`tether.control.solvers.clip`).
+The function is needed only between the earliest and the latest such beta: its pieces there are
+small enough to be sent along with a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._core.first_passage import first_past
+from tether._core.types import Floats
+from tether.control.constraint import Constraint
+from tether.control.parts.clip_solver import Band
+from tether.control.parts.log_sum import LOG_TWO
+from tether.control.parts.mix_solver import MixLines
+from tether.control.parts.row_sums import LeftOut
+from tether.control.parts.rows import LogPart
+from tether.control.solvers.clip import SELF_CANCELLATION, _signed_log
+
+LARGE_LOG = 40.0
+"""Above this, e^x − 1 and e^x are the same float."""
+
+
+def log_betas_without(band: Band, ratio: Floats, amount: Floats) -> Floats:
+    """Log of the largest beta without each row, given its ratio and its amount over 2^scale."""
+    rows = len(ratio)
+    if band.segments is None or band.earliest == band.latest:
+        return np.full(rows, band.earliest)
+    amount = np.where(ratio > -np.inf, amount, 0.0)
+    segments, edge, value = band.segments, band.segments.edge, band.segments.value
+    own = np.searchsorted(edge, ratio) - (ratio < edge[0])
+    level = amount + SELF_CANCELLATION * np.abs(amount)
+    piece = first_past(value, level, np.zeros(rows, dtype=np.int64))
+    clipped = piece <= own
+    rest = np.flatnonzero(~clipped)
+    levels, starts = _signed_log(level[rest], ratio[rest]), np.maximum(own[rest], 0)
+    piece[rest] = first_past(_signed_log(value, edge), levels, starts)
+    log_beta = np.where(piece == 0, band.earliest, band.latest)
+    inside = (piece > 0) & (piece < len(edge) + band.complete)
+    end, still_clipped = piece[inside], clipped[inside]
+    decayed = level[inside] * np.exp(np.minimum(ratio[inside] - edge[end - 1], 0.0))
+    roots = segments.roots(
+        end, np.where(still_clipped, level[inside], 0.0), np.where(still_clipped, 0.0, decayed)
+    )
+    log_beta[inside] = np.minimum(roots, np.append(edge, np.inf)[end])
+    return np.clip(log_beta, band.earliest, band.latest)
+
+
+@dataclass(frozen=True)
+class SmoothMoves(LeftOut):
+    """Bounds on the move of each row from the smoothness K and the beta without it."""
+
+    constraints: tuple[Constraint, ...]
+    bands: tuple[Band, ...]
+    log_beta: float
+    smoothness: float
+    reach: tuple[float, float]
+
+    def log_moves(self, part: LogPart, ratio: Floats, base: Floats) -> Floats:
+        """Log of e^(K·|move|) − 1."""
+        without = np.full(len(ratio), np.inf)
+        for each, band in zip(self.constraints, self.bands, strict=True):
+            amount = scaled_amounts(each, part, base, band.scale)
+            without = np.minimum(without, log_betas_without(band, ratio, amount))
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            moved = np.clip(without, *self.reach) - np.clip(self.log_beta, *self.reach)
+            moved = np.abs(np.where(np.isnan(moved), 0.0, moved))
+            return _log_expm1(self.smoothness * moved)
+
+
+@dataclass(frozen=True)
+class MixMoves(LeftOut):
+    """The move of each row's own weight under mix."""
+
+    constraints: tuple[Constraint, ...]
+    lines: tuple[MixLines, ...]
+    log_beta: float
+    at: float
+    search_range: tuple[float, float]
+
+    def log_moves(self, part: LogPart, ratio: Floats, base: Floats) -> Floats:
+        """Log of |w(β without the row)/w(β) − 1|."""
+        without = np.full(len(ratio), np.inf)
+        for each, lines in zip(self.constraints, self.lines, strict=True):
+            amount = scaled_amounts(each, part, base, lines.scale)
+            without = np.minimum(without, lines.without_each(ratio, amount))
+        at = np.clip(self.log_beta, *self.search_range)
+        own = np.clip(without, *self.search_range)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            here = _log_mix(ratio, at)
+            log_change = _log_mix(ratio, own) - here
+            # Relative to the weight at the beta that serves, which may be outside the range.
+            size = np.where(log_change > 0, _log_expm1(log_change), np.log(-np.expm1(log_change)))
+            return size + here - _log_mix(ratio, self.at)
+
+
+def _log_mix(ratio: Floats, log_beta: Floats | float) -> Floats:
+    """Log of (1 + β·ρ)/(1 + β)."""
+    if np.ndim(log_beta) == 0 and np.isinf(log_beta):
+        return ratio if log_beta > 0 else np.zeros(len(ratio))
+    return np.asarray(np.logaddexp(0.0, ratio + log_beta) - np.logaddexp(0.0, log_beta))
+
+
+def scaled_amounts(constraint: Constraint, part: LogPart, base: Floats, scale: int) -> Floats:
+    """The signed amounts of the rows over 2^scale."""
+    amount = constraint.signed(part.loss[constraint.name])
+    if part.log_mix is None:
+        return np.ldexp(amount, -scale)
+    return np.asarray(amount * np.exp(base - scale * LOG_TWO))
+
+
+def _log_expm1(values: Floats) -> Floats:
+    """Log of e^x − 1 for x ≥ 0, without overflow."""
+    return np.where(values > LARGE_LOG, values, np.log(np.expm1(np.minimum(values, LARGE_LOG))))

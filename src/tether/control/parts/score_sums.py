@@ -1,0 +1,141 @@
+"""What the checks of scores need to know of a log in parts, and a digest of its rows.
+
+Rows are hashed one by one, and their hashes added modulo 2^64, so that the digest of a log does not
+depend on the order of its rows. The smallest hashes tell how many distinct rows there are, exactly
+if they are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.types import Floats
+from tether.control.parts.log_sum import LogSums
+from tether.control.parts.rows import TABLES, LogPart, ProposalsPart
+from tether.control.score_checks import SAME_SCORE_TOLERANCE
+
+Hashes = NDArray[np.uint64]
+KEPT_HASHES = 4096
+"""How many of the smallest hashes are kept: so many distinct rows are counted exactly."""
+FIRST_SEED, SECOND_SEED = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+
+
+@dataclass(frozen=True)
+class ScoreSums:
+    """Sums over rows, counts of unusual scores, and hashes."""
+
+    rows: int
+    sums: LogSums
+    positive: tuple[int, int]
+    differ: int
+    """In how many rows the scores under the two policies differ."""
+    total: tuple[int, int]
+    """Two sums of the hashes of all rows, modulo 2^64."""
+    scores_total: int
+    """The same of the two columns of scores alone."""
+    smallest: Hashes
+    """The smallest distinct hashes of the two columns of scores."""
+
+    def merge(self, other: ScoreSums) -> ScoreSums:
+        """Those of both."""
+        return ScoreSums(
+            self.rows + other.rows,
+            self.sums.merge(other.sums),
+            (self.positive[0] + other.positive[0], self.positive[1] + other.positive[1]),
+            self.differ + other.differ,
+            ((self.total[0] + other.total[0]) % 2**64, (self.total[1] + other.total[1]) % 2**64),
+            (self.scores_total + other.scores_total) % 2**64,
+            np.union1d(self.smallest, other.smallest)[:KEPT_HASHES],
+        )
+
+    @property
+    def distinct(self) -> float:
+        """How many distinct pairs of scores there are: exact if few, else an estimate."""
+        if len(self.smallest) < KEPT_HASHES:
+            return float(len(self.smallest))
+        return (KEPT_HASHES - 1) * 2.0**64 / float(self.smallest[-1])
+
+
+@dataclass(frozen=True)
+class SumScores:
+    """The sums of a log: ratio and its square, overlap, and both of tables."""
+
+    def of(self, part: LogPart) -> ScoreSums:
+        """Those of a part."""
+        mixture = part.log_safe if part.log_mix is None else part.log_mix
+        ratio = part.log_optimized - mixture
+        terms = [ratio, 2 * ratio, np.minimum(part.log_safe, part.log_optimized) - mixture]
+        if part.log_safe_all is not None and part.log_optimized_all is not None:
+            safe, optimized = part.log_safe_all, part.log_optimized_all
+            listed = safe if part.log_mix_all is None else part.log_mix_all
+            terms += [np.minimum(safe, optimized).ravel(), optimized[listed > -np.inf]]
+        columns = [part.log_safe, part.log_optimized, part.log_mix, part.reward]
+        columns += list(part.loss.values())
+        columns += [getattr(part, name) for name in TABLES]
+        columns += [part.draws[name] for name in sorted(part.draws)]
+        return _summed(part.log_safe, part.log_optimized, terms, columns)
+
+
+@dataclass(frozen=True)
+class SumDrawnScores:
+    """The sums of proposals: the overlap according to the draws of each policy."""
+
+    def of(self, part: ProposalsPart) -> ScoreSums:
+        """Those of a part."""
+        lower = np.minimum(part.log_safe, part.log_optimized)
+        safe, optimized = part.from_safe, ~part.from_safe
+        terms = [
+            lower[safe] - part.log_safe[safe],
+            lower[optimized] - part.log_optimized[optimized],
+        ]
+        columns = [part.log_safe, part.log_optimized, part.log_mix, part.from_safe.astype(float)]
+        return _summed(part.log_safe, part.log_optimized, terms, columns)
+
+
+def _summed(
+    safe: Floats, optimized: Floats, terms: list[Floats], columns: list[Floats | None]
+) -> ScoreSums:
+    with np.errstate(invalid="ignore"):
+        same = (safe == optimized) | (np.abs(safe - optimized) < SAME_SCORE_TOLERANCE)
+    scores = _hashes([safe, optimized], FIRST_SEED)
+    whole = [_hashes(columns, seed) for seed in (FIRST_SEED, SECOND_SEED)]
+    return ScoreSums(
+        rows=len(safe),
+        sums=LogSums.of(terms),
+        positive=tuple(  # type: ignore[arg-type]
+            int((column > SAME_SCORE_TOLERANCE).sum()) for column in (safe, optimized)
+        ),
+        differ=int((~same).sum()),
+        total=(int(whole[0].sum()), int(whole[1].sum())),
+        scores_total=int(scores.sum()),
+        smallest=np.unique(scores)[:KEPT_HASHES],
+    )
+
+
+def _hashes(columns: list[Floats | None], seed: int) -> Hashes:
+    """One hash per row of all columns that there are."""
+
+    def add(state: Hashes, column: Floats) -> Hashes:
+        return _mixed(state ^ (column + 0.0).view(np.uint64))
+
+    with np.errstate(over="ignore"):
+        given = [column for column in columns if column is not None]
+        rows = len(given[0])
+        flat = [
+            np.ascontiguousarray(part)
+            for column in given
+            for part in ([column] if column.ndim == 1 else column.T)
+        ]
+        return reduce(add, flat, np.full(rows, seed, dtype=np.uint64))
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """A bijection of 64-bit integers that spreads every bit (the finalizer of SplitMix64)."""
+    values = values + np.uint64(FIRST_SEED)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

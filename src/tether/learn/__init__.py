@@ -1,0 +1,10 @@
+"""Estimators in the shape of scikit-learn: a tethered classifier, and a calibrated threshold."""
+
+from tether._core.extras import require
+
+require("tether.learn", "sklearn")
+
+from tether.learn.tethered_classifier import TetheredClassifier  # noqa: E402
+from tether.learn.threshold_classifier import ThresholdClassifier  # noqa: E402
+
+__all__ = ["TetheredClassifier", "ThresholdClassifier"]

@@ -1,0 +1,43 @@
+"""Features as scikit-learn's own estimators check them; frames stay frames."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from tether._core.columns import is_missing
+from tether._core.shown import shown
+
+
+def checked_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+    """Features that are counted and named as in `fit`, where `reset` notes their number and names.
+
+    A frame is passed on to the classifiers as it is, since they may select columns by name; what
+    values are accepted is up to them.
+    """
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": "allow-nan"}
+    features = validate_data(estimator, X, reset=reset, **options)
+    if features.dtype == object:
+        for place, value in np.ndenumerate(features):
+            if not (is_missing(value) or isinstance(value, (str, bytes, numbers.Real))):
+                raise TypeError(
+                    f"X{list(place)} is {shown(value)}: each argument must be a string or a number"
+                )
+    return features
+
+
+def shared_tags(tags: Any, *estimators: Any) -> Any:
+    """The tags of an estimator that accepts what all of these do."""
+    inner = [get_tags(each).input_tags for each in estimators]
+    tags.input_tags.sparse = all(each.sparse for each in inner)
+    tags.input_tags.allow_nan = all(each.allow_nan for each in inner)
+    tags.input_tags.string = all(each.string for each in inner)
+    tags.input_tags.categorical = all(each.categorical for each in inner)
+    return tags

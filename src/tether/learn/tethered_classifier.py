@@ -1,0 +1,263 @@
+"""A classifier between a safe one and an optimized one, whose expected loss is bounded."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from tether._core.plain_arrays import plain_column
+from tether._core.types import Floats
+from tether._core.warning_categories import PromiseWarning
+from tether.control.calibrate import calibrate as find_beta
+from tether.learn.action_losses import action_losses
+from tether.learn.checked_features import checked_features, shared_tags
+from tether.learn.classifier_policy import classifier_policy
+from tether.learn.held_out_rows import hold_out, seed_from
+from tether.learn.row_draws import draw_by_row
+from tether.policies.log_from_policies import make_log
+from tether.policies.tethered import Tethered
+
+
+class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Keep an optimized classifier on a tether to a safe one.
+
+    Both classifiers are policies: they take each class with the probability that they predict.
+    `fit` trains both on a part of the rows and calibrates on the others how far the optimized one
+    may go; `calibrate` does the second part alone, also on a log of what the safe classifier did.
+
+    The promise is about actions that are *drawn* with the probabilities of `predict_proba`, so this
+    is what `predict` does; the most likely class is promised nothing. A draw depends on
+    `random_state` and on the content of its row, so the same row has the same prediction.
+
+    Parameters
+    ----------
+    safe : classifier
+        The classifier whose risk is accepted, with `predict_proba`. One that is fitted already is
+        kept as it is inside `sklearn.frozen.FrozenEstimator`.
+    optimized : classifier
+        The classifier that is better, perhaps.
+    alpha : float, optional
+        The tolerated expected loss. Pass this or `promise`.
+    promise : float, optional
+        The whole bound to be stated.
+    loss : array-like or callable, optional
+        What an action costs: a table of costs with one row per true class and one column per
+        action, in the order of `classes_`, or a function of (labels, actions) that returns one loss
+        per row. By default 1 for a wrong class and 0 for the right one.
+    bound : float, default 1.0
+        The largest possible loss.
+    family : str, default "clip"
+        How beta turns two policies into one, as in `tether.calibrate`.
+    outside : str, default "error"
+        What to do with classes that the safe classifier never takes, as in `tether.Tethered`.
+    calibration_share : float, default 0.5
+        The share of the rows of `fit` that is held out to calibrate on.
+    random_state : int, RandomState or None, default None
+        The seed of the split and of all draws.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, in the order of the columns of `predict_proba`.
+    safe_, optimized_ : classifier
+        The fitted classifiers.
+    calibration_ : Calibration
+        How far the optimized classifier may go, and what is promised; it prints as a summary.
+    policy_ : Tethered
+        The policy that `predict` draws from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(2000, random_state=0)
+    >>> model = TetheredClassifier(
+    ...     DummyClassifier(strategy="uniform"), LogisticRegression(), alpha=0.55, random_state=0
+    ... ).fit(X, y)
+    >>> model.calibration_.exists, bool(model.score(X, y) > 0.7)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        safe: Any,
+        optimized: Any,
+        *,
+        alpha: float | None = None,
+        promise: float | None = None,
+        loss: Any = None,
+        bound: float = 1.0,
+        family: str = "clip",
+        outside: str = "error",
+        calibration_share: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self.safe = safe
+        self.optimized = optimized
+        self.alpha = alpha
+        self.promise = promise
+        self.loss = loss
+        self.bound = bound
+        self.family = family
+        self.outside = outside
+        self.calibration_share = calibration_share
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Fit both classifiers on a part of the rows, and calibrate on the others.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The right class of each row.
+
+        Returns
+        -------
+        TetheredClassifier
+            Itself, fitted and calibrated.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid, or there are too few rows.
+        """
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        X = checked_features(self, X, reset=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        labels = plain_column("y", column_or_1d(y, warn=True))
+        self.seed_ = seed_from(self.random_state)
+        self.classes_ = np.unique(labels)
+        rng = np.random.default_rng(self.seed_)
+        rows = hold_out(X, labels, self.calibration_share, rng)
+        self.safe_ = clone(self.safe).fit(rows.X_fit, rows.y_fit)
+        self.optimized_ = clone(self.optimized).fit(rows.X_fit, rows.y_fit)
+        return self._calibrate_on_labels(rows.X_calibration, rows.y_calibration, rng)
+
+    def calibrate(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        actions: ArrayLike | None = None,
+        losses: ArrayLike | None = None,
+    ) -> Self:
+        """Find anew how far the optimized classifier may go, on rows that neither was fitted on.
+
+        Pass the right classes `y`, from which the losses of drawn actions follow, or a log: the
+        `actions` that the safe classifier took, drawn with its probabilities, and their `losses`.
+        Without `fit` before, `safe` and `optimized` are used as they are, and must be fitted.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,), optional
+            The right class of each row.
+        actions : array-like of shape (n_samples,), optional
+            The class that the safe classifier chose in each row.
+        losses : array-like of shape (n_samples,), optional
+            What each of them cost.
+
+        Returns
+        -------
+        TetheredClassifier
+            Itself, calibrated.
+
+        Raises
+        ------
+        ValueError
+            If neither `y` nor both of `actions` and `losses` are passed, or they are invalid.
+        """
+        if not hasattr(self, "safe_"):
+            for each in (self.safe, self.optimized):
+                check_is_fitted(each)
+            self.seed_ = seed_from(self.random_state)
+            self.safe_, self.optimized_ = self.safe, self.optimized
+            self.classes_ = plain_column("classes_", self.safe.classes_)
+            if hasattr(self.safe, "n_features_in_"):
+                self.n_features_in_ = self.safe.n_features_in_
+        X = checked_features(self, X)
+        if y is not None and actions is None and losses is None:
+            labels = plain_column("y", y)
+            return self._calibrate_on_labels(X, labels, np.random.default_rng(self.seed_))
+        if y is None and actions is not None and losses is not None:
+            return self._calibrate(X, plain_column("actions", actions), losses)
+        given = {"y": y, "actions": actions, "losses": losses}
+        passed = [name for name, value in given.items() if value is not None]
+        raise ValueError(
+            "calibrate needs the right classes y, or what the safe classifier did: actions and "
+            f"losses; got {', '.join(passed) or 'neither'}"
+        )
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Compute the probability with which each class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            One row per sample, one column per class.
+        """
+        check_is_fitted(self, "policy_")
+        return self._probabilities(checked_features(self, X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Draw a class for each row with the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            One class per row; the same for the same row.
+        """
+        check_is_fitted(self, "policy_")
+        X = checked_features(self, X)
+        return np.asarray(self.classes_[draw_by_row(self._probabilities(X), X, self.seed_)])
+
+    def _probabilities(self, X: Any) -> Floats:
+        return np.asarray(np.exp(self.policy_.log_prob_all(X)))
+
+    def _calibrate_on_labels(self, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Self:
+        safe = classifier_policy("safe", self.safe_, self.classes_)
+        actions = safe.sample(X, rng)
+        losses = action_losses(self.loss, self.bound, self.classes_, labels, actions)
+        return self._calibrate(X, actions, losses)
+
+    def _calibrate(self, X: Any, actions: NDArray[Any], losses: Any) -> Self:
+        safe = classifier_policy("safe", self.safe_, self.classes_)
+        optimized = classifier_policy("optimized", self.optimized_, self.classes_)
+        log = make_log(safe, optimized, X, actions, losses)
+        self.calibration_ = find_beta(
+            log, alpha=self.alpha, promise=self.promise, bound=self.bound, family=self.family
+        )
+        self.policy_ = Tethered(safe, optimized, self.calibration_, outside=self.outside)
+        if not self.calibration_.useful:
+            warnings.warn(
+                f"no useful promise can be made from {len(log):,} rows, and beta is "
+                f"{self.calibration_.beta:.4g}: see calibration_ for what would help",
+                PromiseWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        return shared_tags(super().__sklearn_tags__(), self.safe, self.optimized)

@@ -1,0 +1,94 @@
+"""A log as a matplotlib figure: how far the policies are apart, and where the losses are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether.control.log_overview import LogOverview
+from tether.report.beta_axis import beta_ticks
+from tether.report.number_format import format_count, format_percent
+from tether.report.plot_frame import (
+    ENTRY_COLORS,
+    PASSING_COLOR,
+    figure_of,
+    finish_axes,
+    new_figure,
+    one_line,
+    start_at_zero,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RATIO_BARS = 40
+
+
+def plot_log(log: LogOverview, axes: Axes | None = None) -> Figure:
+    """Plot the distribution of the ratios, and below it the mean loss of rows with similar ratios.
+
+    In `axes` of the user, only the mean loss is drawn. Rows that the optimized policy never takes
+    have no ratio to be drawn at; the title counts them. Several losses are drawn relative to their
+    own means.
+    """
+    if axes is not None:
+        _draw_losses(log, axes)
+        axes.set_title(_title(log), loc="left")
+        return figure_of(axes)
+    figure = new_figure(6.4, 5.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
+    _draw_losses(log, below)
+    _draw_ratios(log, above)
+    above.set_title(_title(log), loc="left")
+    return figure
+
+
+def _draw_ratios(log: LogOverview, axes: Axes) -> None:
+    ratios = log.log_ratio[np.isfinite(log.log_ratio)]
+    if len(ratios):
+        axes.hist(ratios, bins=RATIO_BARS, color=PASSING_COLOR, alpha=0.6)
+    finish_axes(axes, "", "rows")
+
+
+def _draw_losses(log: LogOverview, axes: Axes) -> None:
+    table = log.by_ratio()
+    taken = np.isfinite(table["lowest_log_ratio"])
+    low, high = table["lowest_log_ratio"][taken], table["highest_log_ratio"][taken]
+    names = [name for name in table if f"{name}_error" in table]
+    tops = []
+    for name, color in zip(names, ENTRY_COLORS * len(names), strict=False):
+        own = float((table[name] * table["rows"]).sum() / table["rows"].sum())
+        unit = (own or 1.0) if len(names) > 1 else 1.0
+        mean, error = (table[each][taken] / unit for each in (name, f"{name}_error"))
+        error = np.where(np.isfinite(error), 2 * error, 0.0)
+        middle = (low + high) / 2
+        axes.hlines(mean, low, high, color=color, linewidth=1.6)
+        axes.vlines(middle, np.maximum(mean - error, 0), mean + error, color=color, linewidth=1.2)
+        axes.plot(middle, mean, "o", color=color, label=one_line(name))
+        tops += [float(value) for value in mean + error]
+    start_at_zero(axes, *tops)
+    if len(low):
+        space = 0.04 * float(high.max() - low.min()) or 0.5
+        limits = float(low.min()) - space, float(high.max()) + space
+        axes.set_xlim(*limits)
+        ticks = beta_ticks(*limits)
+        axes.set_xticks(list(ticks), list(ticks.values()))
+    relative = len(names) > 1
+    finish_axes(
+        axes,
+        "optimized over safe probability of the logged action",
+        "mean loss / overall mean" if relative else "mean loss ± 2 standard errors",
+    )
+    if relative:
+        axes.legend(frameon=False)
+
+
+def _title(log: LogOverview) -> str:
+    count = len(log.log_ratio)
+    never = int(np.isneginf(log.log_ratio).sum())
+    title = f"{format_count(count, 'row')}, worth {log.overlap:,.0f} for the optimized policy"
+    if never:
+        title += f"\n{format_percent(never / count)} of them it never takes"
+    return title

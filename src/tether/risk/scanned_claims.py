@@ -1,0 +1,110 @@
+"""Claims that are split over files or partitions and never in memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from tether._core.kernels import Parts, Several
+from tether.risk.claim_parts import ClaimColumns, ClaimKernel
+from tether.risk.claim_survey import ALL_ITEMS, NamesOfHashes, Survey, SurveyResult
+from tether.risk.item_weights import ItemColumn
+
+Found = TypeVar("Found")
+
+
+class ScannedClaims:
+    """Claims in parts, made by `Claims.scan`: the methods take them in place of claims in memory.
+
+    All claims of one item must be in one part. This is checked, and costs 8 bytes of memory per
+    item.
+
+    Parameters
+    ----------
+    parts : Parts
+        What applies a kernel to each part and merges the summaries.
+    columns : ClaimColumns
+        The names of the columns.
+    """
+
+    def __init__(self, parts: Parts, columns: ClaimColumns) -> None:
+        self.parts, self.columns = parts, columns
+
+    def __repr__(self) -> str:
+        return f"ScannedClaims({self.parts!r})"
+
+    @property
+    def n_items(self) -> int:
+        """The number of items; the first use reads the parts."""
+        return sum(tally.n_items for tally in self.survey.tallies.values())
+
+    @property
+    def n_claims(self) -> int:
+        """The number of claims; the first use reads the parts."""
+        return sum(tally.n_claims for tally in self.survey.tallies.values())
+
+    @property
+    def groups(self) -> ItemColumn:
+        """The column of groups, for `groups=claims.groups`."""
+        return self._column("groups")
+
+    @property
+    def weights(self) -> ItemColumn:
+        """The column of weights, for `weights=claims.weights`."""
+        return self._column("weights")
+
+    @property
+    def log_weights(self) -> ItemColumn:
+        """The column of logarithms of weights, for `log_weights=claims.log_weights`."""
+        return self._column("log_weights")
+
+    def group_sizes(self) -> dict[Any, int]:
+        """The number of items of each group, in the order of their names."""
+        tallies = self.survey.tallies
+        if ALL_ITEMS in tallies:
+            raise ValueError("these claims have no groups: pass a column to Claims.scan")
+        return {name: tallies[name].n_items for name in sorted(tallies)}
+
+    @cached_property
+    def survey(self) -> SurveyResult:
+        """What a first pass finds, with each item in one part only."""
+        found: SurveyResult = self._pass([Survey()])[0]
+        if len(hashes := found.hashes_in_several_parts()):
+            names = self._pass([NamesOfHashes(hashes)])[0].in_several_parts()
+            if names:
+                more = f", and {len(names) - 1} more items are" if len(names) > 1 else ""
+                raise ValueError(
+                    f"{self.columns.items} {names[0]!r} is in several parts{more}: all claims of "
+                    "an item must be in one part (a file, or a partition of the engine); "
+                    "repartition by item, or let an engine that sorts by item do it"
+                )
+        return SurveyResult(found.tallies, ())
+
+    def run_together(self, tasks: Sequence[Generator[Any, Any, Found]]) -> list[Found]:
+        """Run generators that yield jobs and receive their summaries, in as few passes."""
+        results: dict[int, Found] = {}
+        waiting: dict[int, Any] = {}
+        replies: dict[int, Any] = dict.fromkeys(range(len(tasks)))
+        while True:
+            for index, reply in replies.items():
+                try:
+                    waiting[index] = tasks[index].send(reply)
+                except StopIteration as stop:
+                    waiting.pop(index, None)
+                    results[index] = stop.value
+            if not waiting:
+                return [results[index] for index in range(len(tasks))]
+            replies = dict(zip(waiting, self._pass(list(waiting.values())), strict=True))
+
+    def _pass(self, jobs: list[Any]) -> tuple[Any, ...]:
+        merged: Several | None = self.parts.reduce(ClaimKernel(self.columns, tuple(jobs)))
+        if merged is None:
+            raise ValueError(f"{self.parts!r} has no rows; at least one claim is needed")
+        return merged.each
+
+    def _column(self, role: str) -> ItemColumn:
+        name = getattr(self.columns, role)
+        if name is None:
+            raise ValueError(f"these claims have no {role}: pass a column to Claims.scan")
+        return ItemColumn(role, name)

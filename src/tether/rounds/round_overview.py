@@ -1,0 +1,55 @@
+"""What a round shows of itself: its record in the history of the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tether._core.columns import Columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tether.rounds.controller import Controller
+    from tether.rounds.history import RoundRecord
+
+
+class RoundOverview:
+    """What every round can show; `Round` acts."""
+
+    number: int
+    _run: Controller
+
+    @property
+    def record(self) -> RoundRecord:
+        """The round as the store has it now: what was promised, and what has come of it so far."""
+        return next(each for each in self._run.history().rounds if each.number == self.number)
+
+    def to_frame(self) -> Columns:
+        """Return the round as a table with one row: `record.to_frame()`.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept.
+        """
+        return self.record.to_frame()
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the calibrated risk, and the mean losses beside the promise: `record.plot()`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the mean losses; by default a new figure that shows the risk too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        return self.record.plot(ax)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the record."""
+        return self.record._repr_html_()

@@ -1,0 +1,123 @@
+"""Frames of engines as a source: DuckDB relations, Polars lazy frames, Spark data frames.
+
+The table of bins of a marginal log is made by the engine itself, with one GROUP BY. Every other
+kernel runs on the rows: on Arrow batches that DuckDB or Polars hands over one by one, or inside the
+workers of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from tether._core.kernels import Kernel, merge_all, needs_whole_parts
+from tether.scan.arrow_columns import joined, to_arrays
+from tether.scan.engine_groups import grouped_summary
+
+ROWS_PER_ENGINE_BATCH = 1 << 17
+"""How many rows an engine hands over at once."""
+
+
+class FrameSource:
+    """The rows of a frame of an engine, read anew in each pass.
+
+    Parameters
+    ----------
+    frame : DuckDB relation, Polars lazy frame or Spark data frame
+        What narwhals takes as a lazy frame.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.frame: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
+        self.names: list[str] = self.frame.collect_schema().names()
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine."""
+        return str(self.frame.implementation.value)
+
+    def __repr__(self) -> str:
+        return f"FrameSource({self.engine}, columns {self.names})"
+
+    def reduce(self, kernel: Kernel) -> Any:
+        """The merged summaries of a kernel on all rows; None if there are none."""
+        with self._naming_the_engine():
+            for name in kernel.columns:
+                if name not in self.names:
+                    raise ValueError(f"there is no column {name!r}; there are {self.names}")
+            found = grouped_summary(self.frame, kernel)
+            if found is not None:
+                return found
+            if self.frame.implementation.is_spark_like():
+                from tether.scan.spark import reduce_spark
+
+                return reduce_spark(self.frame.to_native(), kernel)
+            return merge_all(self._summaries(kernel))
+
+    def _summaries(self, kernel: Kernel) -> Iterator[Any]:
+        frame, start = self.frame.select(*kernel.columns), 0
+        batches = None
+        if needs_whole_parts(kernel):
+            item = kernel.names.items  # type: ignore[attr-defined]
+            batches = whole_items(stream(frame.sort(item)), item)
+        for batch in stream(frame) if batches is None else batches:
+            if batch.num_rows:
+                try:
+                    yield kernel.partial(to_arrays(batch))
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"{error} (rows counted from row {start})") from error
+            start += batch.num_rows
+
+    @contextmanager
+    def _naming_the_engine(self) -> Iterator[None]:
+        """Say which engine it was, also for its own errors about files that it cannot read."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.engine}: {error}") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] in (
+                "duckdb",
+                "_duckdb",
+                "polars",
+                "pyspark",
+            ):
+                raise ValueError(f"{self.engine} cannot read the rows: {error}") from error
+            raise
+
+
+def stream(frame: nw.LazyFrame[Any]) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame of DuckDB or Polars as Arrow batches."""
+    native = frame.to_native()
+    if frame.implementation.is_duckdb():
+        yield from native.to_arrow_reader(ROWS_PER_ENGINE_BATCH)
+    elif frame.implementation.is_polars():
+        for part in native.collect_batches(
+            chunk_size=ROWS_PER_ENGINE_BATCH, maintain_order=True, engine="streaming"
+        ):
+            yield from part.to_arrow().to_batches()
+    else:
+        for batch in frame.collect().to_arrow().to_batches(ROWS_PER_ENGINE_BATCH):
+            yield batch
+
+
+def whole_items(batches: Iterator[pa.RecordBatch], item: str) -> Iterator[pa.RecordBatch]:
+    """Batches, sorted by item, cut so that each item is in one of them."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        names = batch.column(item)
+        last = names[batch.num_rows - 1]
+        same = pa.compute.equal(names, last).fill_null(True).to_numpy(zero_copy_only=False)
+        cut = batch.num_rows if not same.any() else int(np.argmax(same))
+        if cut:
+            yield from joined([*held, batch.slice(0, cut)])
+            held = []
+        held.append(batch.slice(cut))
+    yield from joined(held)

@@ -1,0 +1,193 @@
+"""Parquet files as a source: a path, a folder, a glob, or a list of these.
+
+Files are read in batches, with only the columns that a kernel names, so memory does not grow with
+the rows. Two threads take the files in turn; decoding and most of numpy release the lock. The
+answer does not depend on which is faster, since summaries merge in any order.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+from pyarrow import parquet
+from pyarrow.fs import LocalFileSystem
+
+from tether._core.kernels import Kernel, merge_all, needs_whole_parts
+from tether.scan.arrow_columns import joined, kind_of, to_arrays
+
+ROWS_PER_SCAN_BATCH = 1 << 17
+"""How many rows are decoded at once."""
+SCAN_THREADS = 2
+"""How many files, or groups of rows of one, are read at the same time."""
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+"""The names of files that are read from a folder end with one of these."""
+
+
+class Piece(NamedTuple):
+    """A group of rows of one file, and the row of the file at which it begins.
+
+    The group is None for the whole file, which is then passed to a kernel in one piece.
+    """
+
+    path: str
+    group: int | None
+    start: int
+
+
+class Parquet:
+    """Parquet files, whose schemas agree in the columns that are read."""
+
+    def __init__(self, path: Any, *, where: Any = None, threads: int = SCAN_THREADS) -> None:
+        self.files = find_files(path)
+        self.where, self.threads = where, threads
+        self._kinds: dict[str, tuple[str, str]] = {}
+        self._lock = threading.Lock()
+        self.names: list[str] = list(_open(self.files[0]).schema_arrow.names)
+
+    def __repr__(self) -> str:
+        return f"Parquet({len(self.files)} file(s), first {self.files[0]})"
+
+    def reduce(self, kernel: Kernel) -> Any:
+        """Read the columns of the kernel in all files, and merge its summaries."""
+        if self.threads <= 1:
+            return merge_all(self._summary(kernel, piece) for piece in self._pieces(kernel))
+        total: Any = None
+        pieces = self._pieces(kernel)
+        with ThreadPoolExecutor(self.threads) as pool:
+            running: set[Future[Any]] = set()
+            try:
+                for piece in islice(pieces, 2 * self.threads):
+                    running.add(pool.submit(self._summary, kernel, piece))
+                while running:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for each in done:
+                        total = merge_all((total, each.result()))
+                    for piece in islice(pieces, len(done)):
+                        running.add(pool.submit(self._summary, kernel, piece))
+            finally:
+                for each in running:
+                    each.cancel()
+        return total
+
+    def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
+        """All groups of rows of all files, or whole files for a kernel that needs them."""
+        for path in self.files:
+            start, metadata = 0, _open(path).metadata
+            if needs_whole_parts(kernel):
+                yield Piece(path, None, 0)
+                continue
+            for group in range(metadata.num_row_groups):
+                yield Piece(path, group, start)
+                start += metadata.row_group(group).num_rows
+
+    def _summary(self, kernel: Kernel, piece: Piece) -> Any:
+        """The summary of one group of rows."""
+        total: Any = None
+        for start, batch in self._batches(kernel.columns, piece):
+            if not batch.num_rows:
+                continue
+            try:
+                summary = kernel.partial(to_arrays(batch))
+            except (TypeError, ValueError) as error:
+                kept = "rows that `where` keeps, counted from" if self.where is not None else ""
+                place = f"{kept or 'rows counted from'} row {start} of the file"
+                raise type(error)(f"{piece.path}: {error} ({place})") from error
+            total = merge_all((total, summary))
+        return total
+
+    def _batches(
+        self, columns: Sequence[str], piece: Piece
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The batches of one group of rows, each with the row of the file where it begins."""
+        start = piece.start
+        try:
+            with _open(piece.path) as file:
+                self._check_schema(piece.path, file.schema_arrow, columns)
+                groups = None if piece.group is None else [piece.group]
+                if self.where is None:
+                    batches = file.iter_batches(
+                        ROWS_PER_SCAN_BATCH, groups, list(columns), use_threads=False
+                    )
+                else:
+                    fragment = pa_dataset.ParquetFileFormat().make_fragment(
+                        piece.path, filesystem=LocalFileSystem(), row_groups=groups
+                    )
+                    batches = fragment.scanner(
+                        schema=file.schema_arrow,
+                        columns=list(columns),
+                        filter=self.where,
+                        batch_size=ROWS_PER_SCAN_BATCH,
+                        use_threads=False,
+                    ).to_batches()
+                for batch in joined(batches) if piece.group is None else batches:
+                    yield start, batch
+                    start += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(
+                f"{piece.path}: cannot be read from row {start} on, the file may be truncated or "
+                f"corrupt: {error}"
+            ) from error
+
+    def _check_schema(self, path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
+        """Refuse a file that lacks a column, or holds something else in it than other files."""
+        for name in columns:
+            if schema.names.count(name) != 1:
+                raise ValueError(
+                    f"{path}: there is no column {name!r}; the file has {schema.names}"
+                    if name not in schema.names
+                    else f"{path}: there are {schema.names.count(name)} columns {name!r}"
+                )
+            kind = kind_of(schema.field(name).type)
+            with self._lock:
+                first, elsewhere = self._kinds.setdefault(name, (kind, path))
+            if kind != first and "nulls" not in (kind, first):
+                raise TypeError(
+                    f"{path}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
+                )
+
+
+def find_files(path: Any) -> list[str]:
+    """The Parquet files that a path, a folder, a glob or a list of these names, sorted."""
+    found: list[str] = []
+    for each in path if isinstance(path, (list, tuple)) else [path]:
+        text = os.fspath(each)
+        if Path(text).is_dir():
+            inside = (str(file) for file in Path(text).rglob("*") if _is_data(file, Path(text)))
+            files = sorted(inside)
+        elif Path(text).is_file():
+            files = [text]
+        else:
+            files = sorted(glob.glob(text, recursive=True))
+            files = [file for file in files if Path(file).is_file()]
+        if not files:
+            raise FileNotFoundError(f"source: there are no Parquet files at {text!r}")
+        found += files
+    if len(set(found)) < len(found):
+        twice = next(file for file in found if found.count(file) > 1)
+        raise ValueError(f"source: {twice!r} is named twice, and its rows would count twice")
+    return found
+
+
+def _is_data(file: Path, folder: Path) -> bool:
+    """Whether a file in a folder is one of its data files: not hidden, with a known ending."""
+    inside = file.relative_to(folder).parts
+    hidden = any(part.startswith((".", "_")) for part in inside)
+    return not hidden and file.suffix in PARQUET_SUFFIXES and file.is_file()
+
+
+def _open(path: str) -> parquet.ParquetFile:
+    try:
+        return parquet.ParquetFile(path, pre_buffer=False)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path}: cannot be read as a Parquet file, it may be truncated or corrupt: {error}"
+        ) from error

@@ -1,0 +1,99 @@
+"""Sources: where rows are, and how a kernel reaches them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tether._core.kernels import Kernel, merge_all
+
+FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
+"""The packages whose frames are taken as a source."""
+
+
+class Source(Protocol):
+    """Rows in parts. An engine may run kernels where the rows are, or stream rows to them."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of all columns; None where they are not known before the rows are read."""
+        ...
+
+    def reduce(self, kernel: Kernel) -> Any:
+        """The merged summaries of the kernel on all parts that have rows; None if none has.
+
+        Only the columns that the kernel names are read. An error in a part names the part.
+        """
+        ...
+
+
+class FunctionSource:
+    """Partitions that a function of the user's own visits: Ray, Dask, or anything else.
+
+    The function takes a kernel and returns the summaries of `kernel.partial(columns)` for all
+    partitions that have rows, in any order. `kernel.columns` names what it reads, and `columns` is
+    a frame with these columns, or a dictionary of arrays.
+    """
+
+    def __init__(self, function: Callable[[Any], Iterable[Any]]) -> None:
+        self.function = function
+        self.names: list[str] | None = None
+
+    def reduce(self, kernel: Kernel) -> Any:
+        """Merge what the function returns."""
+        return merge_all(self.function(kernel))
+
+    def __repr__(self) -> str:
+        return f"FunctionSource({getattr(self.function, '__name__', self.function)!s})"
+
+
+def open_source(source: Any, *, where: Any = None) -> Source:
+    """The source of what a user passed.
+
+    Parameters
+    ----------
+    source : path, frame, callable or Source
+        A Parquet file, a folder of them, a glob, or a list of these; a DuckDB relation, a Polars
+        lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
+        `names` and `reduce`.
+    where : pyarrow.compute.Expression, optional
+        Which rows of Parquet files to read.
+
+    Returns
+    -------
+    Source
+        The source.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        If it is none of these, or there are no such files.
+    """
+    if isinstance(source, (str, os.PathLike, Path)) or (
+        isinstance(source, (list, tuple))
+        and source
+        and all(isinstance(each, (str, os.PathLike)) for each in source)
+    ):
+        from tether.scan.parquet import Parquet
+
+        return Parquet(source, where=where)
+    if where is not None:
+        raise TypeError(
+            "where filters Parquet files only: filter the frame or the partitions themselves"
+        )
+    if type(source).__module__.partition(".")[0] in FRAME_PACKAGES:
+        from tether.scan.engine_frames import FrameSource
+
+        return FrameSource(source)
+    if callable(getattr(source, "reduce", None)) and hasattr(source, "names"):
+        found: Source = source
+        return found
+    if callable(source):
+        return FunctionSource(source)
+    raise TypeError(
+        f"source must be a path, folder or glob of Parquet files, a DuckDB relation, a Polars lazy "
+        f"frame, a Spark data frame, or a function that applies a kernel to partitions, got "
+        f"{type(source).__name__}"
+    )

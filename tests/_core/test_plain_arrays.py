@@ -1,0 +1,173 @@
+"""Strings and numbers in every form that pandas, polars, Arrow and numpy have."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tether
+from tether._core.contexts import labels
+from tether._core.plain_arrays import is_missing, plain_array, plain_column
+
+STRING_FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "numpy str": np.array,
+    "numpy object": lambda values: np.array(values, dtype=object),
+    "numpy StringDType": lambda values: np.array(values, dtype=np.dtypes.StringDType()),
+    "pandas str": pd.Series,
+    "pandas object": lambda values: pd.Series(values, dtype=object),
+    "pandas string[python]": lambda values: pd.Series(values, dtype="string[python]"),
+    "pandas string[pyarrow]": lambda values: pd.Series(values, dtype="string[pyarrow]"),
+    "pandas ArrowDtype": lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.string())),
+    "pandas category": lambda values: pd.Series(values, dtype="category"),
+    "pandas Categorical": pd.Categorical,
+    "pandas Index": pd.Index,
+    "polars String": pl.Series,
+    "polars Categorical": lambda values: pl.Series(values, dtype=pl.Categorical),
+    "polars Enum": lambda values: pl.Series(values, dtype=pl.Enum(sorted(set(values)))),
+    "Arrow array": pa.array,
+    "Arrow dictionary": lambda values: pa.array(values).dictionary_encode(),
+    "Arrow chunks": lambda values: pa.chunked_array([values[:1], values[1:]]),
+}
+WORDS = ["wait", "act", "wait", "act", "act", "wait"]
+
+forms = pytest.mark.parametrize("form", STRING_FORMS.values(), ids=STRING_FORMS.keys())
+
+
+@forms
+def test_strings_of_every_form_become_the_same_array(form):
+    for array in (plain_array(form(WORDS)), plain_column("actions", form(WORDS))):
+        assert array.dtype.kind == "U"
+        assert array.tolist() == WORDS
+
+
+@forms
+def test_actions_of_a_policy_may_have_every_form(form):
+    policy = tether.Categorical.from_probabilities([0.25, 0.75], actions=form(["wait", "act"]))
+    expected = np.log([0.25 if word == "wait" else 0.75 for word in WORDS])
+    np.testing.assert_allclose(policy.log_prob(6, form(WORDS)), expected)
+    tethered = tether.Tethered(policy, policy, 1.0)
+    np.testing.assert_allclose(tethered.log_prob(6, form(WORDS)), expected)
+    mixture = tether.Mixture([policy, policy], [1, 1])
+    np.testing.assert_allclose(mixture.log_prob(6, form(WORDS)), expected)
+
+
+@forms
+def test_a_log_may_have_actions_and_contexts_of_every_form(form):
+    safe = tether.Categorical.from_probabilities([0.5, 0.5], ["wait", "act"])
+    new = tether.Categorical.from_probabilities([0.2, 0.8], ["wait", "act"])
+    losses = [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    contexts = ["x", "x", "y", "y", "x", "y"]
+    log = tether.make_log(safe, new, form(contexts), form(WORDS), losses)
+    plain = tether.make_log(safe, new, np.array(contexts), np.array(WORDS), losses)
+    np.testing.assert_array_equal(log.log_optimized, plain.log_optimized)
+    np.testing.assert_array_equal(log.context, plain.context)
+
+
+@forms
+def test_groups_and_items_of_claims_may_have_every_form(form):
+    scores, supported = [0.9, 0.2, 0.8, 0.4, 0.7, 0.3], [1, 0, 1, 0, 1, 0]
+    claims = tether.Claims.from_table(scores, supported, form(WORDS), form(WORDS))
+    assert sorted(claims.items.tolist()) == ["act", "wait"]
+    found = tether.gcrc(claims, alpha=0.9, groups=claims.groups, minimum_group_size=1)
+    kept = tether.filter_claims(found, scores, groups=form(WORDS))
+    assert kept.shape == (6,)
+
+
+@forms
+def test_contexts_in_a_log_may_have_every_form(form):
+    log = tether.Log([0, 1, 0, 1, 0, 1], [-1.0] * 6, [-1.2] * 6, context=form(WORDS))
+    assert log.context.tolist() == WORDS
+
+
+@forms
+def test_a_frame_may_have_contexts_of_every_form(form):
+    columns = {"loss": [0.0] * 6, "log_safe": [-1.0] * 6, "log_optimized": [-1.2] * 6}
+    log = tether.Log.from_frame({**columns, "ward": form(WORDS)}, context="ward")
+    assert log.context.tolist() == WORDS
+
+
+@forms
+def test_contexts_are_recognized_whatever_their_form(form):
+    rows = form(WORDS)
+    if hasattr(rows, "shape") and not isinstance(rows, (pd.Index, pd.Categorical)):
+        np.testing.assert_array_equal(labels(rows), labels(np.array(WORDS)))
+
+
+def test_frames_of_pandas_and_polars_make_the_same_log():
+    columns = {"loss": [0.0, 1.0], "log_safe": [-1.0, -2.0], "log_optimized": [-1.0, -1.0]}
+    columns["ward"] = ["a", "b"]
+    frames = [pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns), columns]
+    logs = [tether.Log.from_frame(frame, context="ward") for frame in frames]
+    for log in logs[1:]:
+        assert log.context.tolist() == logs[0].context.tolist()
+        np.testing.assert_array_equal(log.log_safe, logs[0].log_safe)
+
+
+def test_a_table_of_probabilities_takes_row_numbers_of_every_form():
+    policy = tether.Categorical.from_probabilities([[0.9, 0.1], [0.2, 0.8]])
+    for rows in ([0, 1], pd.Series([0, 1]), pl.Series([0, 1]), pd.Series([0, 1], dtype="Int64")):
+        np.testing.assert_allclose(np.exp(policy.log_prob(rows, [1, 1])), [0.1, 0.8])
+    with pytest.raises(ValueError, match=r"row numbers .*, got shape \(2,\) of dtype <U1"):
+        policy.log_prob(["a", "b"], [1, 1])
+
+
+def test_numbers_in_object_columns_are_numbers():
+    assert plain_array(np.array([1, 2], dtype=object)).dtype == np.int64
+    assert plain_array(np.array([1, 2.5], dtype=object)).dtype == np.float64
+    assert plain_array(np.array([True, False], dtype=object)).dtype == np.bool_
+    assert plain_array(np.array([True, 2], dtype=object)).dtype == object
+    assert plain_array(np.array([1, 10**30], dtype=object)).dtype == object
+    log = tether.Log(pd.Series([0, 1], dtype=object), [-1.0, -1.0], [-1.0, -1.0])
+    assert log.loss["loss"].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series(["a", None]),
+        pd.Series(["a", None], dtype="string"),
+        pd.Series(["a", None], dtype="category"),
+        pd.Series([pd.NaT, "a"], dtype=object),
+        pl.Series(["a", None]),
+        pa.array(["a", None]),
+        np.array(["a", None], dtype=object),
+        np.array(["a", None], dtype=np.dtypes.StringDType(na_object=None)),
+    ],
+)
+def test_missing_values_are_shown_with_their_place(values):
+    with pytest.raises(ValueError, match=r"groups\[[01]\] is missing \(.*; 1 such value\(s\) in 2"):
+        plain_column("groups", values)
+
+
+def test_strings_and_numbers_are_not_mixed():
+    with pytest.raises(TypeError, match=r"all numbers or all strings, got actions\[1\] = 1 "):
+        tether.Categorical.from_probabilities([0.5, 0.5], actions=["a", 1])
+    with pytest.raises(TypeError, match=r"got groups\[1\] = 1 beside strings"):
+        plain_column("groups", ["a", 1])
+
+
+def test_a_string_that_ends_in_nul_does_not_become_another():
+    both = np.array(["a\0", "a"], dtype=object)
+    assert plain_array(both).tolist() == ["a\0", "a"]
+
+
+@given(st.lists(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans())))
+def test_no_value_is_changed(values):
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    for before, after in zip(values, plain_array(array).tolist(), strict=True):
+        assert before == after or is_missing(before) == is_missing(after) is True
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.floats(-2, 2), st.text(max_size=2)), min_size=1))
+def test_labels_of_objects_depend_on_each_value_alone(values):
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    together = labels(array)
+    for place in range(len(values)):
+        assert labels(array[place : place + 1])[0] == together[place]

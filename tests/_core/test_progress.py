@@ -1,0 +1,106 @@
+"""Steps of long work, and the reporter that shows them."""
+
+import contextvars
+import threading
+
+import pytest
+
+from tether._core import progress
+
+
+class Recorded:
+    """A reporter that writes down what it is told."""
+
+    def __init__(self):
+        self.told, self.threads_inside = [], 0
+
+    def begin(self, description, total):
+        self.told.append(("begin", description, total))
+        return description
+
+    def advance(self, step, amount):
+        self.threads_inside += 1
+        assert self.threads_inside == 1
+        self.told.append(("advance", step, amount))
+        self.threads_inside -= 1
+
+    def end(self, step):
+        self.told.append(("end", step))
+
+
+def test_nothing_happens_without_a_reporter():
+    with progress.step("scoring", total=3) as step:
+        step.advance(2)
+
+
+def test_a_reporter_is_told_of_steps_and_of_steps_within_them():
+    reporter = Recorded()
+    with progress.reported_to(reporter), progress.step("checks", total=2) as outer:
+        with progress.step("requests") as inner:
+            inner.advance(4)
+        outer.advance()
+    assert reporter.told == [
+        ("begin", "checks", 2),
+        ("begin", "requests", None),
+        ("advance", "requests", 4),
+        ("end", "requests"),
+        ("advance", "checks", 1),
+        ("end", "checks"),
+    ]
+
+
+def test_a_reporter_is_told_of_nothing_after_its_block():
+    reporter = Recorded()
+    with progress.reported_to(reporter):
+        pass
+    with progress.step("scoring"):
+        pass
+    with progress.reported_to(reporter), progress.reported_to(None), progress.step("scoring"):
+        pass
+    assert reporter.told == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_step_that_fails_or_is_interrupted_has_ended(error):
+    reporter = Recorded()
+    with (
+        progress.reported_to(reporter),
+        pytest.raises(error),
+        progress.step("scoring", total=3) as step,
+    ):
+        raise error
+    step.advance()  # as an abandoned thread may
+    assert reporter.told == [("begin", "scoring", 3), ("end", "scoring")]
+
+
+def test_threads_advance_a_step_that_they_are_given_one_at_a_time():
+    reporter = Recorded()
+    with progress.reported_to(reporter), progress.step("scoring") as step:
+
+        def work():
+            for _ in range(200):
+                step.advance()
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert reporter.told.count(("advance", "scoring", 1)) == 1600
+
+
+def test_a_thread_reports_only_in_a_copy_of_the_context():
+    reporter = Recorded()
+
+    def work(name):
+        with progress.step(name):
+            pass
+
+    with progress.reported_to(reporter):
+        alone = threading.Thread(target=work, args=("alone",))
+        copied = contextvars.copy_context()
+        with_context = threading.Thread(target=lambda: copied.run(work, "with the context"))
+        for thread in (alone, with_context):
+            thread.start()
+            thread.join()
+    assert [told[1] for told in reporter.told] == ["with the context"] * 2

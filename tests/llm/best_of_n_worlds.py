@@ -1,0 +1,207 @@
+"""Safe policies of every kind, with real parts: what draws, its contexts, and what picks.
+
+A world has `safe`, `contexts` (some of them equal), the width of its texts, `scores` by name, each
+an optimized policy of a `Shortlist`, and `requests()`, which returns what a server was asked.
+"""
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from transformers import LlamaForSequenceClassification
+
+from tests.llm import tiny_models
+from tests.llm.chat_server import ChatServer, asked
+from tests.llm.loopback_server import Loopback, remote_policy
+from tether.llm import (
+    ChatPolicy,
+    ChatScorer,
+    CompletionScorer,
+    ScoreServer,
+    chat_context,
+    read_answer,
+)
+
+TEXTS = np.array(["cat", "a", "cat", "we", "it", "a"])
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@dataclass
+class World:
+    safe: object
+    contexts: np.ndarray
+    scores: dict
+    server: object = None
+    count: object = None
+    """What is asked of a server, or None."""
+    losses: object = field(default=None)
+    """The loss of each action: of what it is made, so that it can be computed again."""
+
+
+class WithoutScores(Loopback):
+    """A completions server that returns token ids but no log-probabilities."""
+
+    def answer(self, body):
+        assert body.get("prompt_logprobs") is None, "it scores no given text"
+        return super().answer({**body, "logprobs": None})
+
+
+@contextmanager
+def causal():
+    """A local model with a tuned adapter; a reward model, a classifier and the log ratio pick."""
+    model = tiny_models.with_adapters(tiny_models.llama(scale=0.3), "tuned")
+    safe, tuned = tiny_models.policy(model), tiny_models.policy(model, "tuned")
+    scores = {
+        "log ratio": tuned,
+        "reward model": CompletionScorer(reward_model(), safe, batched=True, name="reward"),
+        "classifier": CompletionScorer(classifier(), safe, name="classifier"),
+    }
+    yield World(safe, TEXTS, scores, losses=long_completions)
+
+
+@contextmanager
+def completions():
+    """A server with log-probabilities."""
+    models = {name: tiny_models.llama(scale=0.3, seed=seed) for seed, name in enumerate("ab")}
+    words = tiny_models.shared_tokenizer()
+    with Loopback(models) as server:
+        options = {"tokenizer": words, "max_new_tokens": 4}
+        safe, tuned = (remote_policy(server, name, **options) for name in "ab")
+        scores = {"log ratio": tuned, "reward": CompletionScorer(vowels, safe, name="vowels")}
+        yield World(safe, TEXTS, scores, server, losses=long_completions)
+
+
+@contextmanager
+def completions_without_scores():
+    """The same without any log-probabilities; a judge on a server picks."""
+    words = tiny_models.shared_tokenizer()
+    with (
+        WithoutScores({"a": tiny_models.llama(scale=0.3)}) as server,
+        ChatServer(lambda body, text: float(len(body["prompt"]) + text.count("e"))) as judge,
+    ):
+        safe = remote_policy(server, "a", tokenizer=words, max_new_tokens=4)
+        remote = ScoreServer(f"{judge.url}/score")
+        scores = {"judge": CompletionScorer(remote, safe, batched=True, name="judge")}
+        yield World(safe, TEXTS, scores, server, losses=long_completions)
+
+
+@contextmanager
+def chat():
+    """A closed chat server; a judge is another chat server, asked at temperature 0."""
+    with ChatServer(lambda body, rng: "yes" * rng.integers(1, 5)) as server, judging() as judge:
+        safe = ChatPolicy(server.url, "small", settings={"temperature": 0.7})
+        contexts = np.array([asked(each) for each in TEXTS], dtype=object)
+        scores = {"judge": ChatScorer(judge, name="judge")}
+        yield World(safe, contexts, scores, server, losses=long_answers)
+
+
+@contextmanager
+def tools():
+    """A chat server that calls a tool in some of its answers."""
+
+    def answer(body, rng):
+        assert body["tools"] == [TOOL]
+        if rng.random() < 0.5:
+            return "I do not know"
+        where = json.dumps({"at": int(rng.integers(5))})
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": where}}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+    def prefer_tools(messages, answers):
+        return [float(bool(each.get("tool_calls"))) for each in answers]
+
+    with ChatServer(answer) as server:
+        contexts = np.array([asked(each, tools=[TOOL]) for each in TEXTS], dtype=object)
+        safe = ChatPolicy(server.url, "small")
+        scores = {"function": ChatScorer(prefer_tools, name="tools")}
+        yield World(safe, contexts, scores, server, losses=long_answers)
+
+
+@contextmanager
+def prompts():
+    """A closed server of text completions, whose requests are prompts."""
+    with ChatServer(lambda body, rng: "ab" * rng.integers(1, 5)) as server:
+        contexts = [chat_context({"prompt": each, "max_tokens": 9}) for each in TEXTS]
+        scores = {"function": ChatScorer(lambda m, a: [len(e["content"]) for e in a], name="long")}
+        safe = ChatPolicy(server.url, "small")
+        yield World(safe, np.array(contexts, dtype=object), scores, server, losses=long_answers)
+
+
+WORLDS = {
+    make.__name__: make
+    for make in (causal, completions, completions_without_scores, chat, tools, prompts)
+}
+
+
+def long_completions(actions):
+    """A completion that was cut off costs 1."""
+    return (np.asarray(actions)[:, -1] >= 2).astype(float) * 0.5
+
+
+def long_answers(actions):
+    """What an answer costs, by its length."""
+    return np.array([(len(json.dumps(read_answer(each))) % 5) / 8 for each in actions])
+
+
+def vowels(prompt, texts):
+    """How many vowels a text has, less those of the prompt."""
+    return [float(sum(letter in "aeiou" for letter in text)) for text in texts]
+
+
+def reward_model():
+    """A sequence classifier of `transformers` with one output, which reads prompt and text."""
+    model = tiny_models.llama()
+    torch.manual_seed(3)
+    config = model.config.__class__.from_dict({**model.config.to_dict(), "pad_token_id": 0})
+    config.num_labels = 1
+    reward = LlamaForSequenceClassification(config).eval()
+    words = tiny_models.shared_tokenizer()
+
+    @torch.no_grad()
+    def score(prompts, texts):
+        found = []
+        for prompt, answers in zip(prompts, texts, strict=True):
+            rows = [words.encode(prompt + text, add_special_tokens=False) for text in answers]
+            found.append([reward(torch.tensor([row])).logits[0, 0] for row in rows])
+        return [torch.stack(each) for each in found]
+
+    return score
+
+
+def classifier():
+    """A classifier of scikit-learn, trained on texts; its log-odds are the score."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    texts = ["aeiou", "aab", "oie", "xyz", "bcd", "ttt"]
+    fitted = make_pipeline(CountVectorizer(analyzer="char"), LogisticRegression())
+    fitted.fit(texts, [1, 1, 1, 0, 0, 0])
+    return lambda prompt, answers: fitted.decision_function(answers)
+
+
+@contextmanager
+def judging():
+    """A judge: a chat model that says a number, asked at temperature 0."""
+    from openai import OpenAI
+
+    def say(body, rng):
+        assert body["temperature"] == 0
+        return str(len(body["messages"][-1]["content"]))
+
+    with ChatServer(say) as server, OpenAI(base_url=server.url, api_key="none") as client:
+
+        def score(messages, answers):
+            said = [
+                client.chat.completions.create(
+                    model="judge",
+                    temperature=0,
+                    messages=[*messages, {"role": "user", "content": f"Rate: {each['content']}"}],
+                )
+                for each in answers
+            ]
+            return [float(each.choices[0].message.content) for each in said]
+
+        yield score

@@ -1,0 +1,26 @@
+"""One live server for all tests of this folder: a start takes long."""
+
+import pytest
+
+from tests.llm.live.live_policies import PROGRAM
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A folder with a tiny model and its adapters."""
+    from tests.llm.live.vllm_server import make_models
+
+    made = tmp_path_factory.mktemp("models")
+    make_models(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def server(folder):
+    """A vLLM that serves `base` and the adapter `tuned`."""
+    if PROGRAM is None:
+        pytest.skip("TETHER_VLLM names no vLLM")
+    from tests.llm.live.vllm_server import VLLM
+
+    with VLLM(folder) as running:
+        yield running

@@ -1,0 +1,108 @@
+"""Best of N for every kind of language model and every kind of score, end to end."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("httpx2", reason="needs tether[llm]")
+pytest.importorskip("transformers", reason="needs tether[llm]")
+pytest.importorskip("peft", reason="needs tether[llm]")
+pytest.importorskip("openai", reason="needs openai")
+
+import tether
+from tests.llm.best_of_n_worlds import TEXTS, WORLDS
+from tether.rounds import verify_store
+
+SIZE = 5
+
+
+@pytest.fixture(params=WORLDS)
+def world(request):
+    with WORLDS[request.param]() as made:
+        yield made
+
+
+def test_candidates_of_a_context_are_one_request_or_one_reading_of_the_prompt(world):
+    shortlist, rng = tether.Shortlist(world.safe, size=SIZE), np.random.default_rng(0)
+    if world.server is None:
+        read = []
+        hook = world.safe.model.register_forward_pre_hook(
+            lambda module, _, given: read.append(given["input_ids"].shape), with_kwargs=True
+        )
+        rows = shortlist.draw(world.contexts, rng)
+        hook.remove()
+        distinct = len(set(TEXTS))
+        passes = [shape for shape in read if shape[0] > 1 or shape[1] > 1]
+        # the prompts, each once; then a token of every candidate at a time
+        assert (distinct, max(map(len, TEXTS))) in passes
+        assert (len(TEXTS) * SIZE, 1) in passes
+        assert all(shape[1] == 1 for shape in read[read.index((len(TEXTS) * SIZE, 1)) :])
+    else:
+        rows = shortlist.draw(world.contexts, rng)
+        asked = sorted(body["n"] for body in world.server.requests)
+        counts = np.unique(TEXTS, return_counts=True)[1]
+        assert asked == sorted(counts * SIZE)
+    assert rows.candidates.shape[:2] == (len(TEXTS), SIZE)
+    distinct = {str(each) for row in rows.candidates for each in row}
+    assert len(distinct) > 3, "candidates are draws of their own"
+
+
+def test_an_old_log_joins_by_fresh_draws_and_every_score_is_calibrated_and_served(world):
+    rng = np.random.default_rng(0)
+    contexts = np.tile(world.contexts, 10)
+    actions = world.safe.sample(contexts, rng)
+    if world.server is not None:
+        world.server.requests.clear()
+    for name, optimized in world.scores.items():
+        shortlist = tether.Shortlist(world.safe, optimized, size=SIZE)
+        rows, index = shortlist.join(contexts, actions, rng)
+        assert np.array_equal(rows.picked(index), actions)
+        assert len(set(index)) == SIZE
+        log = shortlist.log_of_rows(rows, index, world.losses(actions))
+        found = tether.calibrate(log, alpha=0.6)
+        assert found.exists, name
+        assert found.log_beta > -np.inf, name
+        policy = shortlist.tethered(found)
+        served, rows, index = policy.sample_with_rows(world.contexts, rng)
+        assert np.array_equal(rows.picked(index), served)
+        assert served.shape == actions[: len(TEXTS)].shape
+        scores = policy.pick.optimized.scores(rows)
+        assert np.isfinite(scores).all()
+        assert np.ptp(scores, axis=1).max() > 0, f"{name} prefers some candidates"
+
+
+def test_two_rounds_of_a_controller(world, tmp_path):
+    rng, store = np.random.default_rng(0), tmp_path / "run.db"
+    name, optimized = list(world.scores.items())[-1]
+    contexts = np.tile(world.contexts, 5)
+    settings = {"alpha": 0.6, "alarm_risk": 0.99, "calibration_share": 1.0}
+    run = tether.Controller(tether.Shortlist(world.safe, size=SIZE), store=store, **settings)
+    with run:
+        logged = run.begin().record(contexts, world.safe.sample(contexts, rng), rng)
+        run.observe(logged.ids, world.losses(logged.actions))
+        for number in (2, 3):
+            round_ = run.begin(optimized, name=f"{name} {number}")
+            assert round_.calibration.log_beta > -np.inf
+            taken = round_.act(contexts, rng)
+            assert taken.candidates.shape[:2] == (len(contexts), SIZE)
+            round_.observe(taken.ids, world.losses(taken.actions))
+        past = run.history()
+    assert len(past.rounds) == 3
+    assert verify_store(store).ok
+    policies = dict.fromkeys((f"{name} 2", f"{name} 3"), optimized)
+    again = tether.Controller(
+        tether.Shortlist(world.safe, size=SIZE), store=store, policies=policies, **settings
+    )
+    with again:  # the run goes on
+        assert len(again.round.act(world.contexts, rng).actions) == len(world.contexts)
+
+
+def test_drawn_candidates_of_a_server_are_scored_by_the_other_model_alone():
+    with WORLDS["completions"]() as world:
+        shortlist = tether.Shortlist(world.safe, world.scores["log ratio"], size=SIZE)
+        policy = shortlist.tethered(2.0)
+        world.server.requests.clear()
+        policy.sample(world.contexts[:1], np.random.default_rng(0))
+        drawn, *scored = world.server.requests
+        assert (drawn["n"], drawn["model"]) == (SIZE, "a")
+        assert [body["model"] for body in scored] == ["b"]
+        assert all(body["prompt_logprobs"] == 0 for body in scored)

@@ -1,0 +1,83 @@
+"""`tether.compare`: several results as one table."""
+
+import numpy as np
+import pytest
+
+import tether
+
+RNG = np.random.default_rng(3)
+SCORES = RNG.random(600)
+CLAIMS = tether.Claims(SCORES, RNG.random(600) < SCORES, np.arange(0, 601, 3))
+METHODS = (tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt)
+
+
+def calibrations(alphas=(0.05, 0.1, 0.2), rewards=False):
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=500)
+    reward = {"reward": actions} if rewards else {}
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2, **reward)
+    return [tether.calibrate(log, alpha=alpha) for alpha in alphas]
+
+
+def test_one_row_per_calibration():
+    found = calibrations()
+    table = tether.compare(found).to_frame()
+    assert table["name"].tolist() == ["alpha 0.05", "alpha 0.1", "alpha 0.2"]
+    for name in ("beta", "log_beta", "risk", "promise", "useful", "effective_sample_size"):
+        assert table[name].tolist() == [getattr(each, name) for each in found]
+    assert "reward" not in table
+    rewarded = calibrations(rewards=True)
+    table = tether.compare(rewarded).to_frame()
+    means = [each.saved_gain.reward.difference.mean for each in rewarded]
+    np.testing.assert_array_equal(table["gained"], np.array(means, dtype=float))
+
+
+def test_one_row_per_selection():
+    found = [method(CLAIMS, alpha=0.2) for method in METHODS]
+    compared = tether.compare(found)
+    assert compared.names == ("gCRC", "CRC", "monotonized CRC", "LTT")
+    table = compared.to_frame()
+    assert table["threshold"].tolist() == [each.threshold for each in found]
+    assert table["kept"].tolist() == [each.kept.share for each in found]
+    matrix = tether.crc(np.tile([0.3, 0.1, 0.0], (99, 1)), alpha=0.2)
+    assert np.isnan(tether.compare([matrix]).to_frame()["kept"]).all()
+
+
+def test_results_are_named_by_what_differs():
+    both = [method(CLAIMS, alpha=alpha) for method in METHODS[:2] for alpha in (0.1, 0.2)]
+    assert tether.compare(both).names == (
+        "gCRC, alpha 0.1",
+        "gCRC, alpha 0.2",
+        "CRC, alpha 0.1",
+        "CRC, alpha 0.2",
+    )
+    sure = [tether.ltt(CLAIMS, alpha=0.2, confidence=c) for c in (0.9, 0.99)]
+    assert tether.compare(sure).names == ("confidence 0.9", "confidence 0.99")
+    assert tether.compare(both[:1] * 2).names == ("1", "2")
+    assert tether.compare([both[0], both[0], both[1]]).names == (
+        "1: alpha 0.1",
+        "2: alpha 0.1",
+        "3: alpha 0.2",
+    )
+    promised = [tether.gcrc(CLAIMS, promise=0.2), both[1]]
+    assert tether.compare(promised).names == ("promise 0.2", "alpha 0.2")
+    named = tether.compare({"mine": both[0], "yours": both[1]})
+    assert named.names == ("mine", "yours")
+
+
+def test_printing_shows_the_table_and_warns_against_choosing_afterwards():
+    text = str(tether.compare(calibrations()))
+    assert text.startswith("3 calibrations, ")
+    assert "the same in all  family clip" in text
+    assert "chosen before its data were seen" in " ".join(text.split())
+    none = str(tether.compare(calibrations(alphas=(0.001, 0.002))))
+    assert none.startswith("2 calibrations, none of them with a useful promise")
+
+
+def test_other_things_are_refused():
+    with pytest.raises(ValueError, match="results is empty"):
+        tether.compare([])
+    with pytest.raises(TypeError, match=r"calibrations or selections, as .* got float"):
+        tether.compare([0.5])
+    with pytest.raises(TypeError, match="got both"):
+        tether.compare([tether.gcrc(CLAIMS, alpha=0.2), *calibrations()])

@@ -1,0 +1,62 @@
+"""What a scan of claims checks: whole items, rows, columns of items."""
+
+import numpy as np
+import pytest
+
+import tether
+from tests.risk import parts as in_parts
+from tether.risk import claim_survey
+
+
+def part(item, **others):
+    size = len(item)
+    columns = {
+        "score": np.linspace(0, 1, size),
+        "label": np.ones(size, bool),
+        "item": np.array(item),
+    }
+    return {**columns, "group": np.zeros(size, int), "weight": np.ones(size), **others}
+
+
+@pytest.mark.parametrize(("name", "shown"), [(7, "7"), ("seven", "'seven'")])
+def test_an_item_in_two_parts_is_named(name, shown):
+    other = 1 if name == 7 else "one"
+    claims = in_parts.scanned([part([name, name]), part([other]), part([name])])
+    with pytest.raises(ValueError, match=f"item {shown} is in several parts"):
+        tether.gcrc(claims, alpha=0.5)
+
+
+def test_two_names_with_the_same_hash_are_no_error(monkeypatch):
+    monkeypatch.setattr(
+        claim_survey, "name_hashes", lambda names: np.zeros(len(names), dtype=np.uint64)
+    )
+    claims = in_parts.scanned([part(["a"]), part(["b"])])
+    assert claims.n_items == claims.n_claims == 2
+
+
+def test_equal_texts_have_equal_hashes_whatever_stands_beside_them():
+    short = claim_survey.name_hashes(np.array(["a", "ab", "é"]))
+    long = claim_survey.name_hashes(np.array(["ab", "a much longer text", "a", "é"]))
+    assert short.tolist() == [long[2], long[0], long[3]]
+    many = claim_survey.name_hashes(np.array([f"item {number}" for number in range(100_000)]))
+    assert len(np.unique(many)) == 100_000
+
+
+def test_no_rows_and_rows_that_contradict_each_other_are_errors():
+    with pytest.raises(ValueError, match="has no rows"):
+        tether.gcrc(in_parts.scanned([]), alpha=0.1)
+    with pytest.raises(ValueError, match="weight must be the same for all claims of an item"):
+        tether.gcrc(in_parts.scanned([part([1, 1], weight=np.array([1.0, 2.0]))]), alpha=0.1)
+    with pytest.raises(ValueError, match="groups must be the same for all claims of an item"):
+        tether.gcrc(in_parts.scanned([part([1, 1], group=np.array([1, 2]))]), alpha=0.1)
+    with pytest.raises(ValueError, match="score"):
+        tether.gcrc(in_parts.scanned([part([1, 1], score=np.array([1, np.nan]))]), alpha=0.1)
+    with pytest.raises(TypeError, match="items must hold one integer or string"):
+        tether.gcrc(in_parts.scanned([part([1.5, 2.0])]), alpha=0.1)
+
+
+def test_sizes_of_groups_are_counted_over_parts():
+    claims = in_parts.scanned(
+        [part([1, 2], group=np.array([0, 1])), part([3], group=np.array([1]))]
+    )
+    assert claims.group_sizes() == {0: 1, 1: 2}
