@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
 from pyarrow.fs import LocalFileSystem
 
+from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 
@@ -60,21 +62,30 @@ class Parquet:
 
     def reduce(self, kernel: Kernel) -> Any:
         """Read the columns of the kernel in all files, and merge its summaries."""
+        with progress.step(f"reading {len(self.files)} file(s)", self.rows) as step:
+            return self._reduced(kernel, step)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that the files state, before any condition."""
+        return sum(_open(path).metadata.num_rows for path in self.files)
+
+    def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
         if self.threads <= 1:
-            return merge_all(self._summary(kernel, piece) for piece in self._pieces(kernel))
+            return merge_all(self._summary(kernel, piece, step) for piece in self._pieces(kernel))
         total: Any = None
         pieces = self._pieces(kernel)
         with ThreadPoolExecutor(self.threads) as pool:
             running: set[Future[Any]] = set()
             try:
                 for piece in islice(pieces, 2 * self.threads):
-                    running.add(pool.submit(self._summary, kernel, piece))
+                    running.add(pool.submit(self._summary, kernel, piece, step))
                 while running:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for each in done:
                         total = merge_all((total, each.result()))
                     for piece in islice(pieces, len(done)):
-                        running.add(pool.submit(self._summary, kernel, piece))
+                        running.add(pool.submit(self._summary, kernel, piece, step))
             finally:
                 for each in running:
                     each.cancel()
@@ -91,7 +102,7 @@ class Parquet:
                 yield Piece(path, group, start)
                 start += metadata.row_group(group).num_rows
 
-    def _summary(self, kernel: Kernel, piece: Piece) -> Any:
+    def _summary(self, kernel: Kernel, piece: Piece, step: progress.Step) -> Any:
         """The summary of one group of rows."""
         total: Any = None
         for start, batch in self._batches(kernel.columns, piece):
@@ -104,6 +115,7 @@ class Parquet:
                 place = f"{kept or 'rows counted from'} row {start} of the file"
                 raise type(error)(f"{piece.path}: {error} ({place})") from error
             total = merge_all((total, summary))
+            step.advance(batch.num_rows)
         return total
 
     def _batches(
@@ -114,8 +126,8 @@ class Parquet:
         try:
             with _open(piece.path) as file:
                 self._check_schema(piece.path, file.schema_arrow, columns)
-                rows = _batch_rows(file.schema_arrow, columns)
                 groups = None if piece.group is None else [piece.group]
+                rows = _batch_rows(file.schema_arrow, columns)
                 if self.where is None:
                     batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
