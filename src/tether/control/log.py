@@ -12,7 +12,6 @@ from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
-from tether.control.action_tables import check_tables
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
