@@ -79,9 +79,8 @@ def splits(
     found = np.empty((len(SIZES) * len(alphas), count, 4))
     subjects = np.tile(np.arange(draws["subject"].max() + 1), EVALUATED // 4)
     for split in range(count):
-        order = rng.permutation(len(scores))
-        logged, half = order[:log_rows], (len(order) - log_rows) // 2
-        pools = [Pool(draws, order[log_rows:][:half]), Pool(draws, order[log_rows:][half:])]
+        logged, *halves = _parts(draws["subject"], log_rows, rng)
+        pools = [Pool(draws, rows) for rows in halves]
         for place, size in enumerate(SIZES):
 
             def of(contexts: Any, candidates: np.ndarray) -> np.ndarray:
@@ -95,6 +94,22 @@ def splits(
                 where = place * len(alphas) + number
                 found[where, split] = rate, reward, result.beta, not result.exists
     return found
+
+
+def _parts(
+    subjects: np.ndarray, log_rows: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A log and two pools at random, each with its share of every subject."""
+    parts: tuple[list[Any], ...] = ([], [], [])
+    for subject in np.unique(subjects):
+        rows = rng.permutation(np.flatnonzero(subjects == subject))
+        logged = round(log_rows * len(rows) / len(subjects))
+        for part, piece in zip(
+            parts, (rows[:logged], rows[logged::2], rows[logged + 1 :: 2]), strict=True
+        ):
+            part.append(piece)
+    first, second, third = (np.concatenate(part) for part in parts)
+    return first, second, third
 
 
 def _quietly_joined(

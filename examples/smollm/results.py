@@ -37,16 +37,22 @@ def policies(draws: Draws) -> list[dict[str, Any]]:
     return found
 
 
-def write_table(
-    rows: Sequence[Mapping[str, Any]], latencies: Mapping[str, float], path: Path
-) -> None:
-    """Write a table, with the latency of each family as a ratio to a plain answer."""
+def write_table(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write a table; latencies are added when they are known."""
     with path.open("w", newline="") as file:
         table = csv.DictWriter(file, fieldnames=COLUMNS, lineterminator="\n")
         table.writeheader()
-        for row in rows:
-            ratio = latencies.get("plain" if row["family"] == "safe" else row["family"])
-            table.writerow({**row, "latency": "" if ratio is None else round(ratio, 2)})
+        table.writerows(rows)
+
+
+def add_latencies(latencies: Mapping[str, float], path: Path) -> None:
+    """Write the latency of each family, a ratio to a plain answer, into its table."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        ratio = latencies.get("plain" if row["family"] == "safe" else row["family"])
+        row["latency"] = "" if ratio is None else f"{ratio:.2f}"
+    write_table(rows, path)
 
 
 def as_markdown(path: Path) -> str:

@@ -37,7 +37,7 @@ def test_log_and_proposals_must_fit():
     proposals = tether.Proposals([0.0], [0.0])
     with pytest.raises(TypeError, match=r"log must be a tether.Log, got dict"):
         tether.calibrate({}, proposals, alpha=0.1)
-    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got list"):
+    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got \[1.0\]"):
         tether.calibrate(log(), [1.0], alpha=0.1)
     with pytest.raises(ValueError, match="the log has log_mix but the proposals has none"):
         tether.calibrate(log(log_mix=[-1, -1, -1]), proposals, alpha=0.1)

@@ -36,7 +36,7 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
     if policy is not None:
         run._registry.check_name(name, policy, number)
         if serving.alarm is None:
-            _check_served(run.safe, getattr(run.safe, "safe", None), policy)
+            run._space.check_served(optimized)
     try:
         aimed = _aim(run, policy, number, serving.alarm, retired)
         candidate = policy if aimed is None else aimed.policy
@@ -60,14 +60,6 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         raise
     logger.info("round %d of %s begins: %s", number, run._store.name, _summary(start))
     return Round(number, start.calibration, start.note, run, start.deployed)
-
-
-def _check_served(*policies: Any) -> None:
-    """Let policies on servers compare the model that is served with the one they began with."""
-    for policy in policies:
-        check = getattr(policy, "check_unchanged", None)
-        if check is not None:
-            check()
 
 
 def _summary(start: RoundStart) -> str:

@@ -20,7 +20,7 @@ from tether.control.constraint import Constraint
 from tether.control.parts.in_parts import _OnLog as OnLog
 from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
-    LARGEST_LOG_RATIO,
+    LARGEST_BINNED_RATIO,
     LOWER_DIGITS,
     POWER_DIGITS,
     UNIT_DIGITS,
@@ -102,7 +102,7 @@ def _ranges(rows: nw.LazyFrame[Any]) -> Ranges:
     values = [*least.values(), *most.values(), *(found[f"sum_{name}"] for name in GROUPED[:3])]
     valid = all(value is not None and math.isfinite(value) for value in values)
     valid = valid and all(found[f"count_{name}"] == number for name in GROUPED[:3])
-    valid = valid and max(-least["ratio"], most["ratio"]) <= LARGEST_LOG_RATIO
+    valid = valid and max(-least["ratio"], most["ratio"]) <= LARGEST_BINNED_RATIO
     return Ranges(number, least, most, valid)
 
 

@@ -8,9 +8,12 @@ import pytest
 pytest.importorskip("httpx2", reason="needs tether[llm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 
+import tether
 from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm.server.probe_scores import PROBE_TOLERANCE, ProbeScores
+
+PROMPTS = np.random.default_rng(0).integers(3, 15, size=(40, 3))
 
 
 def test_a_model_that_is_exchanged_is_found_when_it_is_used_next():
@@ -69,3 +72,19 @@ def test_what_counts_as_a_change(first, now, is_same):
         return
     with pytest.raises(ValueError, match="moved by up to"):
         probes.compare(lambda: np.array([-1.0, now]))
+
+
+def test_the_begin_of_a_round_compares_although_no_comparison_is_due():
+    models = {"base": tiny_models.llama(scale=0.3)}
+    with Loopback(models) as server:
+        safe = remote_policy(server, probe_seconds=None)
+        safe.check_unchanged()
+        rng = np.random.default_rng(0)
+        run = tether.Controller(tether.Shortlist(safe, size=2), alpha=0.5, store="sqlite://")
+        taken = run.begin().act(PROMPTS, rng)
+        run.observe(taken.ids, np.zeros(len(PROMPTS)))
+        server.models["base"] = tiny_models.llama(scale=0.3, seed=1)
+        with pytest.raises(ValueError, match="another model as 'base'"):
+            run.begin(lambda contexts, candidates: candidates[..., 0].astype(float))
+        server.models["base"] = tiny_models.llama(scale=0.3)
+        run.begin(lambda contexts, candidates: candidates[..., 0].astype(float))

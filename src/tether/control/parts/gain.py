@@ -91,7 +91,7 @@ class _Estimates:
             self._mean(p, q, normalized) for p, normalized in enumerate((False, exact, True))
         ]
         unknown = next((each for each in (policies[1], policies[0]) if not each.known), None)
-        return PolicyMeans(*policies, unknown or self._difference(q))
+        return PolicyMeans(policies[0], policies[1], policies[2], unknown or self._difference(q))
 
     def _mean(self, p: int, q: int, normalized: bool) -> WeightedMean:
         effective, mean, bound = float(self.effective[p]), float(self.mean[p, q]), self.bounds[q]
@@ -110,7 +110,8 @@ class _Estimates:
         effective = float(min(self.effective[:2]))
         if self.found.log_beta == -np.inf:
             return WeightedMean(0.0, 0.0, 0.0, effective)
-        bound = np.inf if self.bounds[q] is None else self.bounds[q]
+        stated = self.bounds[q]
+        bound = np.inf if stated is None else stated
         middle = float(self.mean[1, q] - self.mean[0, q])
         half = np.inf
         if self.high[:2, q].max() > self.low[:2, q].min():

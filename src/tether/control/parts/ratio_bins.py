@@ -22,7 +22,7 @@ BINS_PER_UNIT = 256
 """How many coarse bins there are per unit of log ratio."""
 FINE_BINS = 4096
 """Into how many parts a fine table divides a bin at most."""
-LARGEST_LOG_RATIO = float(1 << 30)
+LARGEST_BINNED_RATIO = float(1 << 30)
 """Log ratios of a larger size are refused."""
 POWER_DIGITS = 8
 """Powers of two by which amounts are grouped: 2^8."""
@@ -207,11 +207,11 @@ def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
 
 
 def _refuse_large(ratio: Floats) -> None:
-    if max(-float(ratio.min()), float(ratio.max())) > LARGEST_LOG_RATIO:  # −inf was left out
+    if max(-float(ratio.min()), float(ratio.max())) > LARGEST_BINNED_RATIO:  # −inf was left out
         row = int(np.argmax(np.abs(ratio)))
         raise ValueError(
             f"log_optimized - log_safe is {ratio[row]:g} in a row: a log that is read in parts may "
-            f"have log ratios of up to {LARGEST_LOG_RATIO:g}"
+            f"have log ratios of up to {LARGEST_BINNED_RATIO:g}"
         )
 
 

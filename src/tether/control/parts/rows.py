@@ -13,8 +13,8 @@ from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.proposals import SOURCES, Proposals
 
-TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
-DRAWS = ("safe_draws", "optimized_draws")
+TABLE_NAMES = ("log_safe_all", "log_optimized_all", "log_mix_all")
+DRAW_NAMES = ("safe_draws", "optimized_draws")
 
 
 class LogPart(Log):
@@ -92,7 +92,7 @@ class LogColumns:
         part.safe_share = 1.0 if self.log_mix is None else self.safe_share
         part.max_ratio, part.context, part.acting = self.max_ratio, None, None
         part.approximate, part.ratio_error = None, 1.0
-        for name in ("log_mix", "reward", *TABLES):
+        for name in ("log_mix", "reward", *TABLE_NAMES):
             values = others.get(name)
             setattr(part, name, None if values is None else _floats(values))
         return part

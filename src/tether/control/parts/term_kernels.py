@@ -11,7 +11,7 @@ from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
 from tether.control.parts.ratio_bins import (
-    LARGEST_LOG_RATIO,
+    LARGEST_BINNED_RATIO,
     Bins,
     BinTable,
     TopTable,
@@ -83,7 +83,7 @@ class BinRows:
         """The tables of a part."""
         ratio, base = row_ratio(part, self.blend), row_base(part)
         if self.zeros:
-            ratio = np.maximum(ratio, -LARGEST_LOG_RATIO)
+            ratio = np.maximum(ratio, -LARGEST_BINNED_RATIO)
         tables, largest = [], []
         for each in self.constraints:
             loss = part.loss[each.name]
