@@ -83,7 +83,7 @@ def draw_figure(
 
     figure = Figure(figsize=(12.5, 3.8), layout="constrained")
     panels = figure.subplots(1, 4)
-    sizes = sorted({row["family"] for row in texts if row.get("alpha")}, key=lambda name: len(name))
+    sizes = list(dict.fromkeys(row["family"] for row in texts if row.get("alpha")))
     _panel(panels[0], sentences, SHOWN, "violation_rate", "share of sentences cut off")
     _panel(panels[1], sentences, SHOWN, "words", "words per sentence")
     _panel(panels[2], texts, sizes, "violation_rate", "share of texts with a long sentence")
@@ -93,7 +93,7 @@ def draw_figure(
     for axes in (panels[0], panels[2]):
         high = max(axes.get_xlim()[1], 0.0)
         axes.plot([0, high], [0, high], color="black", linewidth=0.8)
-        axes.annotate("alpha", (0.75 * high, 0.78 * high), fontsize=8, ha="right")
+        axes.annotate("alpha", (0.8 * high, 0.86 * high), fontsize=8, ha="right")
     panels[1].legend(fontsize=7)
     panels[3].legend(fontsize=7)
     figure.savefig(path, dpi=120)
@@ -123,4 +123,5 @@ def _panel(
     axes.set_xlabel("alpha")
     axes.set_ylabel(label)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    if column == "violation_rate":
+        axes.set_ylim(bottom=0)
