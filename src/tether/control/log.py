@@ -15,7 +15,7 @@ from tether.control.acting import Acting
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
-from tether.control.table_checks import check_tables
+from tether.control.table_checks import check_tables, read_table
 
 if TYPE_CHECKING:
     from tether.control.parts.in_parts import LogInParts
@@ -120,9 +120,9 @@ class Log(LogOverview):
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
         self._refuse_probabilities()
         self.safe_share = self._checked_share(safe_share)
-        self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
-        self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
-        self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
+        self.log_safe_all = read_table("log_safe_all", log_safe_all, rows)
+        self.log_optimized_all = read_table("log_optimized_all", log_optimized_all, rows)
+        self.log_mix_all = read_table("log_mix_all", log_mix_all, rows)
         check_tables(self)
         self.max_ratio = self._checked_max_ratio(max_ratio)
 
@@ -390,12 +390,4 @@ def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
         name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
         checked[key] = validate.losses(name, values)
         validate.same_length(name, checked[key], "log_safe", rows)
-    return checked
-
-
-def _action_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:
-    if table is None:
-        return None
-    checked = validate.log_probabilities(name, table, ndim=2, zero=True)
-    validate.same_length(name, checked, "log_safe", rows)
     return checked

@@ -70,8 +70,9 @@ class Shapes:
             return ShapeTable({})
         claims = part.claims
         larger = claim_loss(self.losses[0].loss).safer == "larger"
-        meets, unreached = claims.scores + 0.0, None
+        meets: NDArray[Any] = claims.scores + 0.0
         keys: NDArray[Any] = claims.scores
+        unreached = None
         if self.thresholds is not None:
             meets, keys, unreached = _where_met(claims.scores, self.thresholds, larger)
         bits = ordered_bits(meets)
