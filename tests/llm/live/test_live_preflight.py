@@ -27,10 +27,12 @@ def test_a_right_server_passes_and_is_told_to_be_one_for_both(server):
     assert "a fallback needs a second server" in str(result)
 
 
-def test_a_server_that_mixes_adapters_in_a_batch_is_found_under_traffic(server):
-    """The processor's build of vLLM 0.32 does so once two adapters are loaded."""
-    server.load("other")
-    try:
+def test_a_server_that_mixes_adapters_in_a_batch_is_found_under_traffic(folder):
+    """The processor's build of vLLM 0.32 does so once two adapters were loaded, for good."""
+    from tests.llm.live.vllm_server import VLLM
+
+    with VLLM(folder, "--max-loras", "2") as server:
+        server.load("other")
         live_policy(server, "other").sample(PROMPTS, np.random.default_rng(0))
         result = preflight(
             live_policy(server, "base"),
@@ -38,8 +40,6 @@ def test_a_server_that_mixes_adapters_in_a_batch_is_found_under_traffic(server):
             PROMPTS,
             np.random.default_rng(0),
         )
-    finally:
-        server.unload("other")
     assert failed(result) == {"under traffic"}, str(result)
 
 
