@@ -35,7 +35,8 @@ def test_scores_are_those_of_transformers(folder, server):
         np.testing.assert_allclose(stated, expected, atol=1e-3)
 
 
-def test_an_adapter_that_is_exchanged_under_its_name_is_found(server):
+def test_an_adapter_that_is_exchanged_under_its_name_is_found(exchanging_server):
+    server = exchanging_server
     used = live_policy(server, "tuned", probe_seconds=0.0)
     drawn = used.sample(PROMPTS, np.random.default_rng(0))
     server.unload("tuned")

@@ -62,8 +62,8 @@ def make_models(folder):
 class VLLM:
     """A server that runs while the `with` block does, with the adapter `tuned`.
 
-    It has room for one adapter. Once two were loaded side by side, the processor's build answers
-    for the base model with an adapter's weights.
+    It has room for one adapter. Once a second one was loaded, also in place of the first, the
+    processor's build answers for the base model with an adapter's weights.
     """
 
     def __init__(self, folder, *options, target_modules=("q_proj", "v_proj")):
