@@ -66,6 +66,7 @@ validity: $(VENV)/test
 
 power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power
+	$(ALONE) $(BIN)/python -m benchmarks.token_level
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done

@@ -19,7 +19,7 @@ import numpy as np
 import tether
 from benchmarks.exp_pass import Spent, spent, unit_of
 
-LIMITS = {"build": 0.5, "clip": 3.0, "mix": 2.5, "tables": 12.0, "draws": 60.0, "print": 40.0}
+LIMITS = {"build": 0.5, "clip": 4.0, "mix": 4.0, "tables": 16.0, "draws": 60.0, "print": 25.0}
 """The most passes of processor time."""
 
 

@@ -17,7 +17,7 @@ TABLE_ROW = re.compile(r"^\| \[(?P<name>\w+)\]\(\w+/README\.md\)", re.M)
 
 
 def moved(text: str, old: Path, new: Path, pages: dict[Path, Path]) -> str:
-    """Return a text with links that hold at another place, and lead to pages where there are any."""
+    """Return a text with links that hold at another place, and lead to pages where they exist."""
 
     def replace(link: re.Match[str]) -> str:
         file = Path(os.path.normpath(old.parent / link["path"]))

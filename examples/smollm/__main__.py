@@ -25,8 +25,9 @@ from tether.llm import CausalPolicy, preflight
 
 HERE = Path(__file__).parent
 WORK = HERE / "work"
-STAGES = ("tune", "draw", "time", "calibrate", "preflight", "deploy")
-TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 32, 60, 8
+STAGES = ("tune", "draw", "calibrate", "time", "preflight", "deploy")
+TABLES = {"sentences": HERE / "results.csv", "texts": HERE / "texts.csv"}
+TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 96, 60, 8
 SHORTLIST_SPLITS = 60
 
 Report = Callable[[str], None]
@@ -47,7 +48,13 @@ def tune(rng: np.random.Generator) -> tuple[Any, Any]:
     return tuned, tokenizer
 
 
-def calibrate(sentences: Any, drawn: Any, latencies: dict[str, dict[str, float]]) -> None:
+def judged(sentences: Any) -> Any:
+    """Sentences with their loss and reward."""
+    words = np.array([float(len(text.split())) for text in sentences["text"]])
+    return {**sentences, "loss": sentences["cut_off"].astype(float), "words": words}
+
+
+def calibrate(sentences: Any, drawn: Any, paired: Any) -> None:
     """Write the tables and the figure."""
     rng = np.random.default_rng(1)
     rows = results.policies(sentences)
@@ -60,11 +67,10 @@ def calibrate(sentences: Any, drawn: Any, latencies: dict[str, dict[str, float]]
     longer = results.policies(drawn) + best_of_n.study(
         drawn, "words", best_of_n.words, texts.ALPHAS, TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS, rng
     )
-    results.write_table(rows, latencies["sentences"], HERE / "results.csv")
-    results.write_table(longer, latencies["texts"], HERE / "texts.csv")
+    results.write_table(rows, TABLES["sentences"])
+    results.write_table(longer, TABLES["texts"])
     results.draw_figure(rows, longer, HERE / "results.png")
-    for name in ("results.csv", "texts.csv"):
-        print(results.as_markdown(HERE / name), flush=True)
+    (HERE / "divergence.txt").write_text(texts.describe(paired) + "\n")
 
 
 def deploy(
@@ -127,29 +133,21 @@ def run(stages: tuple[str, ...], tuned: Any, tokenizer: Any, report: Report) -> 
     adapters = (None, "default")
     safe, optimized = (model.policy(tuned, tokenizer, each) for each in adapters)
     longer = [model.text_policy(tuned, tokenizer, each) for each in adapters]
-    sentences = draws.sentences(safe, optimized, WORK, report)
-    sentences["loss"] = sentences["cut_off"].astype(float)
-    sentences["words"] = np.array([float(len(text.split())) for text in sentences["text"]])
+    sentences = judged(draws.sentences(safe, optimized, WORK, report))
     drawn, paired = draws.texts(*longer, WORK, report)
     report("drawn and scored")
-    if "time" not in stages:
-        return
-    latencies = {
-        "sentences": latency.measure(
-            safe, optimized, WORK / "latency-sentences.json", report, answers=4, with_clip=True
-        ),
-        "texts": latency.measure(
-            *longer, WORK / "latency-texts.json", report, answers=2, with_clip=False
-        ),
-    }
-    report("timed")
-    if "calibrate" not in stages:
-        return
-    calibrate(sentences, texts.judged(drawn), latencies)
-    apart = texts.describe(paired)
-    print(apart)
-    (HERE / "divergence.txt").write_text(apart + "\n")
-    report("calibrated")
+    if "calibrate" in stages:
+        calibrate(sentences, texts.judged(drawn), paired)
+        report("calibrated")
+    if "time" in stages:
+        for name, pair, answers in (("sentences", (safe, optimized), 4), ("texts", longer, 1)):
+            kept = WORK / f"latency-{name}.json"
+            measured = latency.measure(
+                *pair, kept, report, answers=answers, with_clip=name == "sentences"
+            )
+            results.add_latencies(measured, TABLES[name])
+            print(results.as_markdown(TABLES[name]), flush=True)
+        report("timed")
     if "preflight" in stages:
         result = preflight(safe, optimized, model.PROMPTS, np.random.default_rng(2), draws=8)
         (HERE / "preflight.txt").write_text(f"{result}\n")

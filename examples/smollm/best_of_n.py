@@ -79,9 +79,8 @@ def splits(
     found = np.empty((len(SIZES) * len(alphas), count, 4))
     subjects = np.tile(np.arange(draws["subject"].max() + 1), EVALUATED // 4)
     for split in range(count):
-        order = rng.permutation(len(scores))
-        logged, half = order[:log_rows], (len(order) - log_rows) // 2
-        pools = [Pool(draws, order[log_rows:][:half]), Pool(draws, order[log_rows:][half:])]
+        logged, *halves = _parts(draws["subject"], log_rows, rng)
+        pools = [Pool(draws, rows) for rows in halves]
         for place, size in enumerate(SIZES):
 
             def of(contexts: Any, candidates: np.ndarray) -> np.ndarray:
@@ -95,6 +94,22 @@ def splits(
                 where = place * len(alphas) + number
                 found[where, split] = rate, reward, result.beta, not result.exists
     return found
+
+
+def _parts(
+    subjects: np.ndarray, log_rows: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A log and two pools at random, each with its share of every subject."""
+    parts: tuple[list[Any], ...] = ([], [], [])
+    for subject in np.unique(subjects):
+        rows = rng.permutation(np.flatnonzero(subjects == subject))
+        logged = round(log_rows * len(rows) / len(subjects))
+        for part, piece in zip(
+            parts, (rows[:logged], rows[logged::2], rows[logged + 1 :: 2]), strict=True
+        ):
+            part.append(piece)
+    first, second, third = (np.concatenate(part) for part in parts)
+    return first, second, third
 
 
 def _quietly_joined(
@@ -118,19 +133,21 @@ def study(
 ) -> list[dict[str, Any]]:
     """For each size and alpha: the deployed policy, averaged over random splits of the draws.
 
-    The standard error is a jackknife that leaves out a part of the draws at a time.
+    The standard error is a jackknife that leaves out a part of the draws at a time, without the
+    part of its spread that the few splits of each have by chance.
     """
     safe = {column: values[draws["source"] == "safe"] for column, values in draws.items()}
     every = splits(safe, score, alphas, log_rows, repeats, rng)
     part = rng.permutation(np.arange(len(safe["loss"])) % parts)
-    left_out = []
+    left_out, noise = [], []
     for k in range(parts):
         kept = {column: values[part != k] for column, values in safe.items()}
         fewer = log_rows * (parts - 1) // parts
-        left_out.append(
-            splits(kept, score, alphas, fewer, max(repeats // 4, 2), rng)[:, :, 0].mean(axis=1)
-        )
-    error = np.sqrt((parts - 1) * np.array(left_out).var(axis=0))
+        rates = splits(kept, score, alphas, fewer, max(repeats // 2, 2), rng)[:, :, 0]
+        left_out.append(rates.mean(axis=1))
+        noise.append(rates.var(axis=1, ddof=1) / rates.shape[1])
+    spread = np.var(left_out, axis=0, ddof=1) - np.mean(noise, axis=0)
+    error = np.sqrt((parts - 1) ** 2 / parts * np.maximum(spread, 0.0))
     tokens = safe["tokens"].mean()
     rows = []
     for index, (size, alpha) in enumerate(itertools.product(SIZES, alphas)):

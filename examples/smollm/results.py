@@ -37,16 +37,22 @@ def policies(draws: Draws) -> list[dict[str, Any]]:
     return found
 
 
-def write_table(
-    rows: Sequence[Mapping[str, Any]], latencies: Mapping[str, float], path: Path
-) -> None:
-    """Write a table, with the latency of each family as a ratio to a plain answer."""
+def write_table(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write a table; latencies are added when they are known."""
     with path.open("w", newline="") as file:
         table = csv.DictWriter(file, fieldnames=COLUMNS, lineterminator="\n")
         table.writeheader()
-        for row in rows:
-            ratio = latencies.get("plain" if row["family"] == "safe" else row["family"])
-            table.writerow({**row, "latency": "" if ratio is None else round(ratio, 2)})
+        table.writerows(rows)
+
+
+def add_latencies(latencies: Mapping[str, float], path: Path) -> None:
+    """Write the latency of each family, a ratio to a plain answer, into its table."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        ratio = latencies.get("plain" if row["family"] == "safe" else row["family"])
+        row["latency"] = "" if ratio is None else f"{ratio:.2f}"
+    write_table(rows, path)
 
 
 def as_markdown(path: Path) -> str:
@@ -77,7 +83,7 @@ def draw_figure(
 
     figure = Figure(figsize=(12.5, 3.8), layout="constrained")
     panels = figure.subplots(1, 4)
-    sizes = sorted({row["family"] for row in texts if row.get("alpha")}, key=lambda name: len(name))
+    sizes = list(dict.fromkeys(row["family"] for row in texts if row.get("alpha")))
     _panel(panels[0], sentences, SHOWN, "violation_rate", "share of sentences cut off")
     _panel(panels[1], sentences, SHOWN, "words", "words per sentence")
     _panel(panels[2], texts, sizes, "violation_rate", "share of texts with a long sentence")
@@ -87,7 +93,7 @@ def draw_figure(
     for axes in (panels[0], panels[2]):
         high = max(axes.get_xlim()[1], 0.0)
         axes.plot([0, high], [0, high], color="black", linewidth=0.8)
-        axes.annotate("alpha", (0.75 * high, 0.78 * high), fontsize=8, ha="right")
+        axes.annotate("alpha", (0.8 * high, 0.86 * high), fontsize=8, ha="right")
     panels[1].legend(fontsize=7)
     panels[3].legend(fontsize=7)
     figure.savefig(path, dpi=120)
@@ -117,4 +123,5 @@ def _panel(
     axes.set_xlabel("alpha")
     axes.set_ylabel(label)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    if column == "violation_rate":
+        axes.set_ylim(bottom=0)

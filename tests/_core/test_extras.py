@@ -73,10 +73,9 @@ except ImportError as error:
     [
         ("sklearn", "tether.learn", "learn"),
         ("sklearn", "import tether.learn", "learn"),
-        ("botorch", "tether.bo", "bo"),
         ("sqlalchemy", "tether.Controller", "rounds"),
         ("torch", "tether.llm.CausalPolicy", "llm"),
-        ("starlette", "tether.service.make_app", "serve"),
+        ("starlette", "tether.service.make_application", "serve"),
         ("matplotlib", "tether.gcrc([[0.0, 0.1]] * 50, alpha=0.2).plot()", "plot"),
     ],
 )

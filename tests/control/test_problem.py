@@ -37,7 +37,7 @@ def test_log_and_proposals_must_fit():
     proposals = tether.Proposals([0.0], [0.0])
     with pytest.raises(TypeError, match=r"log must be a tether.Log, got dict"):
         tether.calibrate({}, proposals, alpha=0.1)
-    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got list"):
+    with pytest.raises(TypeError, match=r"proposals must be tether.Proposals, got \[1.0\]"):
         tether.calibrate(log(), [1.0], alpha=0.1)
     with pytest.raises(ValueError, match="the log has log_mix but the proposals has none"):
         tether.calibrate(log(log_mix=[-1, -1, -1]), proposals, alpha=0.1)
@@ -81,3 +81,11 @@ def test_supports_that_do_not_meet():
         tether.calibrate(nothing, alpha=0.1, test_weight=2.0, blend=0)
     blended = tether.calibrate(nothing, alpha=0.1, test_weight=2.0)
     assert (blended.blend, blended.exists) == (0.01, False)
+
+
+def test_the_search_for_mix_begins_where_no_ratio_counts():
+    """A row with a ratio of e^800 has most of the weight at betas far below the smallest ratio."""
+    log = tether.Log([1.0] * 3 + [0.0] * 7, np.zeros(10), np.array([-600.0] * 9 + [800.0]))
+    proposals = tether.Proposals(np.zeros(2), np.array([-700.0, 1.0]))
+    found = tether.calibrate(log, proposals, alpha=0.35, family="mix", test_weight=4.0)
+    assert not found.exists  # at a beta of zero the risk is (3 + 4)/(10 + 4)

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.shown import shown
+
 
 def as_contexts(contexts: Any, actions: Any = None) -> Any:
     """Contexts that can be counted and indexed; None stands for the number of `actions`."""
     if actions is not None and np.ndim(actions) == 0:
-        raise TypeError(f"actions must have one row per context, got {actions}")
+        raise TypeError(f"actions must have one row per context, got {shown(actions)}")
     if contexts is None and actions is not None:
         contexts = len(actions)
     if isinstance(contexts, (bool, np.bool_)) or contexts is None:
         raise TypeError(
-            f"contexts must be an array with one row per context, or an integer, got {contexts}"
+            "contexts must be an array with one row per context, or an integer, got "
+            f"{shown(contexts)}"
         )
     if isinstance(contexts, (int, np.integer)):
         if actions is not None and contexts != len(actions):
@@ -37,7 +40,8 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
             raise ValueError(f"contexts must have rows of the same length: {error}") from error
     if len(getattr(contexts, "shape", ())) == 0:
         raise TypeError(
-            f"contexts must be an array with one row per context, or an integer, got {contexts}"
+            "contexts must be an array with one row per context, or an integer, got "
+            f"{shown(contexts)}"
         )
     if length(contexts) == 0:
         raise ValueError("contexts is empty; at least one row is needed")

@@ -6,7 +6,7 @@ compares them. It is kept here so that errors and `tether doctor` can name the e
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, util
 from typing import Any, NamedTuple
 
 
@@ -88,3 +88,20 @@ def require(what: str, module: str) -> Any:
         if message is None:
             raise
         raise ModuleNotFoundError(message, name=error.name) from error
+
+
+def require_extra(what: str, extra: str) -> None:
+    """Raise unless every package of an extra is installed; nothing is imported."""
+    for package in EXTRAS[extra]:
+        if not is_installed(package.module):
+            raise ModuleNotFoundError(
+                f"{what} needs {package.module}: pip install 'tether[{extra}]'", name=package.module
+            )
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found; nothing is imported."""
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

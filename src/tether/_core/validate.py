@@ -33,7 +33,9 @@ def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got {_described(values, array)}")
     if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+        got = f"the single value {array.item()!r}" if array.ndim == 0 else f"shape {array.shape}"
+        hint = ": pass the column itself" if ndim == 1 and array.shape[1:] == (1,) else ""
+        raise ValueError(f"{name} must have {ndim} dimension(s), got {got}{hint}")
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); at least one row is needed")
     return frozen(array.astype(np.float64, copy=False))
@@ -127,7 +129,10 @@ def number(
     if not (above < checked < below or checked in including):
         lower = "at least" if above in including else "above"
         upper = "at most" if below in including else "below"
-        raise ValueError(f"{name} must be {lower} {above:g} and {upper} {below:g}, got {value!r}")
+        percent = f" ({checked:g} % is {checked / 100:g})" if below == 1 < checked <= 100 else ""
+        raise ValueError(
+            f"{name} must be {lower} {above:g} and {upper} {below:g}, got {value!r}{percent}"
+        )
     return checked
 
 

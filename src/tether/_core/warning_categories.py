@@ -9,17 +9,39 @@ class TetherWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> warnings.filterwarnings("ignore", category=TetherWarning)
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", category=TetherWarning)
     """
 
 
 class AssumptionWarning(TetherWarning):
-    """What a promise assumes looks violated, such as rows that the safe policy did not draw."""
+    """What a promise assumes looks violated, such as rows that the safe policy did not draw.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("error", category=AssumptionWarning)
+    """
 
 
 class DurabilityWarning(TetherWarning):
-    """A database is set up so that it may lose what it has confirmed."""
+    """A database is set up so that it may lose what it has confirmed.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("error", category=DurabilityWarning)
+    """
 
 
 class PromiseWarning(TetherWarning):
-    """No useful promise can be made, so the safe policy serves, or nothing is selected."""
+    """No useful promise can be made, so the safe policy serves, or nothing is selected.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", category=PromiseWarning)
+    """

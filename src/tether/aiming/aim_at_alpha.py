@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.shown import shown
 from tether._core.types import Contexts
 from tether.aiming.aimed_policy import (
     AimedPolicy,
@@ -139,7 +140,7 @@ def aim(
     if not is_finite(policy):
         raise TypeError(
             f"optimized has infinitely many actions: aim a shortlist of it, "
-            f"tether.Shortlist(safe, optimized); got {optimized!r}"
+            f"tether.Shortlist(safe, optimized); got {shown(optimized)}"
         )
     table, predicted = policy_tables(policy, models, contexts)
     solved = solve_multipliers(table, predicted, np.array(list(alphas.values())))

@@ -77,7 +77,7 @@ def as_loss_model(name: str, model: Any, features: Features | None = None) -> Lo
     if not callable(model):
         raise TypeError(
             f"{name} must be a function of (contexts, actions), or a fitted scikit-learn "
-            f"classifier or regressor, got {model!r}"
+            f"classifier or regressor, got {shown(model)}"
         )
     return model  # type: ignore[no-any-return]
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from tether._core import policy_calls
 from tether._core.contexts import length
+from tether._core.shown import shown
 from tether._core.types import Floats, Integers
 from tether.aiming.loss_model import LossModel, predict_losses, predict_table
 from tether.aiming.training_rows import LoggedRows, each_loss
@@ -138,7 +139,7 @@ def tables_of(
         if not (is_finite(policy) and is_finite(safe)):
             raise TypeError(
                 f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
-                f"tether.Shortlist(safe, optimized); got {policy!r}"
+                f"tether.Shortlist(safe, optimized); got {shown(policy)}"
             )
         actions = shared_actions((safe, policy), ("safe", name))
         assert actions is not None

@@ -6,14 +6,14 @@ import platform
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tether
-from tether._core.extras import EXTRAS, REQUIRED, Package
+from tether._core.extras import EXTRAS, REQUIRED, Package, is_installed
 from tether._version import __version__
 
 
@@ -111,7 +111,7 @@ def _state(name: str, packages: tuple[InstalledPackage, ...]) -> str:
 
 def _look_up(package: Package) -> InstalledPackage:
     """The version of a package; one that cannot be found where modules are is not installed."""
-    if util.find_spec(package.module) is None:
+    if not is_installed(package.module):
         return InstalledPackage(package, None)
     try:
         return InstalledPackage(package, metadata.version(package.name))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from tether._core.extras import require_extra
 from tether.cli.terminal import (
     NOTHING_PASSES,
     ForceOption,
@@ -79,9 +79,7 @@ def preflight(
     as_json: JsonOption = False,
 ) -> None:
     """Check two language models before relying on their log-probabilities."""
-    for module in ("torch", "transformers", "peft", "httpx2"):
-        if find_spec(module) is None:
-            raise ImportError(f"tether preflight needs {module}: pip install 'tether[llm]'")
+    require_extra("tether preflight", "llm")
     from tether.llm.local import model_folders
     from tether.llm.preflight_checks.run import preflight as run_preflight
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from tether._core import validate
+from tether._core.shown import shown
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.calibration import Calibration
 from tether.control.constraint import Constraint
@@ -122,6 +123,11 @@ def calibrate(
     """
     chosen = find_family(family)
     targets: float | Mapping[str, float]
+    if proposals is not None and not isinstance(proposals, Proposals):
+        raise TypeError(
+            f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise are "
+            f"passed by name, such as alpha=0.1"
+        )
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
@@ -287,7 +293,10 @@ def _constraints(
     ratio_error: float | None,
 ) -> tuple[Constraint, ...]:
     if not isinstance(log, (Log, LogInParts)):
-        raise TypeError(f"log must be a tether.Log, got {type(log).__name__}")
+        raise TypeError(
+            f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
+            f"of a frame, tether.make_log of policies and actions"
+        )
     names = list(log.loss if isinstance(log, Log) else log.loss_names)
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):

@@ -210,6 +210,10 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     if kept is not None and kept.confidence == confidence:
         return kept
     problem, log_beta = calibration._problem, calibration.log_beta
+    if not isinstance(problem, Problem):
+        from tether.control.parts.gain import gain_in_parts  # which needs this module
+
+        return gain_in_parts(calibration, problem, confidence)
     log, family = problem.given_log, problem.family
     weights = _Weights(problem, log_beta)
 

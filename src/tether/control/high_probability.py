@@ -188,10 +188,13 @@ def certified_ratio_error(
 def log_beta_sequence(problem: Problem | ProblemInParts) -> Floats:
     """The log betas that are tested, in increasing order, and +inf.
 
-    All come from one fixed sequence. Where a family saturates, all betas below the smallest ratio
-    and 1 are the safe policy; mix with a negligible share is too, up to rounding. At the other end
-    the same holds only if the limits of the weights do not grow either, as with tables.
+    All come from one fixed sequence, or are the betas of a path. Where a family saturates, all
+    betas below the smallest ratio and 1 are the safe policy; mix with a negligible share is too, up
+    to rounding. At the other end the same holds only if the limits of the weights do not grow
+    either, as with tables.
     """
+    if isinstance(problem, Problem) and len(problem.path_log_betas):
+        return problem.path_log_betas
     inner = np.arange(0.0, SMALLEST_STEP / RELATIVE_STEP, SMALLEST_STEP)
     steps = np.log(LAST_LOG_BETA * RELATIVE_STEP / SMALLEST_STEP) / np.log1p(RELATIVE_STEP)
     outer = SMALLEST_STEP / RELATIVE_STEP * (1 + RELATIVE_STEP) ** np.arange(int(steps) + 1)

@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
-from tether._core.types import Booleans, Floats, Frame, Losses
+from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
 from tether.control.log_overview import LogOverview
+from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
+from tether.control.table_checks import check_tables, read_table
 
 if TYPE_CHECKING:
     from tether.control.parts.in_parts import LogInParts
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
-SAME_ACTION_TOLERANCE = 1e-4
-"""How far the scores of a row may be from those of its action in the tables."""
 
 
 class Log(LogOverview):
@@ -64,6 +64,9 @@ class Log(LogOverview):
     reward : array_like, optional
         What each action brought, any finite number. Calibration does not use it; `tether.gain`
         estimates from it what each policy earns.
+    policy_path : PolicyPath, optional
+        The log-density of each action along a path of policies, which families such as
+        "token_clip" are calibrated on.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Log(LogOverview):
         approximate: str | None = None,
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
+        policy_path: PolicyPath | None = None,
     ) -> None:
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
@@ -104,6 +108,9 @@ class Log(LogOverview):
         validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
         self.loss = _losses(loss, rows)
         self.reward = None if reward is None else validate.rewards("reward", reward, rows)
+        self.policy_path = policy_path
+        if policy_path is not None:
+            validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -113,10 +120,10 @@ class Log(LogOverview):
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
         self._refuse_probabilities()
         self.safe_share = self._checked_share(safe_share)
-        self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
-        self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
-        self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
-        self._check_tables()
+        self.log_safe_all = read_table("log_safe_all", log_safe_all, rows)
+        self.log_optimized_all = read_table("log_optimized_all", log_optimized_all, rows)
+        self.log_mix_all = read_table("log_mix_all", log_mix_all, rows)
+        check_tables(self)
         self.max_ratio = self._checked_max_ratio(max_ratio)
 
     @classmethod
@@ -321,6 +328,8 @@ class Log(LogOverview):
             parts.append("a mixture of policies")
         if self.reward is not None:
             parts.append("rewards")
+        if self.policy_path is not None:
+            parts.append(f"a path of {len(self.policy_path.log_beta)} policies")
         if self.approximate is not None:
             parts.append("approximate")
         return f"Log({', '.join(parts)})"
@@ -369,53 +378,6 @@ class Log(LogOverview):
             )
         return float(max_ratio)
 
-    def _check_tables(self) -> None:
-        if (self.log_safe_all is None) != (self.log_optimized_all is None):
-            lacking = "log_safe_all" if self.log_safe_all is None else "log_optimized_all"
-            raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
-        if self.log_safe_all is None or self.log_optimized_all is None:
-            if self.log_mix_all is not None:
-                raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
-            return
-        if (self.log_mix_all is None) != (self.log_mix is None):
-            present, lacking = ("log_mix", "log_mix_all")
-            if self.log_mix is None:
-                present, lacking = lacking, present
-            raise ValueError(
-                f"{present} is given but {lacking} is not: with tables the mixture must be known "
-                f"at every action, not only at the actions taken"
-            )
-        tables = {"log_safe_all": self.log_safe_all, "log_optimized_all": self.log_optimized_all}
-        if self.log_mix_all is not None:
-            tables["log_mix_all"] = self.log_mix_all
-        for name, table in tables.items():
-            if table.shape != self.log_safe_all.shape:
-                raise ValueError(
-                    f"{name} has shape {table.shape} but log_safe_all {self.log_safe_all.shape}"
-                )
-            total = np.exp(table).sum(axis=1)
-            off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
-            if off.any():
-                row = int(np.argmax(off))
-                hint = "it must list every action"
-                if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
-                    hint = "its values look like probabilities: take their logarithm"
-                raise ValueError(
-                    f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; "
-                    f"{hint}"
-                )
-        matches = _close(self.log_safe_all, self.log_safe)
-        matches &= _close(self.log_optimized_all, self.log_optimized)
-        if self.log_mix is not None and self.log_mix_all is not None:
-            matches &= _close(self.log_mix_all, self.log_mix)
-        absent = ~matches.any(axis=1)
-        if absent.any():
-            row = int(np.argmax(absent))
-            raise ValueError(
-                f"row {row} took an action with log_safe {self.log_safe[row]:g} and log_optimized "
-                f"{self.log_optimized[row]:g}: no action of its tables has these and its log_mix"
-            )
-
 
 def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
     named = loss if isinstance(loss, Mapping) else {"loss": loss}
@@ -428,18 +390,4 @@ def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
         name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
         checked[key] = validate.losses(name, values)
         validate.same_length(name, checked[key], "log_safe", rows)
-    return checked
-
-
-def _close(table: Floats, column: Floats) -> Booleans:
-    """Where the entries of a table are those of its rows; −inf equals −inf."""
-    tolerance = SAME_ACTION_TOLERANCE
-    return np.isclose(table, column[:, None], rtol=tolerance, atol=tolerance)
-
-
-def _action_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:
-    if table is None:
-        return None
-    checked = validate.log_probabilities(name, table, ndim=2, zero=True)
-    validate.same_length(name, checked, "log_safe", rows)
     return checked

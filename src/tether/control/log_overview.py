@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RATIO_BINS = 10
 """Into how many groups of about equal size the rows are put by their ratio."""
-LOG_COLUMNS = ("log_safe", "log_optimized", "context", "reward", "log_mix")
+COLUMNS_OF_ROWS = ("log_safe", "log_optimized", "context", "reward", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 
 
@@ -65,11 +65,11 @@ class LogOverview(Described):
             the log has of `context`, `reward`, `log_mix` and the tables, one column per action
             (`log_safe_all_0`, …).
         """
-        taken = {*LOG_COLUMNS, *ACTION_TABLES}
+        taken = {*COLUMNS_OF_ROWS, *ACTION_TABLES}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
-        for name in LOG_COLUMNS:
+        for name in COLUMNS_OF_ROWS:
             if (values := getattr(self, name)) is not None:
                 columns[name] = values
         for name in ACTION_TABLES:

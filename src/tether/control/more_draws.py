@@ -27,6 +27,7 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip
 from tether.control.gains import gain
+from tether.control.problem import Problem
 from tether.control.proposals import Proposals
 
 HALVING_SPLITS = 8
@@ -126,6 +127,8 @@ def draws_worth(
     if not isinstance(calibration, Calibration):
         raise TypeError(f"calibration must be a Calibration, got {type(calibration).__name__}")
     problem, generator = calibration._problem, validate.generator("rng", rng)
+    if not isinstance(problem, Problem):
+        raise TypeError("calibration rests on a scanned log: its draws cannot be divided in memory")
     repeats = validate.integer_at_least("splits", splits, 2)
     proposals, family = problem.given_proposals, problem.family
     if proposals is None or proposals.context is None or not isinstance(family, BudgetedClip):

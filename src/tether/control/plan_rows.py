@@ -77,9 +77,9 @@ def rows_over_levels(made: Plan, points: int) -> Columns:
     model = PlanModel(made.bound, *risks, made.log_ratio_spread)
     rows = []
     for level in levels.tolist():
-        targets = (level, None) if made.promise is None else (None, level)
+        alpha, promise = (level, None) if made.promise is None else (None, level)
         try:
-            rows.append(rows_for(model, *targets, made.pass_probability))
+            rows.append(rows_for(model, alpha, promise, made.pass_probability))
         except ValueError:  # more rows than can be planned for
             rows.append((math.inf, math.inf))
     needed, likely = np.array(rows, dtype=np.float64).T

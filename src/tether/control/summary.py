@@ -45,7 +45,7 @@ def describe_calibration(found: Calibration) -> Description:
         facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
     elif found.exists and np.isfinite(found.acceptance):
         draws = ""
-        if "clip" in found.family and found.acceptance > 0:
+        if found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
         facts.append(("acceptance", f"{found.acceptance:.3g} of the draws are accepted{draws}"))
     return Description(
@@ -124,9 +124,11 @@ def _stability_facts(found: Calibration) -> list[tuple[str, str]]:
 
 
 def _test_weight(found: Calibration) -> str:
+    drawn = "of the proposals" if found.actions is None else "of all actions in the tables"
     named = {
-        "empirical": "the largest of the proposals (test weight empirical)",
+        "empirical": f"the largest {drawn} (test weight empirical)",
         "analytic": "the largest possible (test weight analytic)",
+        "max_ratio": "the largest that max_ratio allows",
     }
     if isinstance(found.test_weight, str):
         return named.get(found.test_weight, found.test_weight)

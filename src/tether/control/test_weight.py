@@ -96,6 +96,9 @@ class Empirical:
             contexts = len(draws.start)
             highest = np.maximum.reduceat(log_ratio, draws.start)
             return Candidates(highest, np.zeros(contexts), problem.densities.context)
+        if draws.scores.lowest_safe > -np.inf and len(draws.start) == 1:
+            ratio, base = draws.log_optimized - draws.log_safe, draws.log_safe - draws.log_mix
+            return Candidates(ratio, base, np.broadcast_to(problem.densities.context, len(ratio)))
         safe, mixture = draws.log_safe[possible], draws.log_mix[possible]
         cell = np.repeat(problem.densities.context, draws.size)[possible]
         return Candidates(draws.log_optimized[possible] - safe, safe - mixture, cell)

@@ -106,7 +106,7 @@ def weighted_mean(
     if bound is None:
         constant = bool(np.ptp(scaled[shares > 0]) == 0)
         error = _jackknife_error(_moves(scaled, shares, mean))
-        half = np.inf if constant else _quantile(confidence, effective - 1) * error
+        half = np.inf if constant else student_quantile(confidence, effective - 1) * error
         low, high = mean - half, mean + half
     else:
         low, high = _bounded_interval(scaled, shares, effective, bound / unit, confidence)
@@ -141,7 +141,7 @@ def weighted_difference(
     half = np.inf
     if np.ptp(scaled[(shares > 0) | (others > 0)]) > 0:
         error = _jackknife_error(_moves(scaled, shares, mean) - _moves(scaled, others, other))
-        half = _quantile(confidence, effective - 1) * error
+        half = student_quantile(confidence, effective - 1) * error
     limit = np.inf if bound is None else bound
     low, middle, high = (
         float(np.clip((mean - other + side) * unit, -limit, limit)) for side in (-half, 0.0, half)
@@ -162,7 +162,7 @@ def _bounded_interval(
     values: Floats, shares: Floats, effective: float, bound: float, confidence: float
 ) -> tuple[float, float]:
     """Agresti and Coull's interval, for weighted rows and any values in [0, bound]."""
-    added = _quantile(confidence, np.inf) ** 2
+    added = student_quantile(confidence, np.inf) ** 2
     total = effective + added
     center = (effective * float((shares * values).sum()) + added * bound / 2) / total
     seen = effective * float((shares**2 * (values - center) ** 2).sum())
@@ -193,7 +193,7 @@ def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str
     return None
 
 
-def _quantile(confidence: float, degrees: float) -> float:
+def student_quantile(confidence: float, degrees: float) -> float:
     """That of Student's t, two-sided; with infinite degrees of freedom, the normal one."""
     from scipy import special  # takes longer to import than numpy
 

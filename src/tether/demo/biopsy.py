@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tether._core import files
+from tether._core import files, progress
 from tether._core.types import Booleans, Floats
 from tether.demo.biopsy_aim import AIMED_CANDIDATE, PLAIN_CANDIDATE, BiopsyAim
 from tether.demo.biopsy_clinic import Clinic, load_patients
@@ -64,10 +64,12 @@ def run(
 def simulate(features: Floats, malignant: Booleans, splits: int, seed: int) -> list[Outcome]:
     """Deploy every policy on the held-out patients of every split."""
     counts: dict[tuple[str, float | None], list[tuple[float, ...]]] = {}
-    for split in range(splits):
-        clinic = Clinic(features, malignant, np.random.default_rng([seed, split]))
-        for name, alpha, *values in _deployments(clinic):
-            counts.setdefault((name, alpha), []).append(tuple(values))
+    with progress.step(f"the demonstration: {splits} random splits", splits) as step:
+        for split in range(splits):
+            clinic = Clinic(features, malignant, np.random.default_rng([seed, split]))
+            for name, alpha, *values in _deployments(clinic):
+                counts.setdefault((name, alpha), []).append(tuple(values))
+            step.advance()
     return [Outcome(name, alpha, *np.array(each).T) for (name, alpha), each in counts.items()]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from tether._core.columns import is_missing
+from tether._core.plain_arrays import is_missing
 from tether._core.shown import shown
 
 

@@ -270,7 +270,7 @@ def positions(known: NDArray[Any], actions: Actions) -> Integers:
     if unknown.any():
         first = int(np.argmax(unknown))
         shown = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
-        raise ValueError(f"actions[{first}] is {actions[first]!r}: expected one of {shown}")
+        raise ValueError(f"actions[{first}] is {actions[first].item()!r}: expected one of {shown}")
     return np.asarray(found, dtype=np.int64)
 
 
@@ -320,6 +320,10 @@ def _logs_of_probabilities(values: ArrayLike) -> Floats:
     array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
     if not (array >= 0).all():
         validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
+    total = array.sum(axis=-1)
+    if not (np.abs(total - 1) <= PROBABILITY_SUM_TOLERANCE).all():
+        worst = total.flat[int(np.argmax(np.abs(total - 1)))]
+        raise ValueError(f"probabilities must sum to 1, got a sum of {worst:.6g}")
     with np.errstate(divide="ignore"):
         return np.log(array)
 
@@ -353,5 +357,8 @@ def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> F
     total = np.exp(table).sum(axis=-1)
     if not (np.abs(total - 1) <= PROBABILITY_SUM_TOLERANCE).all():
         worst = total.flat[int(np.argmax(np.abs(total - 1)))]
-        raise ValueError(f"{name} has probabilities that sum to {worst:.6g}, not to 1")
+        hint = ""
+        if name == "log_probabilities" and (table >= 0).all():
+            hint = ": for probabilities use Categorical.from_probabilities"
+        raise ValueError(f"{name} has probabilities that sum to {worst:.6g}, not to 1{hint}")
     return table

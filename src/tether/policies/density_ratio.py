@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.plain_arrays import plain_column
+from tether._core.shown import shown
 from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.ratio_classifier import RatioClassifier, cross_fit
@@ -216,7 +217,7 @@ def _sampler(name: str, policy: Any) -> Callable[[Any, np.random.Generator], Any
     if isinstance(policy, type) or not callable(found):
         raise TypeError(
             f"{name} must be an object with sample(contexts, rng) or a function of "
-            f"(contexts, rng), got {policy!r}"
+            f"(contexts, rng), got {shown(policy)}"
         )
     return found
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
-from tether._core.shown import few
+from tether._core.shown import few, shown
 from tether._core.types import Actions, Contexts, Floats
 from tether._core.validate import reject
 
@@ -182,9 +182,12 @@ class Gaussian:
 
 def _check_finite(name: str, values: ArrayLike) -> Floats:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {array.dtype}")
+        array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must hold real numbers, got {values!r}") from error
+        raise TypeError(f"{name} must hold real numbers, got {shown(values)}") from error
     if not np.isfinite(array).all():
         reject(name, np.atleast_1d(array), ~np.isfinite(np.atleast_1d(array)), "a finite number")
     return array

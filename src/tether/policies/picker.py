@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
+from tether._core.shown import shown
 from tether._core.types import Actions, Floats
 from tether.policies.categorical import picked, positions
 from tether.policies.policy import as_policy
@@ -76,7 +77,7 @@ class Picker:
         elif isinstance(optimized, type) or not callable(optimized):
             raise TypeError(
                 f"optimized must be a function of (contexts, candidates) that returns scores, or a "
-                f"policy, got {optimized!r}"
+                f"policy, got {shown(optimized)}"
             )
         self.optimized = optimized
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None

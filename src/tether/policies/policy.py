@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.shown import shown
 from tether._core.types import Floats
 from tether.policies.different_actions import different_actions
 
@@ -199,5 +200,5 @@ def as_policy(name: str, policy: Any) -> Policy:
         )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
-        f"or a torch distribution, got {policy!r}"
+        f"or a torch distribution, got {shown(policy)}"
     )

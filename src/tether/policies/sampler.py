@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.shown import shown
 from tether.policies.policy import as_policy
 
 
@@ -39,6 +40,8 @@ def as_named_sampler(name: str, policy: Any) -> Sampler:
     """A policy, passed as the argument `name`, as something that draws."""
     if isinstance(policy, type):
         raise TypeError(f"{name} must be a sampler, not a class: write {policy.__name__}(…)")
+    if hasattr(policy, "iloc"):  # its `sample` draws rows
+        raise TypeError(f"{name} must draw actions, got {shown(policy)}")
     if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
         return policy  # type: ignore[no-any-return]
     if hasattr(policy, "sample") or hasattr(policy, "predict_proba"):
@@ -46,5 +49,6 @@ def as_named_sampler(name: str, policy: Any) -> Sampler:
     if callable(policy):
         return FunctionSampler(policy)
     raise TypeError(
-        f"{name} must be an object with sample(contexts, rng), or such a function, got {policy!r}"
+        f"{name} must be an object with sample(contexts, rng), or such a function, got "
+        f"{shown(policy)}"
     )

@@ -41,6 +41,7 @@ def _draw(plan: Plan, axes: Axes) -> None:
     what = "alpha" if plan.promise is None else "promise"
     levels = table[what]
     named = plan.alpha if plan.promise is None else plan.promise
+    assert named is not None
     lines = {
         f"enough with probability {plan.pass_probability:g}": "rows_likely",
         "the fewest that can be enough": "rows_needed",

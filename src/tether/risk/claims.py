@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
+from tether._core.shown import shown
 from tether._core.types import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
@@ -367,6 +368,8 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return validate.frozen(array)
+    if array.dtype.kind not in "fiubO":
+        raise TypeError(f"{name} must hold booleans, or 0 and 1, got {shown(array)}")
     numbers = validate.floats(name, array)
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.contexts import take
+from tether._core.shown import shown
 from tether._core.types import Integers
 from tether.policies.policy import Policy, PolicyLike, as_policy
 from tether.policies.sampler import Sampler, as_named_sampler
@@ -42,7 +43,7 @@ class ActionSpace:
         convert = as_named_sampler if draws_only else as_policy
         self._as_policy = cast("Callable[[str, Any], Policy]", convert)
         if draws_only and self._shortlist is not None:
-            raise TypeError(f"safe must be a policy or a sampler in a ramp, got {safe!r}")
+            raise TypeError(f"safe must be a policy or a sampler in a ramp, got {shown(safe)}")
         given = safe if self._shortlist is None else self._shortlist.uniform
         self.safe = self._as_policy("safe", given)
         self.size = None if self._shortlist is None else self._shortlist.size

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.shown import shown
 from tether._core.types import Contexts
 from tether._core.warning_categories import DurabilityWarning
 from tether.control.blend import DEFAULT_BLEND
@@ -210,7 +211,7 @@ class Controller(RunRecords):
         if self._aim is not None and not is_ramp and not is_finite(self.safe):
             raise TypeError(
                 f"aim needs a safe policy that lists finitely many actions, or a run on shortlists "
-                f"(tether.Shortlist), got {safe!r}"
+                f"(tether.Shortlist), got {shown(safe)}"
             )
         if is_ramp and draws is not None:
             raise ValueError(f"draws does not exist for family='ramp', got {draws!r}")

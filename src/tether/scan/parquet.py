@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +22,14 @@ import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
 from pyarrow.fs import LocalFileSystem
 
+from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 
-ROWS_PER_SCAN_BATCH = 1 << 17
-"""How many rows are decoded at once."""
+VALUES_PER_BATCH = 1 << 18
+"""About how many values are decoded at once, so that memory does not grow with the columns."""
+ASSUMED_LIST_LENGTH = 16
+"""How many values a list counts for, before it is read."""
 SCAN_THREADS = 2
 """How many files, or groups of rows of one, are read at the same time."""
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
@@ -58,21 +62,30 @@ class Parquet:
 
     def reduce(self, kernel: Kernel) -> Any:
         """Read the columns of the kernel in all files, and merge its summaries."""
+        with progress.step(f"reading {len(self.files)} file(s)", self.rows) as step:
+            return self._reduced(kernel, step)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that the files state, before any condition."""
+        return sum(_open(path).metadata.num_rows for path in self.files)
+
+    def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
         if self.threads <= 1:
-            return merge_all(self._summary(kernel, piece) for piece in self._pieces(kernel))
+            return merge_all(self._summary(kernel, piece, step) for piece in self._pieces(kernel))
         total: Any = None
         pieces = self._pieces(kernel)
         with ThreadPoolExecutor(self.threads) as pool:
             running: set[Future[Any]] = set()
             try:
                 for piece in islice(pieces, 2 * self.threads):
-                    running.add(pool.submit(self._summary, kernel, piece))
+                    running.add(pool.submit(self._summary, kernel, piece, step))
                 while running:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for each in done:
                         total = merge_all((total, each.result()))
                     for piece in islice(pieces, len(done)):
-                        running.add(pool.submit(self._summary, kernel, piece))
+                        running.add(pool.submit(self._summary, kernel, piece, step))
             finally:
                 for each in running:
                     each.cancel()
@@ -89,7 +102,7 @@ class Parquet:
                 yield Piece(path, group, start)
                 start += metadata.row_group(group).num_rows
 
-    def _summary(self, kernel: Kernel, piece: Piece) -> Any:
+    def _summary(self, kernel: Kernel, piece: Piece, step: progress.Step) -> Any:
         """The summary of one group of rows."""
         total: Any = None
         for start, batch in self._batches(kernel.columns, piece):
@@ -102,6 +115,7 @@ class Parquet:
                 place = f"{kept or 'rows counted from'} row {start} of the file"
                 raise type(error)(f"{piece.path}: {error} ({place})") from error
             total = merge_all((total, summary))
+            step.advance(batch.num_rows)
         return total
 
     def _batches(
@@ -113,10 +127,9 @@ class Parquet:
             with _open(piece.path) as file:
                 self._check_schema(piece.path, file.schema_arrow, columns)
                 groups = None if piece.group is None else [piece.group]
+                rows = _batch_rows(file.schema_arrow, columns)
                 if self.where is None:
-                    batches = file.iter_batches(
-                        ROWS_PER_SCAN_BATCH, groups, list(columns), use_threads=False
-                    )
+                    batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
                         piece.path, filesystem=LocalFileSystem(), row_groups=groups
@@ -125,7 +138,7 @@ class Parquet:
                         schema=file.schema_arrow,
                         columns=list(columns),
                         filter=self.where,
-                        batch_size=ROWS_PER_SCAN_BATCH,
+                        batch_size=rows,
                         use_threads=False,
                     ).to_batches()
                 for batch in joined(batches) if piece.group is None else batches:
@@ -153,6 +166,13 @@ class Parquet:
                 raise TypeError(
                     f"{path}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
                 )
+
+
+def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
+    """How many rows to decode at once."""
+    lists = sum(kind_of(schema.field(name).type).startswith("lists") for name in columns)
+    values = len(columns) + lists * (ASSUMED_LIST_LENGTH - 1)
+    return max(VALUES_PER_BATCH // max(values, 1), 1)
 
 
 def find_files(path: Any) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tether._core.frame_contexts import ContextColumns, ContextsNotStatedError, Unstated
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
-from tether.control.parts.rows import DRAWS, TABLES, LogColumns, ProposalColumns
+from tether.control.parts.rows import DRAW_NAMES, TABLE_NAMES, LogColumns, ProposalColumns
 from tether.control.proposals import SOURCES
 from tether.scan.source import open_source
 
@@ -36,13 +36,13 @@ def scan_log(
         raise ValueError("loss is empty: name at least one column")
     log_mix = _optional(known, "log_mix", scores[2])
     listed = tuple(
-        (name, columns)
-        for name, given in zip(TABLES, tables, strict=True)
-        if (columns := _table(known, name, given))
+        (name, several)
+        for name, given in zip(TABLE_NAMES, tables, strict=True)
+        if (several := _table(known, name, given))
     )
     stored = tuple(
         (name, _draw_columns(name, given, log_mix is not None))
-        for name, given in zip(DRAWS, draws, strict=True)
+        for name, given in zip(DRAW_NAMES, draws, strict=True)
         if given is not None
     )
     _check_tables({name for name, _ in listed}, {name for name, _ in stored}, log_mix is not None)
@@ -131,7 +131,7 @@ def _check_tables(tables: set[str], draws: set[str], mixture: bool) -> None:
             f"{present} is given but {lacking} is not: with tables the mixture must be known at "
             f"every action, not only at the actions taken"
         )
-    if draws and len(draws) < len(DRAWS):
+    if draws and len(draws) < len(DRAW_NAMES):
         raise ValueError(f"safe_draws and optimized_draws go together, got only {draws.pop()}")
     if draws and tables:
         raise ValueError("draws are not needed with log_safe_all: the tables are exact")

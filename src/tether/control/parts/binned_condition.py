@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -91,12 +92,12 @@ class Cells:
         )
         cell = np.concatenate((new_number[self.cell[rows]], int(kept.sum()) + finer.cell))
 
-        def joined(name: str) -> Floats:
-            values = (getattr(self, name)[..., kept], getattr(finer, name))
-            return np.concatenate(values, axis=-1)[..., order]
-
         names = ("left", "right", "count", "log_size", "log_rising", "top_base", "top_rising")
-        return Cells(*(joined(name) for name in names), table=table, cell=place[cell])
+        joined: dict[str, Any] = {}
+        for name in names:
+            values = (getattr(self, name)[..., kept], getattr(finer, name))
+            joined[name] = np.concatenate(values, axis=-1)[..., order]
+        return Cells(**joined, table=table, cell=place[cell])
 
 
 @dataclass(frozen=True)

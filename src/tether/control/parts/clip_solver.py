@@ -174,9 +174,9 @@ class BinnedClip:
         for each in conditions:
             for _, cell in each.doubtful:
                 if cell >= 0:
-                    left, right = float(each.cells.left[cell]), float(each.cells.right[cell])
-                    count = max(int(each.cells.count[cell]), intervals.get(left, (0.0, 0))[1])
-                    intervals[left] = (right, count)
+                    start, end = float(each.cells.left[cell]), float(each.cells.right[cell])
+                    count = max(int(each.cells.count[cell]), intervals.get(start, (0.0, 0))[1])
+                    intervals[start] = (end, count)
         left = np.array(sorted(intervals))
         right = np.array([intervals[each][0] for each in left.tolist()])
         return left, right, sum(count for _, count in intervals.values())

@@ -71,7 +71,7 @@ class DiagnosticsInParts:
         """The same at several betas, in at most one pass."""
         problem, weight, zero = self.problem, self.problem.test_weight, np.zeros(1)
         if isinstance(weight, Fixed):
-            return np.log(weight.constant) + self.log_psi(log_betas)
+            return np.asarray(np.log(weight.constant) + self.log_psi(log_betas))
         source: Any = problem.log if problem.proposals is None else problem.proposals
         kernel = TestWeights(self.weights, tuple(log_betas.tolist()))
         if not self.weights.direct:
@@ -84,7 +84,7 @@ class DiagnosticsInParts:
             return np.asarray(source.reduce(kernel)[0].values)
         with np.errstate(invalid="ignore"):
             ratios = [problem.family.log_density(zero, tops[0], b, 0.0)[0] for b in log_betas]
-        return np.array(ratios) + tops[1][0]
+        return np.asarray(np.array(ratios) + tops[1][0])
 
     def log_psi(self, log_betas: Floats) -> Floats:
         """Log of the normalizing constants that weights lack: of clip without contexts."""
@@ -258,7 +258,11 @@ class DiagnosticsInParts:
 
     def gain(self, found: Calibration) -> Gain | None:
         """What the calibration buys; None if the log has no rewards."""
-        return None
+        if self.problem.log.columns.reward is None:
+            return None
+        from tether.control.gains import gain  # which needs calibrations
+
+        return gain(found)
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk at the breakpoints, thinned to equal steps of their rank."""

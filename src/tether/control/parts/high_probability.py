@@ -103,7 +103,7 @@ class CertificationInParts:
                 for each in self.constraints
             ]
             good = np.array(self.certified(tests)).reshape(len(log_factors), -1)
-            return (~good.all(axis=1)).tolist()
+            return [not row.all() for row in good]
 
         if fails([0.0])[0]:
             return 0.0

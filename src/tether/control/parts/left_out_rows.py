@@ -77,7 +77,7 @@ def _crossings(amount: Floats, grid: Floats, log_p: Floats, log_n: Floats, rows:
 def _interpolated(points: Floats, table: Floats, log_beta: Floats) -> Floats:
     """The log-weight of each row at a beta of its own, between the points of a table."""
     if len(points) == 1:
-        return table[0].copy()
+        return np.array(table[0])
     inside = np.clip(log_beta, points[0], points[-1])
     right = np.clip(np.searchsorted(points, inside), 1, len(points) - 1)
     row = np.arange(len(log_beta))

@@ -21,6 +21,8 @@ WINDOW = 512
 HALF_DIGITS = 26
 """The binary digits of each of the two integers that make a mantissa."""
 HALF = float(1 << HALF_DIGITS)
+LEADING_DIGITS = 64
+"""How many binary digits of a sum its logarithm is taken of."""
 LOG_TWO = math.log(2.0)
 
 
@@ -74,14 +76,17 @@ class LogSum:
     @property
     def log(self) -> float:
         """The log of the sum; −inf if it is zero."""
-        total = sum(
+        total: int = sum(
             ((upper << HALF_DIGITS) + lower) << power
             for power, (upper, lower) in enumerate(self.digits.tolist())
             if upper or lower
         )
         if not total:
             return -math.inf
-        return math.log(total) + (self.first - 2 * HALF_DIGITS) * LOG_TWO
+        # The leading digits alone: they are the same whether or not tiny terms were left out.
+        spare = total.bit_length() - LEADING_DIGITS
+        leading = total >> spare if spare > 0 else total << -spare
+        return math.log(leading) + (self.first - 2 * HALF_DIGITS + spare) * LOG_TWO
 
 
 EMPTY_SUM = LogSum(0, np.zeros((0, 2), dtype=np.int64))

@@ -155,14 +155,16 @@ class MarginalTerms:
         order = np.argsort(tops[0], kind="stable")
         found = {}
         for number, each in enumerate(self.constraints):
-            terms = (ratio, each.signed(losses[number]), base)
+            terms: tuple[Floats, ...] = (ratio, each.signed(losses[number]), base)
             if draws is not None:
                 drawn, size = gathered[1].sorted()
                 more = (drawn, np.ones(len(drawn)), size + draws.log_amounts[number])
                 terms = tuple(np.concatenate(pair) for pair in zip(terms, more, strict=True))
                 sorting = np.argsort(terms[0], kind="stable")
                 terms = tuple(column[sorting] for column in terms)
-            found[each.name] = Collected(*terms, tops[0][order], tops[1][order])
+            found[each.name] = Collected(
+                terms[0], terms[1], terms[2], tops[0][order], tops[1][order]
+            )
         return found
 
     def best_tops(self, log_betas: Floats) -> tuple[Floats, Floats]:

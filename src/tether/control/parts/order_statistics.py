@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,8 @@ def order_statistics(sources: Sources, ranks: Integers) -> Floats:
         chosen, place = np.unique(own, return_inverse=True)
         if counts[chosen].sum() <= MAX_GATHERED or bits >= 64:
             break
-        finer = _reduced(
-            sources, lambda values, b=bits, k=buckets[chosen]: CountValues(values, b, k)
-        ).counts.reshape(len(chosen), -1)
+        kernel = partial(CountValues, bits=bits, buckets=buckets[chosen])
+        finer = _reduced(sources, kernel).counts.reshape(len(chosen), -1)
         within = np.cumsum(finer, axis=1)
         fine = np.array(
             [
@@ -111,9 +111,8 @@ def order_statistics(sources: Sources, ranks: Integers) -> Floats:
         bits += MORE_BITS
     if bits >= 64:
         return _values(buckets[own])
-    (values,) = _reduced(
-        sources, lambda each, b=bits, k=buckets[chosen]: GatherValues(each, b, k)
-    ).sorted()
+    gather = partial(GatherValues, bits=bits, buckets=buckets[chosen])
+    (values,) = _reduced(sources, gather).sorted()
     keys = ordered_keys(values) >> np.uint64(64 - bits)
     first = np.searchsorted(keys, buckets[chosen])
     return np.asarray(values[first[place] + (ranks - before)])

@@ -22,6 +22,7 @@ from tether.control.parts.search_solver import SearchSolver
 from tether.control.parts.weights import WeightsOfPart
 from tether.control.problem import SEARCH_MARGIN
 from tether.control.proposal_blocks import DEFAULT_BUDGET
+from tether.control.proposals import Proposals
 from tether.control.test_weight import TestWeight, find_test_weight
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class ProblemInParts:
 
 def pose_in_parts(
     log: LogInParts,
-    proposals: ProposalsInParts | None,
+    proposals: Proposals | ProposalsInParts | None,
     family: Family,
     test_weight: str | float,
     blend: float = 0.0,

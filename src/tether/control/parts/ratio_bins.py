@@ -22,7 +22,7 @@ BINS_PER_UNIT = 256
 """How many coarse bins there are per unit of log ratio."""
 FINE_BINS = 4096
 """Into how many parts a fine table divides a bin at most."""
-LARGEST_LOG_RATIO = float(1 << 30)
+LARGEST_BINNED_RATIO = float(1 << 30)
 """Log ratios of a larger size are refused."""
 POWER_DIGITS = 8
 """Powers of two by which amounts are grouped: 2^8."""
@@ -33,6 +33,8 @@ UPPER_DIGITS, LOWER_DIGITS = 20, 26
 UPPER_SCALE, LOWER_SCALE = float(1 << UPPER_DIGITS), float(1 << LOWER_DIGITS)
 UNIT_DIGITS = UPPER_DIGITS + LOWER_DIGITS
 """The binary digits after the point of these integers together."""
+PLAIN_POWER = 100
+"""Below this size of a power p, 2^(8·p) is a float."""
 LOG_POWER = POWER_DIGITS * float(np.log(2.0))
 
 
@@ -192,6 +194,10 @@ def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
         steps = np.floor(log_base / LOG_POWER)
         size = size * np.exp(log_base - steps * LOG_POWER)
         shift = np.clip(steps, 4 * LOWEST_POWER, 4 * HIGHEST_POWER).astype(np.int64)
+    lowest, highest = ((int(np.frexp(end)[1]) - 1) >> 3 for end in (size.min(), size.max()))
+    if lowest == highest and log_base is None and abs(lowest) < PLAIN_POWER:
+        # All sizes have the same power, as the losses of most logs do.
+        return np.full(len(size), lowest), size * 2.0 ** (-POWER_DIGITS * lowest)
     mantissa, exponent = np.frexp(size)
     power = (exponent.astype(np.int64) - 1) >> 3
     scaled = np.ldexp(mantissa, (exponent - (power << 3)).astype(np.int32))
@@ -207,11 +213,11 @@ def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
 
 
 def _refuse_large(ratio: Floats) -> None:
-    if max(-float(ratio.min()), float(ratio.max())) > LARGEST_LOG_RATIO:  # −inf was left out
+    if max(-float(ratio.min()), float(ratio.max())) > LARGEST_BINNED_RATIO:  # −inf was left out
         row = int(np.argmax(np.abs(ratio)))
         raise ValueError(
             f"log_optimized - log_safe is {ratio[row]:g} in a row: a log that is read in parts may "
-            f"have log ratios of up to {LARGEST_LOG_RATIO:g}"
+            f"have log ratios of up to {LARGEST_BINNED_RATIO:g}"
         )
 
 

@@ -13,8 +13,8 @@ from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.proposals import SOURCES, Proposals
 
-TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
-DRAWS = ("safe_draws", "optimized_draws")
+TABLE_NAMES = ("log_safe_all", "log_optimized_all", "log_mix_all")
+DRAW_NAMES = ("safe_draws", "optimized_draws")
 
 
 class LogPart(Log):
@@ -76,10 +76,8 @@ class LogColumns:
         optimized = frames.column(frame, "log_optimized", self.log_optimized)
         if check:
             loss: Any = losses["loss"] if self.single_loss else losses
-            shares = {"safe_share": self.safe_share, "max_ratio": self.max_ratio}
-            if self.tables and not tables:
-                shares.pop("max_ratio")
-            part = LogPart(loss, safe, optimized, **values, **listed, **shares)
+            stated: dict[str, Any] = {"safe_share": self.safe_share, "max_ratio": self.max_ratio}
+            part = LogPart(loss, safe, optimized, **{**values, **listed, **stated})
         else:
             part = self._unchecked(losses, safe, optimized, {**values, **listed})
         part.draws = _draws(frame, self.draws, check) if tables else {}
@@ -94,7 +92,7 @@ class LogColumns:
         part.safe_share = 1.0 if self.log_mix is None else self.safe_share
         part.max_ratio, part.context, part.acting = self.max_ratio, None, None
         part.approximate, part.ratio_error = None, 1.0
-        for name in ("log_mix", "reward", *TABLES):
+        for name in ("log_mix", "reward", *TABLE_NAMES):
             values = others.get(name)
             setattr(part, name, None if values is None else _floats(values))
         return part

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats
 from tether.control.parts.log_sum import LogSums
-from tether.control.parts.rows import TABLES, LogPart, ProposalsPart
+from tether.control.parts.rows import TABLE_NAMES, LogPart, ProposalsPart
 from tether.control.score_checks import SAME_SCORE_TOLERANCE
 
 Hashes = NDArray[np.uint64]
@@ -75,7 +75,7 @@ class SumScores:
             terms += [np.minimum(safe, optimized).ravel(), optimized[listed > -np.inf]]
         columns = [part.log_safe, part.log_optimized, part.log_mix, part.reward]
         columns += list(part.loss.values())
-        columns += [getattr(part, name) for name in TABLES]
+        columns += [getattr(part, name) for name in TABLE_NAMES]
         columns += [part.draws[name] for name in sorted(part.draws)]
         return _summed(part.log_safe, part.log_optimized, terms, columns)
 

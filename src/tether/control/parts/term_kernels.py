@@ -11,7 +11,7 @@ from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
 from tether.control.parts.ratio_bins import (
-    LARGEST_LOG_RATIO,
+    LARGEST_BINNED_RATIO,
     Bins,
     BinTable,
     TopTable,
@@ -83,7 +83,7 @@ class BinRows:
         """The tables of a part."""
         ratio, base = row_ratio(part, self.blend), row_base(part)
         if self.zeros:
-            ratio = np.maximum(ratio, -LARGEST_LOG_RATIO)
+            ratio = np.maximum(ratio, -LARGEST_BINNED_RATIO)
         tables, largest = [], []
         for each in self.constraints:
             loss = part.loss[each.name]
@@ -193,10 +193,12 @@ class CollectRows:
     def of(self, part: LogPart) -> Gathered:
         """The rows of a part."""
         ratio, base = row_ratio(part, self.blend), row_base(part)
-        _, inside = Bins(self.left, self.right).place(ratio)
-        base = np.zeros(len(ratio)) if base is None else base
-        columns = (ratio, base, *(part.loss[name] for name in self.names))
-        return Gathered((tuple(column[inside] for column in columns),))
+        near = np.flatnonzero((ratio >= self.left[0]) & (ratio < self.right[-1]))
+        _, inside = Bins(self.left, self.right).place(ratio[near])
+        kept = near[inside]
+        bases = np.zeros(len(kept)) if base is None else base[kept]
+        losses = (part.loss[name][kept] for name in self.names)
+        return Gathered(((ratio[kept], bases, *losses),))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tether.control.context_draws import ContextDraws
 from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
 from tether.control.families import BudgetedClip
 from tether.control.family import Family
+from tether.control.log import Log
 from tether.control.parts.rows import LogPart
 from tether.control.problem import Problem, without_draws
 from tether.control.proposal_blocks import ProposalBlocks
@@ -53,7 +54,7 @@ class WeightsOfPart:
 
     def problem(self, part: LogPart) -> Problem:
         """The rows as a problem of their own, each with the tables or draws stored beside it."""
-        log = copy.copy(part)
+        log: Log = copy.copy(part)
         if self.direct:
             draws = without_draws(part)
         else:

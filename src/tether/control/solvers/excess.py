@@ -77,7 +77,9 @@ class Excess:
         self, plain: PlainClip, left: float, right: float, without: str | None
     ) -> float:
         """The same from plain sums."""
-        positive, negative, heaviest_above, heaviest_below, test = plain.sums(left, right)
+        positive, negative, heaviest_above, heaviest_below, test = plain.sums(
+            left, right, heaviest=without is not None
+        )
         with np.errstate(divide="ignore"):
             log_p, log_n, *heaviest = np.log(
                 (positive + self.worst * test, negative, heaviest_above, heaviest_below)

@@ -32,11 +32,11 @@ class PlainClip:
             np.maximum(amounts, 0.0) * base,
             np.maximum(-amounts, 0.0) * base,
         )
-        self.ratio, self.row = np.exp(problem.log_ratio), densities.row
+        self.ratio, self.row = np.exp(problem.log_ratio), _gathered(densities.row)
         points = problem.candidates
         self.constant = problem.test_weight.constant
         self.top_ratio, self.top_base = np.exp(points.log_ratio), np.exp(points.log_base)
-        self.top_cell = points.cell
+        self.top_cell = _gathered(points.cell)
         self._kept: dict[float, Floats] = {}
 
     @classmethod
@@ -59,38 +59,48 @@ class PlainClip:
         """Whether an interval of log beta can be handled here."""
         return self.normalizer.fits(left) and self.normalizer.fits(right)
 
-    def sums(self, left: float, right: float) -> tuple[float, float, float, float, float]:
+    def sums(
+        self, left: float, right: float, *, heaviest: bool
+    ) -> tuple[float, float, float, float, float]:
         """P and N of the rows from above and below, the heaviest of each, and the test weight.
 
         P is the sum over rows with a loss above alpha of an upper bound, N that over rows with a
         loss below alpha of a lower one. The heaviest row of P is stated from below, that of N from
-        above, for a bound on the sums without it.
+        above, for a bound on the sums without it; both are 0 unless they are asked for.
         """
         at_left, at_right = self._psi(left), self._psi(right)
-        beta, width = (float(np.exp(left)), float(np.exp(right))), float(np.exp(right - left))
+        beta_left, beta_right = float(np.exp(left)), float(np.exp(right))
+        width = float(np.exp(right - left))
 
-        def bounds(ratio: Floats, cell: Integers) -> tuple[Floats, Floats]:
-            lower = np.minimum(ratio, beta[0]) / at_right.take(cell)
-            upper = np.minimum(ratio, beta[1]) / at_left.take(cell)
+        def bounds(ratios: Floats, cells: Integers | None, block: slice) -> tuple[Floats, Floats]:
+            ratio, cell = ratios[block], block if cells is None else cells[block]
+            lower = np.minimum(ratio, beta_left)
+            lower /= at_right[cell]
+            if left == right:
+                return lower, lower
+            upper = np.minimum(ratio, beta_right)
+            upper /= at_left[cell]
             return np.maximum(lower, upper / width), np.minimum(upper, lower * width)
 
         def add(block: slice) -> tuple[float, float, float, float]:
-            low, high = bounds(self.ratio[block], self.row[block])
+            low, high = bounds(self.ratio, self.row, block)
             rising, falling = self.rising[block], self.falling[block]
-            heaviest = float((rising * low).max()), float((falling * high).max())
-            return float((rising * high).sum()), float((falling * low).sum()), *heaviest
+            most = (0.0, 0.0)
+            if heaviest:
+                most = float((rising * low).max()), float((falling * high).max())
+            return float((rising * high).sum()), float((falling * low).sum()), *most
 
         def largest(block: slice) -> float:
-            high = bounds(self.top_ratio[block], self.top_cell[block])[1]
+            high = bounds(self.top_ratio, self.top_cell, block)[1]
             return float((high * self.top_base[block]).max())
 
         parts = map_blocks(add, len(self.ratio))
         positive, negative = sum(part[0] for part in parts), sum(part[1] for part in parts)
-        heaviest = max(part[2] for part in parts), max(part[3] for part in parts)
+        most = max(part[2] for part in parts), max(part[3] for part in parts)
         test = self.constant
         if test is None:
             test = max(map_blocks(largest, len(self.top_ratio)))
-        return positive, negative, *heaviest, test
+        return positive, negative, *most, test
 
     def _psi(self, log_beta: float) -> Floats:
         if log_beta not in self._kept:
@@ -101,6 +111,11 @@ class PlainClip:
                     refuse_empty(np.log(psi))
             self._kept[log_beta] = psi
         return self._kept[log_beta]
+
+
+def _gathered(cell: Integers) -> Integers | None:
+    """The cells to look up; None where point i is in cell i, and a slice will do."""
+    return None if np.array_equal(cell, np.arange(len(cell))) else cell
 
 
 def _fits(logs: Floats) -> bool:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats
+from tether.control.families import is_of_package
 
 if TYPE_CHECKING:
     from tether.control.problem import Problem
@@ -19,11 +21,9 @@ if TYPE_CHECKING:
 def weight_bounds(problem: Problem, left: float, right: float) -> tuple[Floats, Floats, float]:
     """Log-weights of the rows from below and from above, and of the test point from above."""
     if np.isfinite(left):
-        densities = problem.densities
-        bounds = densities.log_ratio_bounds(problem.log_ratio, densities.row, left, right)
+        bounds = _row_bounds(problem, left, right)
         if bounds is not None:
-            low, high = bounds[0] + problem.log_base, bounds[1] + problem.log_base
-            return low, high, _test_weight_bound(problem, left, right)
+            return *bounds, _test_weight_bound(problem, left, right)
     rows_left, test_left = problem.log_weights(left)
     if left == right:
         return rows_left, rows_left, test_left
@@ -44,6 +44,26 @@ def certified(problem: Problem) -> bool:
         return True
     middle = np.zeros(1)
     return problem.family.log_ratio_bounds(middle, 0.0, 0.0, lambda _: middle) is not None
+
+
+def _row_bounds(problem: Problem, left: float, right: float) -> tuple[Floats, Floats] | None:
+    """Log-weights of the rows from below and from above; None where the family knows no bounds."""
+    ratio, cell, base = problem.log_ratio, problem.densities.row, problem.log_base
+    low, high = np.empty(len(ratio)), np.empty(len(ratio))
+
+    def bound(block: slice) -> bool:
+        found = problem.densities.log_ratio_bounds(ratio[block], cell[block], left, right)
+        if found is None:
+            return False
+        own_base = base if isinstance(base, float) else base[block]
+        np.add(found[0], own_base, out=low[block])
+        np.add(found[1], own_base, out=high[block])
+        return True
+
+    if not is_of_package(problem.family):  # a user's family may not allow several threads
+        return (low, high) if bound(slice(0, len(ratio))) else None
+    bound(slice(0, 1))  # keeps what depends on beta alone, which all blocks read
+    return (low, high) if all(map_blocks(bound, len(ratio))) else None
 
 
 def _test_weight_bound(problem: Problem, left: float, right: float) -> float:

@@ -21,7 +21,7 @@ def describe_release(history: ReleaseHistory) -> Description:
     if history.share == 0:
         headline = f"step {step.number}: the old system answers all keys"
         facts[0] = ("promise", "none applies: the new system answers no keys")
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if alarm is not None:
         headline, tone = f"{headline} since an alarm", "stop"
         warnings = (f"alarm of the {alarm.monitor} monitor: {alarm.message}",)

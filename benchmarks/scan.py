@@ -1,0 +1,187 @@
+"""What a calibration of a log larger than memory costs, in units of a bare scan of its files.
+
+Each measurement runs in a fresh process: processor time without start-up, the number of passes over
+the rows, and the private memory at its peak. `python -m benchmarks.scan --rows 1e7 1e8` compares
+two sizes; files are written to a folder that is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROWS_PER_FILE = 1_000_000
+ACTIONS = 4
+KERNEL_LIMIT = 5.0
+"""The most that clip and mix may cost, in bare scans of the same files."""
+MEMORY_LIMIT, MEMORY_GROWTH = 300.0, 1.1
+"""The most private memory, in megabytes, and its growth from the smallest to the largest log."""
+PASSES_LIMIT = 6
+"""The most passes over the rows for the beta of a log with contexts."""
+
+
+def write_world(folder: Path, rows: int, *, contexts: bool) -> None:
+    """Write a log of Gaussian actions, or of finitely many actions with tables, in many files."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    for number, start in enumerate(range(0, rows, ROWS_PER_FILE)):
+        count = min(ROWS_PER_FILE, rows - start)
+        if contexts:
+            safe = np.full((count, ACTIONS), -np.log(ACTIONS))
+            optimized = rng.normal(size=(count, ACTIONS))
+            optimized[:, 0] += 1
+            optimized -= np.log(np.exp(optimized).sum(axis=1, keepdims=True))
+            action = rng.integers(0, ACTIONS, count)
+            taken = np.arange(count), action
+            columns: dict[str, Any] = {
+                "loss": ((action == 0) & (rng.random(count) < 0.6)).astype(float),
+                "log_safe": safe[taken],
+                "log_optimized": optimized[taken],
+            }
+            for k in range(ACTIONS):
+                columns[f"log_safe_all_{k}"] = safe[:, k]
+                columns[f"log_optimized_all_{k}"] = optimized[:, k]
+        else:
+            actions = rng.normal(size=count)
+            columns = {
+                "loss": (actions > 1.5).astype(float),
+                "log_safe": -(actions**2) / 2,
+                "log_optimized": -((actions - 1) ** 2) / 2,
+            }
+        parquet.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows there are."""
+
+    rows: int
+
+    def merge(self, other: Count) -> Count:
+        """Those of both."""
+        return Count(self.rows + other.rows)
+
+
+@dataclass(frozen=True)
+class CountRows:
+    """The bare scan: decode the columns, and look at nothing."""
+
+    columns: tuple[str, ...]
+
+    def partial(self, columns: Any) -> Count:
+        """The rows of a part."""
+        return Count(len(columns[self.columns[0]]))
+
+
+def private_memory() -> float:
+    """The private memory of this process, in megabytes."""
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Private_Dirty:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def measure(what: str, folder: str) -> dict[str, float]:
+    """Run one thing in this process."""
+    import tether
+    from tether.scan import open_source
+
+    peak, stop = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.05):
+            peak[0] = max(peak[0], private_memory())
+
+    names = open_source(folder).names
+    contexts = "log_safe_all_0" in names
+    settings = {} if contexts else {"context": None}
+    if what == "mix":
+        settings["max_ratio"] = 1e9
+    log = tether.Log.scan(folder, **settings)
+    watching = threading.Thread(target=watch)
+    watching.start()
+    start = time.process_time()
+    if what == "bare scan":
+        open_source(folder).reduce(CountRows(tuple(names)))
+        passes = 1
+    else:
+        family = "mix" if what == "mix" else "clip"
+        found = tether.calibrate(log, alpha=0.2, family=family)
+        assert found.exists
+        passes = log.passes
+        if what == "summary":
+            found.summary()
+            passes = log.passes
+    spent = time.process_time() - start
+    stop.set()
+    watching.join()
+    return {"seconds": spent, "megabytes": peak[0], "passes": passes}
+
+
+def in_fresh_process(what: str, folder: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.scan", "--measure", what, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def table(sizes: list[int], *, contexts: bool) -> bool:
+    """Print one table; whether all limits are kept."""
+    kept, memory = True, []
+    kinds = ("clip",) if contexts else ("clip", "mix", "summary")
+    for rows in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            write_world(Path(folder), rows, contexts=contexts)
+            bare = in_fresh_process("bare scan", Path(folder))
+            name = f"{rows:.0e} rows" + (f", {ACTIONS} listed actions" if contexts else "")
+            print(f"{name:<28} bare scan {rows / bare['seconds'] / 1e6:6.1f} M rows per second")
+            for what in kinds:
+                found = in_fresh_process(what, Path(folder))
+                ratio = found["seconds"] / bare["seconds"]
+                good = found["megabytes"] <= MEMORY_LIMIT
+                if contexts:
+                    good &= found["passes"] <= PASSES_LIMIT
+                elif what != "summary":
+                    good &= ratio <= KERNEL_LIMIT
+                if what == "clip":
+                    memory.append(found["megabytes"])
+                kept &= good
+                print(
+                    f"  {what:<10} {ratio:6.1f} scans, {found['passes']:.0f} passes, "
+                    f"{found['megabytes']:.0f} MB private{'' if good else '   (limit missed)'}"
+                )
+    if len(memory) > 1:
+        growth = memory[-1] / memory[0]
+        kept &= growth <= MEMORY_GROWTH
+        print(f"  private memory of the largest over the smallest log: {growth:.2f}")
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", nargs="+", type=float, default=[1e6, 1e7])
+    parser.add_argument("--context-rows", nargs="+", type=float, default=[1e5])
+    parser.add_argument("--measure", nargs=2, metavar=("WHAT", "FOLDER"))
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(*given.measure)))
+        return
+    kept = table([int(rows) for rows in given.rows], contexts=False)
+    kept &= table([int(rows) for rows in given.context_rows], contexts=True)
+    raise SystemExit(0 if kept else 1)
+
+
+if __name__ == "__main__":
+    main()

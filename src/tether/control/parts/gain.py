@@ -1,0 +1,184 @@
+"""What a calibration on a log in parts buys: `tether.gain`, from sums over rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._core.types import Floats
+from tether.control.gains import Gain, PolicyMeans
+from tether.control.parts.gain_sums import PolicyWeights, SumChanges, SumGains, SumMoves
+from tether.control.parts.weights import WeightsOfPart
+from tether.control.weighted_means import (
+    LEAST_EFFECTIVE_ROWS,
+    MISSING_STANDARD_ERRORS,
+    WeightedMean,
+    student_quantile,
+)
+
+if TYPE_CHECKING:
+    from tether.control.calibration import Calibration
+    from tether.control.parts.problem import ProblemInParts
+
+
+def gain_in_parts(found: Calibration, problem: ProblemInParts, confidence: float) -> Gain:
+    """Estimate rewards, losses and the share of decisions that change."""
+    return _Estimates(found, problem, confidence).gain()
+
+
+class _Estimates:
+    """The sums of all passes, and what follows from them."""
+
+    def __init__(self, found: Calibration, problem: ProblemInParts, confidence: float) -> None:
+        self.found, self.problem, self.confidence = found, problem, confidence
+        direct = problem.family.normalized or not problem.log.contextual
+        weights = WeightsOfPart(problem.family, problem.test_weight, problem.blend, direct)
+        self.rows = len(problem.log)
+        self.policies = PolicyWeights(weights, found.log_beta)
+        names = tuple(each.name for each in found.constraints)
+        self.has_reward = problem.log.columns.reward is not None
+        self.bounds = [None] * self.has_reward + [each.bound for each in found.constraints]
+        tables = problem.log.has_tables
+        (first,) = problem.log.reduce(SumGains(self.policies, names, tables), reward=True)
+        count = len(self.bounds)
+        logs = first.sums.logs
+        per_policy = logs[: 3 * (2 + 2 * count)].reshape(3, 2 + 2 * count)
+        self.log_total, self.log_square = per_policy[:, 0], per_policy[:, 1]
+        self.low, self.high = first.low, first.high
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            parts = np.exp(per_policy[:, 2:] - self.log_total[:, None]).reshape(3, count, 2)
+            self.mean = np.nan_to_num(parts[..., 0] - parts[..., 1])
+            self.effective = np.nan_to_num(np.exp(2 * self.log_total - self.log_square))
+        self.changed_logs = logs[-2:] if tables else None
+        self.centers = np.array([[self._center(p, q) for q in range(count)] for p in range(3)])
+        totals = tuple(float(t) if t > -np.inf else 0.0 for t in self.log_total)
+        kernel = SumMoves(
+            self.policies,
+            names,
+            totals,  # type: ignore[arg-type]
+            tuple(map(tuple, self.mean.tolist())),
+            tuple(map(tuple, self.centers.tolist())),
+        )
+        (second,) = problem.log.reduce(kernel, reward=True)
+        self.moves = second.logs[: count * 15].reshape(count, 15)
+        self.less = second.logs[count * 15 :]
+
+    def gain(self) -> Gain:
+        """The estimates."""
+        family, log_beta = self.problem.family, self.found.log_beta
+        means = [self._means(q) for q in range(len(self.bounds))]
+        names = [each.name for each in self.found.constraints]
+        return Gain(
+            log_beta=log_beta,
+            rows=self.rows,
+            reward=means[0] if self.has_reward else None,
+            losses=dict(zip(names, means[self.has_reward :], strict=True)),
+            changed=self._changed(),
+            traffic=family.optimized_share(log_beta) if family.single_draw else None,
+            confidence=self.confidence,
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> list[str]:
+        if not self.problem.log.has_draws or self.problem.family.normalized:
+            return []
+        return ["weights come from draws: the share of decisions that change is a little too large"]
+
+    def _means(self, q: int) -> PolicyMeans:
+        exact = self.problem.family.normalized or self.problem.log.has_tables
+        policies = [
+            self._mean(p, q, normalized) for p, normalized in enumerate((False, exact, True))
+        ]
+        unknown = next((each for each in (policies[1], policies[0]) if not each.known), None)
+        return PolicyMeans(policies[0], policies[1], policies[2], unknown or self._difference(q))
+
+    def _mean(self, p: int, q: int, normalized: bool) -> WeightedMean:
+        effective, mean, bound = float(self.effective[p]), float(self.mean[p, q]), self.bounds[q]
+        if unknown := self._why_unknown(p, effective, normalized):
+            return WeightedMean(None, None, None, effective, unknown)
+        if bound is None:
+            half = np.inf
+            if self.high[p, q] > self.low[p, q]:
+                half = student_quantile(self.confidence, effective - 1) * self._error(q, p)
+            return WeightedMean(mean, mean - half, mean + half, effective)
+        squares = float(np.exp(self.moves[q, 12 + p]))
+        low, high = self._bounded(effective, self.centers[p, q], squares, bound)
+        return WeightedMean(min(max(mean, low), high), low, high, effective)
+
+    def _difference(self, q: int) -> WeightedMean:
+        effective = float(min(self.effective[:2]))
+        if self.found.log_beta == -np.inf:
+            return WeightedMean(0.0, 0.0, 0.0, effective)
+        stated = self.bounds[q]
+        bound = np.inf if stated is None else stated
+        middle = float(self.mean[1, q] - self.mean[0, q])
+        half = np.inf
+        if self.high[:2, q].max() > self.low[:2, q].min():
+            half = student_quantile(self.confidence, effective - 1) * self._error(q, 3)
+        limits = [float(np.clip(middle + side, -bound, bound)) for side in (-half, 0.0, half)]
+        return WeightedMean(limits[1], limits[0], limits[2], effective)
+
+    def _error(self, q: int, which: int) -> float:
+        """The jackknife's standard error, of a policy or of the difference (3)."""
+        positive, negative, square = np.exp(self.moves[q, 3 * which : 3 * which + 3])
+        spread = square - (positive - negative) ** 2 / self.rows
+        return float(np.sqrt(max(spread, 0.0) * (self.rows - 1) / self.rows))
+
+    def _center(self, p: int, q: int) -> float:
+        bound = self.bounds[q]
+        if bound is None:
+            return 0.0
+        added = student_quantile(self.confidence, np.inf) ** 2
+        effective = float(self.effective[p])
+        center = (effective * self.mean[p, q] + added * bound / 2) / (effective + added)
+        return float(center)
+
+    def _bounded(
+        self, effective: float, center: float, squares: float, bound: float
+    ) -> tuple[float, float]:
+        """Agresti and Coull's interval, as in `weighted_means`; `squares` is Σ s²·(v − center)²."""
+        added = student_quantile(self.confidence, np.inf) ** 2
+        total = effective + added
+        seen = effective * effective * squares
+        variance = (seen + added / 2 * (center**2 + (bound - center) ** 2)) / total
+        half = float(np.sqrt(added * variance / total))
+        return max(center - half, 0.0), min(center + half, bound)
+
+    def _why_unknown(self, p: int, effective: float, normalized: bool) -> str | None:
+        if effective < LEAST_EFFECTIVE_ROWS:
+            return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
+        if normalized:
+            with np.errstate(over="ignore"):
+                mean, square = np.exp(
+                    np.array([self.log_total[p], self.log_square[p]]) - np.log(self.rows)
+                )
+            error = np.sqrt(max(square - mean**2, 0.0) / self.rows)
+            if mean + MISSING_STANDARD_ERRORS * error < 1:
+                return f"the log shows about {mean:.0%} of what this policy does"
+        return None
+
+    def _changed(self) -> WeightedMean:
+        rows = float(self.rows)
+        if self.found.log_beta == -np.inf:
+            return WeightedMean(0.0, 0.0, 0.0, rows)
+        if rows < LEAST_EFFECTIVE_ROWS:
+            why = f"the log is worth {rows:.3g} rows of this policy, too few to tell"
+            return WeightedMean(None, None, None, rows, why)
+        if self.changed_logs is not None:
+            mean, square = np.exp(self.changed_logs - np.log(rows)).tolist()
+        else:
+            mean, square = self._linearized()
+        added = student_quantile(self.confidence, np.inf) ** 2
+        center = (rows * mean + added / 2) / (rows + added)
+        squares = max(square - 2 * center * mean + center**2, 0.0) / rows
+        low, high = self._bounded(rows, center, squares, 1.0)
+        return WeightedMean(min(max(mean, low), high), low, high, rows)
+
+    def _linearized(self) -> tuple[float, float]:
+        log_means = tuple(float(total - np.log(self.rows)) for total in self.log_total[:2])
+        parts: Floats = np.exp(self.less)
+        kernel = SumChanges(self.policies, log_means, (float(parts[0]), float(parts[1])))  # type: ignore[arg-type]
+        (found,) = self.problem.log.reduce(kernel)
+        positive, negative, square = np.exp(found.logs - np.log(self.rows)).tolist()
+        return positive - negative, square

@@ -1,0 +1,122 @@
+"""`tether filter`: a threshold that was found, applied to new claims."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+
+RNG = np.random.default_rng(3)
+SCORES = RNG.random(4000)
+TRUE = RNG.random(4000) < SCORES
+ITEMS = np.repeat([f"q{i}" for i in range(1000)], 4)
+GROUPS = np.repeat(RNG.choice(["a", "b"], 1000), 4)
+TABLE = {"q": ITEMS, "s": SCORES, "g": GROUPS, "text": [f'claim, "{k}"' for k in range(4000)]}
+
+
+@pytest.fixture(params=["parquet", "csv"])
+def claims(request, tmp_path):
+    path = tmp_path / f"new.{request.param}"
+    write = pyarrow.csv.write_csv if request.param == "csv" else pyarrow.parquet.write_table
+    write(pa.table(TABLE), path)
+    return path
+
+
+def read(path):
+    reader = pyarrow.csv.read_csv if path.suffix == ".csv" else pyarrow.parquet.read_table
+    return reader(path)
+
+
+def found(tmp_path, alpha=0.25, groups=False):
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, GROUPS)
+    grouped = {"groups": scored.groups} if groups else {}
+    selection = tether.gcrc(scored, alpha=alpha, **grouped)
+    path = tmp_path / "found.json"
+    selection.save(path)
+    return selection, path
+
+
+def test_it_keeps_what_the_library_keeps(claims, tmp_path):
+    selection, path = found(tmp_path)
+    out = claims.with_name(f"kept{claims.suffix}")
+    done = run("filter", claims, "--threshold", path, "--score", "s", "--out", out)
+    assert done.exit_code == 0, done.output
+    kept = tether.filter_claims(selection, SCORES)
+    assert f"kept {kept.sum():,} of 4,000 claims" in done.stdout
+    table = read(out)
+    assert table.column_names == list(TABLE)
+    assert table["text"].to_pylist() == [t for t, k in zip(TABLE["text"], kept, strict=True) if k]
+    np.testing.assert_array_equal(table["s"].to_numpy(), SCORES[kept])
+
+
+def test_groups_and_marks(claims, tmp_path):
+    selection, path = found(tmp_path, groups=True)
+    out = claims.with_name(f"marked{claims.suffix}")
+    options = ["--score", "s", "--group", "g", "--mark", "kept", "--json"]
+    done = run("filter", claims, "--threshold", path, *options, "--out", out)
+    assert done.exit_code == 0, done.output
+    kept = tether.filter_claims(selection, SCORES, groups=GROUPS)
+    assert read(out)["kept"].to_pylist() == kept.tolist()
+    told = json.loads(done.stdout)
+    assert (told["read"], told["kept"]) == (4000, kept.sum())
+    assert set(told["threshold"]) == {"a", "b"}
+
+
+def test_a_selection_without_a_useful_promise_writes_nothing(claims, tmp_path):
+    _, path = found(tmp_path, alpha=0.0001)
+    out = claims.with_name(f"kept{claims.suffix}")
+    done = run("filter", claims, "--threshold", path, "--score", "s", "--out", out)
+    assert done.exit_code == 3
+    assert "no useful promise" in done.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--score", "z"], "--score: .* has 0 columns 'z'; its columns are"),
+        (["--score", "text"], "column 'text' must hold numbers"),
+        (["--score", "s", "--group", "g"], "--group 'g' was given, but .* one threshold for all"),
+        (["--score", "s", "--mark", "q"], "has a column 'q' already"),
+    ],
+)
+def test_mistakes_are_named(claims, tmp_path, options, message):
+    _, path = found(tmp_path)
+    out = claims.with_name(f"kept{claims.suffix}")
+    done = run("filter", claims, "--threshold", path, *options, "--out", out)
+    assert done.exit_code == 2
+    assert re.search(message, one_line(done)), done.output
+    assert not out.exists()
+
+
+def test_scores_that_are_missing_or_not_finite_are_refused(tmp_path):
+    _, path = found(tmp_path)
+    for value, message in [(None, "1 missing value(s)"), (np.nan, "got nan in row 2")]:
+        claims = tmp_path / "new.parquet"
+        pyarrow.parquet.write_table(pa.table({"s": pa.array([0.5, value, 0.7])}), claims)
+        out = tmp_path / "kept.parquet"
+        done = run("filter", claims, "--threshold", path, "--score", "s", "--out", out)
+        assert done.exit_code == 2
+        assert message in one_line(done)
+        assert not out.exists()
+
+
+def test_the_output_is_of_the_same_kind_and_replaces_nothing(claims, tmp_path):
+    _, path = found(tmp_path)
+    other = ".csv" if claims.suffix == ".parquet" else ".parquet"
+    call = ["filter", claims, "--threshold", path, "--score", "s", "--out"]
+    assert "same kind" in one_line(run(*call, tmp_path / f"kept{other}"))
+    assert run(*call, claims).exit_code == 2
+    out = tmp_path / f"kept{claims.suffix}"
+    assert run(*call, out).exit_code == 0
+    assert "--force" in one_line(run(*call, out))
+    assert run(*call, out, "--force").exit_code == 0
+    assert "there is no file" in one_line(
+        run("filter", claims, "--threshold", "none.json", "--score", "s", "--out", out)
+    )

@@ -1,0 +1,173 @@
+"""Parquet files as the rows of a log: the answer in memory, and errors that name the file."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyarrow import parquet
+
+import tether
+from tether.scan import open_source
+from tether.scan.parquet import find_files
+
+
+def columns(rng, rows):
+    actions = rng.normal(size=rows)
+    return {
+        "loss": (actions > 1.2).astype(float),
+        "log_safe": -(actions**2) / 2,
+        "log_optimized": -((actions - 1) ** 2) / 2,
+        "unused": np.full(rows, "text"),
+    }
+
+
+def write(folder, parts, row_group_size=97):
+    for number, part in enumerate(parts):
+        path = folder / f"part-{number:04d}.parquet"
+        parquet.write_table(pa.table(part), path, row_group_size=row_group_size)
+
+
+def cut(whole, sizes):
+    ends = np.cumsum([0, *sizes])
+    return [
+        {name: values[start:end] for name, values in whole.items()} for start, end in pairwise(ends)
+    ]
+
+
+@pytest.fixture
+def world(tmp_path):
+    whole = columns(np.random.default_rng(0), 1000)
+    write(tmp_path, cut(whole, [400, 0, 1, 599]))
+    return tmp_path, whole
+
+
+def test_a_folder_a_glob_a_list_and_one_file_are_read(world):
+    folder, whole = world
+    memory = tether.calibrate(tether.Log.from_frame(whole, context=None), alpha=0.25)
+    files = sorted(str(file) for file in folder.iterdir())
+    for source in (folder, str(folder), str(folder / "part-*.parquet"), files):
+        found = tether.calibrate(tether.Log.scan(source, context=None), alpha=0.25)
+        assert found.log_beta == pytest.approx(memory.log_beta, abs=1e-12)
+        assert found.rows == 1000
+    one = tether.Log.scan(files[3], context=None)
+    assert len(one) == 599
+
+
+def test_files_in_another_order_or_cut_otherwise_give_the_same_bits(world, tmp_path_factory):
+    folder, whole = world
+    first = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.25)
+    order = np.random.default_rng(1).permutation(1000)
+    shuffled = {name: values[order] for name, values in whole.items()}
+    for sizes in ([1000], [1] * 20 + [980], [250] * 4):
+        other = tmp_path_factory.mktemp("files")
+        write(other, cut(shuffled, sizes))
+        found = tether.calibrate(tether.Log.scan(other, context=None), alpha=0.25)
+        assert found.log_beta == first.log_beta
+        assert found.promise == first.promise
+        assert found.provenance.log_digest == first.provenance.log_digest
+
+
+def test_only_rows_that_where_keeps_are_read(world):
+    folder, whole = world
+    kept = whole["log_safe"] > -0.5
+    chosen = {name: values[kept] for name, values in whole.items()}
+    memory = tether.calibrate(tether.Log.from_frame(chosen, context=None), alpha=0.25)
+    log = tether.Log.scan(folder, context=None, where=pc.field("log_safe") > -0.5)
+    found = tether.calibrate(log, alpha=0.25)
+    assert found.rows == kept.sum()
+    assert found.log_beta == pytest.approx(memory.log_beta, abs=1e-12)
+
+
+def test_a_nan_in_one_of_many_files_is_an_error_that_names_file_and_row(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [columns(rng, 3) for _ in range(200)]
+    parts[123]["log_optimized"][2] = np.nan
+    write(tmp_path, parts)
+    with pytest.raises(ValueError, match=r"part-0123\.parquet: log_optimized\[2\] is nan"):
+        tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.2)
+    parts = [columns(rng, 500)]
+    parts[0]["loss"][432] = -1.0
+    write(tmp_path, parts)
+    with pytest.raises(ValueError, match=r"loss\[44\] is -1.*counted from row 388 of the file"):
+        tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.2)
+
+
+def test_missing_values_are_refused_like_nan(tmp_path):
+    part = columns(np.random.default_rng(0), 30)
+    part["loss"] = pa.array([0] * 20 + [None] + [1] * 9, pa.int32())
+    write(tmp_path, [part])
+    with pytest.raises(ValueError, match=r"part-0000\.parquet: loss\[20\] is nan"):
+        tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.2)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "corrupt", "not a parquet file"])
+def test_a_damaged_file_is_named(world, damage):
+    folder, _ = world
+    path = folder / "part-0003.parquet"
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        content = content[: len(content) // 2]
+    elif damage == "corrupt":
+        content[2000:2400] = b"\xff" * 400
+    else:
+        content = bytearray(b"loss,log_safe\n")
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"part-0003\.parquet.*truncated or corrupt"):
+        tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+
+
+def test_a_column_that_is_missing_or_changes_its_type_is_named_with_its_file(world):
+    folder, whole = world
+    extra = {name: values[:10] for name, values in whole.items() if name != "log_optimized"}
+    parquet.write_table(pa.table(extra), folder / "part-0009.parquet")
+    with pytest.raises(ValueError, match=r"part-0009\.parquet: there is no column 'log_optimized'"):
+        tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+    extra["log_optimized"] = np.full(10, "-1.5")
+    parquet.write_table(pa.table(extra), folder / "part-0009.parquet")
+    with pytest.raises(TypeError, match=r"'log_optimized' holds (strings|numbers), but in .*part-"):
+        tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+
+
+def test_columns_of_lists_are_tables(tmp_path):
+    table = pa.table(
+        {
+            "loss": [0.0, 1.0],
+            "log_safe": np.log([0.5, 0.5]),
+            "log_optimized": np.log([0.9, 0.9]),
+            "log_safe_all": [np.log([0.5, 0.5]).tolist()] * 2,
+            "log_optimized_all": [np.log([0.9, 0.1]).tolist()] * 2,
+        }
+    )
+    parquet.write_table(table, tmp_path / "one.parquet")
+    log = tether.Log.scan(tmp_path)
+    assert log.has_tables
+    assert tether.calibrate(log, alpha=0.9).actions == 2
+    ragged = table.set_column(3, "log_safe_all", pa.array([[0.0], [-1.0, -1.0]]))
+    parquet.write_table(ragged, tmp_path / "one.parquet")
+    with pytest.raises(ValueError, match="lists of the same length"):
+        tether.calibrate(tether.Log.scan(tmp_path), alpha=0.9)
+
+
+def test_no_files_files_named_twice_and_hidden_files(world):
+    folder, _ = world
+    with pytest.raises(FileNotFoundError, match="no Parquet files"):
+        tether.Log.scan(folder / "none-*.parquet", context=None)
+    with pytest.raises(ValueError, match="named twice"):
+        find_files([folder, folder / "part-0000.parquet"])
+    (folder / "_temporary").mkdir()
+    (folder / "_temporary" / "part-0.parquet").write_bytes(b"")
+    (folder / "notes.txt").write_text("not data")
+    assert len(find_files(folder)) == 4
+
+
+def test_a_source_must_be_readable(world):
+    folder, _ = world
+    with pytest.raises(TypeError, match="source must be"):
+        open_source(3.5)
+    with pytest.raises(TypeError, match="where filters Parquet files only"):
+        open_source(lambda kernel: [], where=pc.field("loss") > 0)
+    assert "4 file(s)" in repr(open_source(folder))
