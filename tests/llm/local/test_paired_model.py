@@ -68,7 +68,7 @@ def test_tokenizers_that_read_an_id_differently_are_refused():
     safe, same, other = Words("vwxyz"), Words("vwxy"), Words("vwxzy")
     options = {"max_new_tokens": 3, "eos_token_id": 0}
     TokenTether(CausalPolicy(models[0], safe, **options), CausalPolicy(models[1], same, **options))
-    with pytest.raises(ValueError, match="tokenizers of safe and optimized.*3 is 'y'.*'z'"):
+    with pytest.raises(ValueError, match=r"tokenizers of safe and optimized.*3 is 'y'.*'z'"):
         TokenTether(
             CausalPolicy(models[0], safe, **options), CausalPolicy(models[1], other, **options)
         )
