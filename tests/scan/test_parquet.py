@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -214,3 +215,22 @@ def test_a_file_that_is_named_twice_in_two_spellings_is_refused(tmp_path, monkey
     os.symlink(tmp_path / "log" / "0001.parquet", tmp_path / "log" / "copy.parquet")
     with pytest.raises(ValueError, match="named twice"):
         find_files("log")
+
+
+class _Threads(frozenset):
+    """The threads in which parts were read."""
+
+    columns = ("loss",)
+
+    def partial(self, columns):
+        return _Threads({threading.get_ident()})
+
+    def merge(self, other):
+        return _Threads(self | other)
+
+
+def test_a_condition_is_applied_by_one_scanner_at_a_time(tmp_path):
+    # Two scanners of Arrow in two threads wait for each other for ever, once in some ten passes.
+    write_log(tmp_path, n_files=6)
+    source = open_source(tmp_path, where=pc.field("loss") < 2)
+    assert source.reduce(_Threads()) == {threading.get_ident()}

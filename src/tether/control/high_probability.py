@@ -151,9 +151,7 @@ def risk_bounds(
     error = 1 - number("confidence", confidence, above=0, below=1)
     at_beta = ActingWeights(problem, problem.log.acting).at(log_beta)
     return {
-        each.name: _risk_bound(
-            problem, each, at_beta, spread_bets_of(problem, each, error), error
-        )
+        each.name: _risk_bound(problem, each, at_beta, spread_bets_of(problem, each, error), error)
         for each in constraints
     }
 

@@ -85,7 +85,9 @@ class Parquet:
         return sum(_open(path).metadata.num_rows for path in self.files)
 
     def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
-        if self.threads <= 1:
+        # Two scanners of Arrow at the same time may wait for each other for ever: a scanner, which
+        # `where` needs, decodes on Arrow's own threads instead.
+        if self.threads <= 1 or self.where is not None:
             return merge_all(self._summary(kernel, piece, step) for piece in self._pieces(kernel))
         total: Any = None
         pieces = self._pieces(kernel)
@@ -158,7 +160,8 @@ class Parquet:
                         columns=list(columns),
                         filter=self.where,
                         batch_size=rows,
-                        use_threads=False,
+                        batch_readahead=SCAN_THREADS,
+                        use_threads=True,
                     ).to_batches()
                 for batch in joined(batches) if piece.group is None else batches:
                     yield start, batch
