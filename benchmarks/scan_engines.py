@@ -17,7 +17,7 @@ from benchmarks.scan import write_world
 
 REPEATS = 3
 ENGINE_LIMIT = 4.0
-"""The most that the table of bins should cost, in bare scans by the same engine."""
+"""The most that the table of bins may cost, in bare scans by the same engine."""
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -83,9 +83,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         write_world(Path(name), rows, contexts=False)
         for engine, (bare, table, whole) in measure(Path(name)).items():
+            said = "ok" if table / bare <= ENGINE_LIMIT else "OVER"
             print(
                 f"{engine}: {rows:,} rows, bare scan {bare:.2f} s; table of bins "
-                f"{table / bare:.1f} x (aim: {ENGINE_LIMIT:g}), first pass {whole / bare:.1f} x"
+                f"{table / bare:.1f} x (at most {ENGINE_LIMIT:g})  {said}, "
+                f"first pass {whole / bare:.1f} x"
             )
 
 

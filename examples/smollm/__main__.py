@@ -27,8 +27,8 @@ HERE = Path(__file__).parent
 WORK = HERE / "work"
 STAGES = ("tune", "draw", "calibrate", "time", "preflight", "deploy")
 TABLES = {"sentences": HERE / "results.csv", "texts": HERE / "texts.csv"}
-TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 96, 60, 8
-SHORTLIST_SPLITS = 60
+TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 32, 24, 8
+SHORTLIST_SPLITS = 24
 
 Report = Callable[[str], None]
 

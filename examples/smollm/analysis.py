@@ -14,8 +14,8 @@ from tether.control.families import find_family
 ALPHAS = (0.06, 0.08, 0.1, 0.125, 0.15, 0.2)
 FAMILIES = ("clip", "mix")
 SOURCES = ("safe", "optimized")
-LOG_ROWS = 400
-SPLITS = 100
+LOG_ROWS = 200
+SPLITS = 40
 JACKKNIFE_PARTS = 10
 
 

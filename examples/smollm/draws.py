@@ -11,7 +11,7 @@ from examples.smollm import model
 
 from tether.llm import CausalPolicy
 
-SENTENCE_BLOCKS, TEXT_BLOCKS = 2, 3
+SENTENCE_BLOCKS, TEXT_BLOCKS = 1, 1
 """How many blocks there are of sentences and of longer texts."""
 SENTENCES = {"safe": 100, "optimized": 40}
 TEXTS = {"safe": 16}

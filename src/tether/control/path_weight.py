@@ -49,6 +49,12 @@ def largest_weights(proposals: Proposals) -> PathWeight:
     path = proposals.policy_path
     assert path is not None
     assert path.drawn_at is not None
+    if path.drawn_at.max() < np.inf:
+        raise ValueError(
+            f"drawn_at of the proposals has no draw of the optimized policy (inf), the end of the "
+            f"path: nothing is known of weights beyond its largest log beta, "
+            f"{path.drawn_at.max():g}"
+        )
     log_mix = proposals.log_safe if proposals.log_mix is None else proposals.log_mix
     possible = log_mix > -np.inf
     table = np.column_stack((path.log_density, proposals.log_optimized))
@@ -69,6 +75,5 @@ def largest_weights(proposals: Proposals) -> PathWeight:
 
 
 def _counted(levels: Floats, log_beta: float) -> Integers:
-    """The draws of all policies up to the first at or beyond a beta, or all where none is."""
-    beyond = levels[levels >= log_beta]
-    return np.flatnonzero(levels <= (beyond.min() if len(beyond) else np.inf))
+    """The draws of all policies up to the first at or beyond a beta."""
+    return np.flatnonzero(levels <= levels[levels >= log_beta].min())

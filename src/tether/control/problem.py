@@ -44,6 +44,7 @@ from tether.control.test_weight import (
     find_test_weight,
 )
 
+NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 SEARCH_MARGIN = 30.0
 """How far past the ratios a family that does not saturate is followed, in log beta."""
 
@@ -380,7 +381,7 @@ def _check_draws(log: Log, draws: ContextDraws) -> None:
             f"mixture, so the mixture can take every action of the safe policy"
         )
     if not draws.scores.overlaps:
-        raise ValueError("no draw is possible under both policies: there is nothing to weight")
+        raise ValueError(NOTHING_TO_WEIGHT)
     if log.log_mix is not None and log.safe_share is not None:
         lowest = np.log(log.safe_share) - SHARE_TOLERANCE
 

@@ -15,6 +15,7 @@ from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
+from tether.control.policy_path import PathFamily
 from tether.policies.categorical import picked, positions
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
@@ -107,6 +108,11 @@ class Tethered:
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)
+        if isinstance(self.family, PathFamily):
+            raise TypeError(
+                f"family {self.family.name!r} is tethered at every token, which two policies over "
+                f"whole answers cannot be: tether.llm.TokenTether serves it"
+            )
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         budget = self.family.max_draws
         if sampler != "auto" and not (self.family.clips and budget is None):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
 from pyarrow.fs import LocalFileSystem
@@ -51,11 +52,24 @@ class Parquet:
     """Parquet files, whose schemas agree in the columns that are read."""
 
     def __init__(self, path: Any, *, where: Any = None, threads: int = SCAN_THREADS) -> None:
+        if where is not None and not isinstance(where, pc.Expression):
+            raise TypeError(
+                f"where must be a pyarrow.compute expression, such as "
+                f"pyarrow.compute.field('day') >= 3, got {where!r}"
+            )
         self.files = find_files(path)
         self.where, self.threads = where, threads
         self._kinds: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
+        self._states = {path: _state(path) for path in self.files}
         self.names: list[str] = list(_open(self.files[0]).schema_arrow.names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Parquet({len(self.files)} file(s), first {self.files[0]})"
@@ -94,6 +108,11 @@ class Parquet:
     def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
         """All groups of rows of all files, or whole files for a kernel that needs them."""
         for path in self.files:
+            if _state(path) != self._states[path]:
+                raise ValueError(
+                    f"{path}: the file has changed since the source was opened, and what was "
+                    f"computed from its rows no longer holds: open the source again"
+                )
             start, metadata = 0, _open(path).metadata
             if needs_whole_parts(kernel):
                 yield Piece(path, None, 0)
@@ -145,9 +164,11 @@ class Parquet:
                     yield start, batch
                     start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
+            cause = "the file may be truncated or corrupt"
+            if self.where is not None:
+                cause += ", or `where` may not fit its columns"
             raise ValueError(
-                f"{piece.path}: cannot be read from row {start} on, the file may be truncated or "
-                f"corrupt: {error}"
+                f"{piece.path}: cannot be read from row {start} on, {cause}: {error}"
             ) from error
 
     def _check_schema(self, path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
@@ -175,6 +196,15 @@ def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
     return max(VALUES_PER_BATCH // max(values, 1), 1)
 
 
+def _state(path: str) -> tuple[int, int]:
+    """The size of a file and when it was written: both change when it is written again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0  # opening it says what is wrong
+    return found.st_size, found.st_mtime_ns
+
+
 def find_files(path: Any) -> list[str]:
     """The Parquet files that a path, a folder, a glob or a list of these names, sorted."""
     found: list[str] = []
@@ -191,9 +221,11 @@ def find_files(path: Any) -> list[str]:
         if not files:
             raise FileNotFoundError(f"source: there are no Parquet files at {text!r}")
         found += files
-    if len(set(found)) < len(found):
-        twice = next(file for file in found if found.count(file) > 1)
-        raise ValueError(f"source: {twice!r} is named twice, and its rows would count twice")
+    seen: set[str] = set()
+    for file in found:  # whatever way it is spelled or linked to
+        if (real := os.path.realpath(file)) in seen:
+            raise ValueError(f"source: {file!r} is named twice, and its rows would count twice")
+        seen.add(real)
     return found
 
 

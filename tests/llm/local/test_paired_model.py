@@ -45,3 +45,30 @@ def test_a_row_is_scored_alone_as_in_a_batch_with_longer_prompts(make):
 def test_two_models_and_two_adapters_run_as_one_or_two_lanes():
     assert len(TokenTether(*two_models()).pair.lanes) == 2
     assert len(TokenTether(*two_adapters()).pair.lanes) == 1
+
+
+class Words:
+    """A tokenizer whose words are at other ids."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def get_vocab(self):
+        return {word: token for token, word in enumerate(self.words)}
+
+    def encode(self, text, *, add_special_tokens):
+        return [self.words.index(word) for word in text.split()]
+
+    def decode(self, tokens, *, skip_special_tokens, clean_up_tokenization_spaces):
+        return " ".join(self.words[token] for token in tokens)
+
+
+def test_tokenizers_that_read_an_id_differently_are_refused():
+    models = [each.model for each in two_models()]
+    safe, same, other = Words("vwxyz"), Words("vwxy"), Words("vwxzy")
+    options = {"max_new_tokens": 3, "eos_token_id": 0}
+    TokenTether(CausalPolicy(models[0], safe, **options), CausalPolicy(models[1], same, **options))
+    with pytest.raises(ValueError, match=r"tokenizers of safe and optimized.*3 is 'y'.*'z'"):
+        TokenTether(
+            CausalPolicy(models[0], safe, **options), CausalPolicy(models[1], other, **options)
+        )

@@ -158,3 +158,18 @@ def _check_same_actions(safe: CausalPolicy, optimized: CausalPolicy) -> None:
             f"safe and optimized must have the same end-of-sequence tokens, got "
             f"{safe.end_token_ids.tolist()} and {optimized.end_token_ids.tolist()}"
         )
+    if safe.tokenizer is optimized.tokenizer:
+        return
+    own, other = (_words(each) for each in (safe, optimized))
+    for token in own.keys() & other.keys():
+        if own[token] != other[token]:
+            raise ValueError(
+                f"the tokenizers of safe and optimized differ: token {token} is {own[token]!r} for "
+                f"one and {other[token]!r} for the other, so the models do not read the same text"
+            )
+
+
+def _words(policy: CausalPolicy) -> dict[int, str]:
+    """The tokens of a policy's tokenizer by id; none where it does not state them."""
+    get_vocab = getattr(policy.tokenizer, "get_vocab", None)
+    return {} if get_vocab is None else {token: word for word, token in get_vocab().items()}
