@@ -267,7 +267,7 @@ def find_beta(
     """Calibrate as the settings of a run say."""
     return calibrate(
         log,
-        proposals,  # type: ignore[arg-type]
+        proposals,
         **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
         confidence=settings.confidence,
         bound={name: limit.bound for name, limit in settings.limits.items()},

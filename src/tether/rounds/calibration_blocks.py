@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
@@ -91,7 +92,7 @@ def _observations(
     query = sql.select(*(table.c[name] for name in names))
     found = fetch_rows(connection, query.where(table.c.action > after, table.c.action <= last))
     values = list(zip(*found, strict=True)) if found else [()] * len(names)
-    columns = {
+    columns: dict[str, Any] = {
         name: np.array(values[place], dtype=kind)
         for place, (name, kind) in enumerate(_OBSERVED.items())
     }

@@ -93,7 +93,7 @@ class CalibrationJob:
 
         Parameters
         ----------
-        source : optional
+        source : path, frame, callable or tether.scan.Source, optional
             The same rows for another engine, such as `tether.scan.ray.source(folder)`; by default
             the files of the folder.
 
@@ -134,7 +134,7 @@ class CalibrationJob:
 
         Parameters
         ----------
-        source : optional
+        source : path, frame, callable or tether.scan.Source, optional
             The same rows for another engine, as in `log`.
 
         Returns
