@@ -39,7 +39,7 @@ repository_links_base = f"{repository}/blob/main"
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_execution_in_temp = True  # what a page saves stays out of the repository
 
 autosummary_generate = True
