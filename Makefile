@@ -8,7 +8,7 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo serve-demo test test-vllm lint types unit coverage endurance bad-inputs bench soak \
+.PHONY: demo serve-demo docs test test-vllm lint types unit coverage endurance bad-inputs bench soak \
   validity power experiments smollm clean
 
 demo: $(VENV)/demo
@@ -17,6 +17,11 @@ demo: $(VENV)/demo
 
 serve-demo: $(VENV)/serve-demo
 	$(BIN)/python examples/serve_demo.py
+
+# Runs every page, example and notebook; any warning is an error.
+docs: $(VENV)/docs
+	$(ALONE) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going docs docs/_build/html
+	@echo "The site begins at docs/_build/html/index.html"
 
 test: lint types unit
 
@@ -66,6 +71,7 @@ validity: $(VENV)/test
 
 power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power
+	$(ALONE) $(BIN)/python -m benchmarks.token_level
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done
@@ -80,6 +86,10 @@ $(VENV)/demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/serve-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[serve]'
+	touch $@
+
+$(VENV)/docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[docs]'
 	touch $@
 
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
@@ -108,4 +118,5 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) .venv-vllm build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-vllm build dist docs/_build docs/gallery docs/experiments docs/reference/generated \
+	  docs/reference/tether*.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

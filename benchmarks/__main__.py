@@ -21,6 +21,8 @@ from benchmarks import (
     rounds_growth,
     rounds_writers,
     sampling,
+    scan,
+    scan_engines,
     serve,
     thresholds,
 )
@@ -51,6 +53,8 @@ def main() -> None:
     time_import()
     sampling.main()
     thresholds.main()
+    scan.main()
+    scan_engines.main()
     rounds.main()
     rounds_growth.main()
     export.main()

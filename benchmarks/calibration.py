@@ -19,8 +19,8 @@ import numpy as np
 import tether
 from benchmarks.exp_pass import Spent, spent, unit_of
 
-LIMITS = {"build": 0.5, "clip": 4.0, "mix": 4.0, "tables": 16.0, "draws": 60.0, "print": 25.0}
-"""The most passes of processor time."""
+LIMITS = {"build": 1.2, "clip": 15.0, "mix": 12.5, "tables": 60.0, "draws": 200.0, "print": 55.0}
+"""The most passes of processor time, on a machine whose `exp` uses AVX-512; others need fewer."""
 
 
 def row(name: str, took: Spent, unit: Spent, limit: float) -> None:
@@ -118,7 +118,7 @@ def time_tables(sizes: list[int], rng: np.random.Generator) -> None:
             f"build, {rows:.0e} rows × 10 actions",
             spent(lambda c=columns: tether.Log(**c)),
             unit,
-            4,
+            8.5,
         )
         for family in ("clip", "mix"):
 

@@ -18,7 +18,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
-from tether.llm import CausalPolicy
+from tether.llm import CausalPolicy, TokenTether
 from tether.llm.local.batched_model import pack_rows
 from tether.llm.local.causal_policy import DEFAULT_BATCH_TOKENS
 
@@ -157,6 +157,19 @@ def main() -> None:
     overhead = (time.process_time() - begun - inside) / inside
     what = f"accept-reject, {info.draws} draws, beyond the policies"
     row(what, overhead, "of the time in them", overhead < 0.05, "below 0.05")
+    pair = TokenTether(safe.shortened(12), optimized.shortened(12))
+    policy, actions = pair.tethered(0.5), safe.shortened(12).sample(prompts, rng)
+    drawn, alone = in_turns(
+        lambda: policy.sample(prompts, rng),
+        lambda: [each.sample(prompts, rng) for each in (pair.safe, pair.optimized)],
+    )
+    row("16 draws tethered at every token", drawn / alone, "of a draw of each policy", None, "")
+    scored, alone = in_turns(
+        lambda: pair.make_log(prompts, actions, np.zeros(len(actions))),
+        lambda: pair.safe.log_prob_both(pair.optimized, prompts, actions),
+    )
+    what = f"scoring at {len(pair.log_betas)} betas, tethered at every token"
+    row(what, scored / alone, "of scoring both policies", None, "")
 
 
 if __name__ == "__main__":

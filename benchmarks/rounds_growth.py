@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import tether
-from tether.rounds import calibrate_round
+from tether.rounds import round_proposals
 
 ROUNDS, ROWS = 1_000, 100
 MEASURED = (11, 51, 101, 151, 201, 301, 501, 751, 1_000)
@@ -55,8 +55,8 @@ def by_hand(run: tether.Controller, optimized: tether.Gaussian) -> Callable[[], 
     actions, loss = rows.actions[kept], rows.losses[kept, 0]
     served, counts = np.unique(rows.served[kept], return_counts=True)
     mixture = tether.Mixture([run._registry.policy(int(each)) for each in served], counts)
-    most = calibrate_round.MAX_DRAWN_DENSITIES // len(counts)
-    draws = max(calibrate_round.MIN_PROPOSALS, min(len(actions), most))
+    most = round_proposals.MAX_DRAWN_DENSITIES // len(counts)
+    draws = max(round_proposals.MIN_PROPOSALS, min(len(actions), most))
 
     def calibrated() -> tether.Calibration:
         log = tether.make_log(

@@ -20,6 +20,7 @@ from benchmarks import (
     validity_families,
     validity_promises,
     validity_shortlists,
+    validity_tokens,
 )
 from benchmarks.validity_table import run_table
 
@@ -27,6 +28,7 @@ PARTS = {
     "families": validity_families.cases,
     "draws": validity_draws.cases,
     "shortlists": validity_shortlists.cases,
+    "tokens": validity_tokens.cases,
     "languages": validity_best_of_n.cases,
     "promises": validity_promises.cases,
     "confidence": validity_confidence.cases,

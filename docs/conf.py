@@ -25,6 +25,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "encrypted_kernels",
     "experiment_pages",
     "reference_pages",
     "repository_links",
@@ -38,7 +39,8 @@ repository_links_base = f"{repository}/blob/main"
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600
+nb_execution_in_temp = True  # what a page saves stays out of the repository
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -53,6 +55,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "download_all_examples": False,
     "reset_modules": ("matplotlib",),
 }

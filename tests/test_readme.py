@@ -1,6 +1,7 @@
 """What the README and the documents show works as it is written."""
 
 import re
+import tomllib
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
@@ -35,3 +36,46 @@ def test_links_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), (page.name, target)
+
+
+def _project():
+    return tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_absolute_links_of_the_readme_lead_to_files_and_pages_that_exist():
+    urls = _project()["urls"]
+    site, repository = urls["Documentation"], urls["Repository"]
+    targets = re.findall(r"\]\((https?://[^)#\s]+)", README.read_text("utf-8"))
+    assert targets
+    for target in targets:
+        if target.startswith(repository):
+            kind, _, path = target.removeprefix(repository + "/").partition("/main/")
+            assert kind in {"blob", "raw"}, target
+            assert (README.parent / path).is_file(), target
+        elif target.startswith(site):
+            page = target.removeprefix(site).strip("/") or "index.html"
+            assert (README.parent / "docs" / page).with_suffix(".md").is_file(), target
+        else:
+            assert target.startswith("https://img.shields.io/badge/"), target
+
+
+def test_the_readme_has_no_relative_links():
+    """A package index shows it too, without the files around it."""
+    targets = re.findall(r"\]\(([^)\s]+)", README.read_text("utf-8"))
+    assert [target for target in targets if "://" not in target] == []
+
+
+def test_the_badges_are_true():
+    readme, project = README.read_text("utf-8"), _project()
+    workflow = (README.parent / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+    tested = re.search(r"python: \[(.*?)\]", workflow)[1].replace('"', "").split(", ")
+    badges = re.findall(r"shields\.io/badge/([^)]+)", readme)
+    assert badges == [
+        f"python-{'%20%7C%20'.join(tested)}-blue",
+        f"licence-{project['license']}-green",
+    ]
+    assert project["requires-python"] == f">={tested[0]}"
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text("utf-8").splitlines()) < 120

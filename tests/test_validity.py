@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks import prompt_world, shortlist_world
+from benchmarks.markov_language import HARMS, MarkovLanguage, log_densities
 from benchmarks.prompt_world import PromptWorld, clip_risk, mix_risk
 from benchmarks.validity import PARTS
 from benchmarks.validity_draws import plugged_in
@@ -67,6 +68,7 @@ def test_published_figures_of_one_gaussian_world():
 KINDS = {
     "draws": ("n = 200", 0.1),
     "shortlists": ("n = 50", 0.04),
+    "tokens": ("16 tokens, 5 nats", 0.03),
     "promises": ("argmax, n = 200", 0.1),
     "confidence": ("Gaussian shift", 0.1),
     "controller": ("400 rows", 0.02),
@@ -90,6 +92,37 @@ def test_best_of_n_of_copied_answers_breaks_alpha():
     (line,) = simulate(case, 8)
     assert line.failures
     assert np.isposinf(line.log_beta).all()
+
+
+def test_the_beta_of_whole_answers_breaks_alpha_at_every_token():
+    """The promise is of the policy that was calibrated: token by token it is another one."""
+    (right,) = (
+        c for c in PARTS["tokens"]() if "2 nats" in c.world and ", 100 rows, " in c.procedure
+    )
+    (wrong,) = (c for c in PARTS["tokens"]() if c.wrong)
+    (line,) = simulate(wrong, 12)
+    assert line.failures
+    (line,) = simulate(right, 10)
+    assert line.failures == []
+    assert line.reward_kept.mean() > 0.1
+
+
+def test_the_risk_and_the_reward_of_a_language_are_those_of_its_answers():
+    rng = np.random.default_rng(0)
+    for harm in HARMS:
+        world = MarkovLanguage(16, 5.0, harm)
+        assert world.risk(world.safe) <= 0.05 + 1e-9
+        for model in (world.safe, world.optimized, world.token_path("clip")[45]):
+            pairs = world.draw(model, 20_000, rng)
+            risk, error = mean_and_error(world.losses(pairs))
+            assert world.risk(model) == pytest.approx(risk, abs=4 * error)
+            reward, error = mean_and_error(world.rewards(pairs))
+            assert world.mean_reward(model) == pytest.approx(reward, abs=4 * error)
+        drawn = world.draw(world.optimized, 20_000, rng)
+        nats, error = mean_and_error(
+            log_densities(drawn, np.array([world.optimized, world.safe])) @ [1, -1]
+        )
+        assert nats == pytest.approx(5.0, abs=4 * error)
 
 
 def test_few_draws_break_an_estimated_normalizer_and_not_the_package():

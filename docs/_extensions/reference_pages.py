@@ -17,6 +17,8 @@ ROOMS = {
     "tether.policies": "Who acts",
     "tether.sampling": "How to draw",
     "tether.aiming": "More of the gain",
+    "tether.learn": "Estimators in the shape of scikit-learn",
+    "tether.scan": "Logs larger than memory",
     "tether.release": "Two systems that tell no probabilities",
     "tether.rounds": "Over time",
     "tether.monitor": "Is it holding",

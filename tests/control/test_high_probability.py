@@ -237,3 +237,21 @@ def test_the_simulation_finds_weights_against_the_mixture():
         for _ in range(repeats)
     ]
     assert np.mean(above) > 0.1 + 3 * np.sqrt(0.09 / repeats)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.4])
+def test_the_bounds_allow_for_a_ratio_error_at_every_alpha(alpha):
+    # The policies are equal and a fifth of the losses are 1, but every ratio is wrong by 1.5, in
+    # the direction that hides losses.
+    loss = (np.arange(20_000) % 5 == 0).astype(float)
+    ratio = np.where(loss > 0, -np.log(1.5), np.log(1.5))
+    log = tether.Log(loss, np.zeros(len(loss)), ratio, max_ratio=1.5)
+    problem = pose(log, None, find_family("mix"), 1.5)
+    constraint = Constraint("loss", alpha, 1.0, ratio_error=1.5)
+    assert risk_bounds(problem, [constraint], 0.9, np.inf)["loss"] > 0.2
+
+
+def test_no_bound_is_larger_than_the_largest_loss():
+    log = tether.Log(np.zeros(3), np.zeros(3), np.zeros(3))
+    found = tether.calibrate(log, alpha=5, bound=50, ratio_error=3, confidence=0.9)
+    assert found.upper_bounds == {"loss": 50}

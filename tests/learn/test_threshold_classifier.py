@@ -121,6 +121,14 @@ def test_a_fitted_model_is_kept_and_pickled():
     np.testing.assert_array_equal(model.predict_proba(X[:3]), MODEL.predict_proba(X[:3]))
 
 
+def test_a_model_that_was_fitted_on_a_frame_is_calibrated_on_frames_without_a_warning():
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = LogisticRegression().fit(frame[:1000], Y[:1000])
+    found = ThresholdClassifier(model, alpha=0.15).calibrate(frame[CALIBRATION], Y[CALIBRATION])
+    by_array = make().calibrate(X[CALIBRATION], Y[CALIBRATION])
+    assert (found.predict(frame[TEST]) == by_array.predict(X[TEST])).all()
+
+
 def test_mistakes_are_named():
     rows = X[CALIBRATION], Y[CALIBRATION]
     for options, message in [

@@ -191,10 +191,10 @@ def test_invalid_settings_are_refused(arguments, message):
         ([0.5, math.nan, 1], r"losses\[1\] is nan"),
         ([math.inf], r"losses\[0\] is inf"),
         ([], "losses is empty"),
-        (0.5, r"losses must have 1 dimension\(s\), got shape \(\)"),
+        (0.5, r"losses must have 1 dimension\(s\), got the single value 0.5"),
         ([[0.5]], r"losses must have 1 dimension\(s\), got shape \(1, 1\)"),
         (["high"], "losses must hold real numbers"),
-        ([0.5, None], "losses must hold real numbers"),
+        ([0.5, None], r"losses\[1\] is missing \(None"),
     ],
 )
 def test_invalid_losses_leave_the_monitor_unchanged(losses, message):

@@ -61,7 +61,7 @@ def test_a_classifier_is_a_policy():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: tether.Categorical.from_probabilities([0.5, 0.6]), "sum to 1.1"),
+        (lambda: tether.Categorical.from_probabilities([0.5, 0.6]), "got a sum of 1.1"),
         (lambda: tether.Categorical.from_probabilities([-0.5, 1.5]), r"probabilities\[0\] is -0.5"),
         (lambda: tether.Categorical.from_probabilities([np.nan, 1.0]), "nan"),
         (lambda: tether.Categorical.from_probabilities(0.5), "vector or a table"),

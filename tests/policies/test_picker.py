@@ -135,3 +135,18 @@ def test_threads_remember_their_own_scores():
     for thread in threads:
         thread.join(30)
     assert sorted(calls) == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_score_that_sorts_its_candidates_in_place_changes_no_row():
+    def sorting(contexts, candidates):
+        scores = candidates.copy()
+        candidates.sort(axis=1)
+        contexts[:] = 0.0
+        return scores
+
+    rng = np.random.default_rng(0)
+    contexts, candidates = rng.normal(size=5), rng.normal(size=(5, 4))
+    rows = ShortlistRows(contexts.copy(), candidates.copy())
+    assert np.array_equal(Picker(sorting, size=4).scores(rows), candidates)
+    assert np.array_equal(rows.candidates, candidates)
+    assert np.array_equal(rows.contexts, contexts)

@@ -179,6 +179,8 @@ def test_whole_numbers_may_be_floats():
         ({"beta": 1.0, "normalizer_draws": 2.5}, TypeError, "normalizer_draws must be an integer"),
         ({"beta": 1.0, "normalizer_draws": 1}, ValueError, "normalizer_draws"),
         ({"beta": 1.0, "outside": "maybe"}, ValueError, "outside must be one of"),
+        ({"beta": np.inf, "family": "token_clip(0.01)"}, TypeError, "TokenTether"),
+        ({"beta": 0.0, "family": "token_mix"}, TypeError, "TokenTether"),
     ],
 )
 def test_impossible_options_are_refused(options, error, message):

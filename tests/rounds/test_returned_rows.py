@@ -32,8 +32,8 @@ def test_the_optimizer_never_sees_a_calibration_row():
     # nothing else that is public hands out losses, or says which rows are set apart
     public = {name for name in dir(run) if not name.startswith("_")}
     assert public == {
-        "advance", "begin", "close", "halt", "history", "observe", "pending", "resume", "retire",
-        "round", "safe", "settings", "training_rows", "withdraw",
+        "advance", "begin", "close", "given_safe", "halt", "history", "observe", "pending", "plot",
+        "resume", "retire", "round", "safe", "settings", "to_frame", "training_rows", "withdraw",
     }  # fmt: skip
     assert set(vars(rows)) == {
         "ids", "round", "contexts", "actions", "losses", "reward", "log_prob", "candidates"

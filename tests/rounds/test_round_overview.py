@@ -13,8 +13,8 @@ def test_a_round_and_its_run_show_the_record(tmp_path):
         taken = first.act(200, rng)
         run.observe(taken.ids, taken.actions > 1.5)
         second = run.begin(optimized)
-        assert str(first.record) == str(run.history().rounds[0])
-        assert second.record.number == 2
+        assert str(first.stored) == str(run.history().rounds[0])
+        assert second.stored.number == 2
         assert first.to_frame()["observed"].tolist() == [200]
         assert run.to_frame()["round"].tolist() == [1, 2]
         assert "round 2" in second._repr_html_()

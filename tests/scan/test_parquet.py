@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import tether
+from tests.scan.tables import replace_column, write_log
 from tether.scan import open_source
 from tether.scan.parquet import find_files
 
@@ -171,3 +175,62 @@ def test_a_source_must_be_readable(world):
     with pytest.raises(TypeError, match="where filters Parquet files only"):
         open_source(lambda kernel: [], where=pc.field("loss") > 0)
     assert "4 file(s)" in repr(open_source(folder))
+
+
+def test_a_calibration_on_files_can_be_pickled(tmp_path):
+    write_log(tmp_path)
+    found = tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.3)
+    copied = pickle.loads(pickle.dumps(found))
+    assert copied.promise == found.promise
+
+
+def test_a_file_that_is_written_again_between_passes_is_an_error(tmp_path):
+    columns = write_log(tmp_path)
+    found = tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.3)
+    replace_column(tmp_path / "0001.parquet", "loss", 1 - columns["loss"][:2000])
+    with pytest.raises(ValueError, match=r"0001\.parquet: the file has changed"):
+        _ = found.promise
+
+
+def test_a_condition_that_does_not_fit_is_named_in_the_error(tmp_path):
+    write_log(tmp_path)
+    with pytest.raises(TypeError, match=r"where must be a pyarrow\.compute expression"):
+        tether.Log.scan(tmp_path, context=None, where="loss < 1")
+    log = tether.Log.scan(tmp_path, context=None, where=pc.field("day") < 3)
+    with pytest.raises(ValueError, match="`where` may not fit its columns"):
+        tether.calibrate(log, alpha=0.3)
+
+
+def test_a_loss_that_is_named_twice_is_refused(tmp_path):
+    write_log(tmp_path)
+    with pytest.raises(ValueError, match="loss names a column twice"):
+        tether.Log.scan(tmp_path, context=None, loss=["loss", "loss"])
+
+
+def test_a_file_that_is_named_twice_in_two_spellings_is_refused(tmp_path, monkeypatch):
+    write_log(tmp_path / "log", n_files=2)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="named twice"):
+        find_files(["log", "./log/0001.parquet"])
+    os.symlink(tmp_path / "log" / "0001.parquet", tmp_path / "log" / "copy.parquet")
+    with pytest.raises(ValueError, match="named twice"):
+        find_files("log")
+
+
+class _Threads(frozenset):
+    """The threads in which parts were read."""
+
+    columns = ("loss",)
+
+    def partial(self, columns):
+        return _Threads({threading.get_ident()})
+
+    def merge(self, other):
+        return _Threads(self | other)
+
+
+def test_a_condition_is_applied_by_one_scanner_at_a_time(tmp_path):
+    # Two scanners of Arrow in two threads wait for each other for ever, once in some ten passes.
+    write_log(tmp_path, n_files=6)
+    source = open_source(tmp_path, where=pc.field("loss") < 2)
+    assert source.reduce(_Threads()) == {threading.get_ident()}

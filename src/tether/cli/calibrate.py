@@ -24,6 +24,7 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.scanned_paths import WhereOption
 from tether.cli.terminal import (
     NOTHING_PASSES,
     ForceOption,
@@ -37,6 +38,7 @@ from tether.cli.terminal import (
 )
 from tether.control import AlphaGrid
 from tether.control.blend import DEFAULT_BLEND
+from tether.control.parts.in_parts import LogInParts
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class CalibrationWithGain:
 
 @report_errors
 def calibrate(
-    log: Annotated[Path, typer.Argument(help="The log of actions: a Parquet or CSV file.")],
+    log: Annotated[
+        Path, typer.Argument(help="The log: a Parquet or CSV file, or a folder or glob of Parquet.")
+    ],
     promise: Annotated[
         list[str] | None,
         typer.Option(help="The largest promise to make; NAME=VALUE for several losses."),
@@ -112,6 +116,7 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    where: WhereOption = None,
     max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
     force: ForceOption = False,
@@ -150,8 +155,13 @@ def calibrate(
             source=source,
             reward=reward,
             max_rows=max_rows,
+            where=where,
         )
-        with progress.step(f"calibrating on {len(actions):,} rows"):
+        in_parts = isinstance(actions, LogInParts)
+        if what_if and in_parts:
+            raise ValueError("--what-if needs a log in memory: name one file that fits into it")
+        rows = "rows in parts" if in_parts else f"{len(actions):,} rows"
+        with progress.step(f"calibrating on {rows}"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
             others = None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tether._core.extras import require_extra
 from tether.cli.terminal import ForceOption, report_errors
 
 
@@ -18,6 +19,7 @@ def demo(
     force: ForceOption = False,
 ) -> None:
     """Run an example: whom to send to biopsy, on data that ships with scikit-learn."""
+    require_extra("tether demo", "demo")
     from tether.demo.biopsy import run
     from tether.demo.biopsy_rounds import require_new_store, run_rounds
 

@@ -16,12 +16,16 @@ from tether._core.frame_contexts import (
     ContextsNotStatedError,
     describe_candidates,
 )
+from tether.cli.memory_limit import TooManyRowsError
+from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import FileColumns, Wanted, read_columns
 
 TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
 """The names of the columns of tables of all actions start like this."""
 
-ProposalsOption = Annotated[Path | None, typer.Option(help="Fresh draws: a Parquet or CSV file.")]
+ProposalsOption = Annotated[
+    Path | None, typer.Option(help="Fresh draws: a file, a folder or a glob.")
+]
 LossOption = Annotated[
     list[str] | None,
     typer.Option(help="The column of losses; repeat for several. (default: loss)"),
@@ -78,8 +82,12 @@ def read_log_files(
     source: str | None,
     reward: str | None = None,
     max_rows: int | None = None,
-) -> tuple[tether.Log, tether.Proposals | None]:
-    """The log and the proposals that these options name."""
+    where: list[str] | None = None,
+) -> tuple[Any, Any]:
+    """The log and the proposals that these options name, in memory or in parts.
+
+    They are read in parts where one of them is a folder, a glob, too large for memory, or filtered.
+    """
     names = loss or ["loss"]
     columns: dict[str, Any] = {
         "context": _stated_contexts(context, no_context),
@@ -88,13 +96,59 @@ def read_log_files(
         "log_mix": log_mix,
     }
     rewards = [] if reward is None else [reward]
+    shares = {"safe_share": safe_share, "max_ratio": max_ratio}
+    if is_in_parts(log, where) or is_in_parts(proposals, where):
+        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+    try:
+        return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows)
+    except TooManyRowsError:
+        if log.suffix != ".parquet":
+            raise
+        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+
+
+def _scanned(
+    log: Path,
+    proposals: Path | None,
+    losses: list[str],
+    columns: dict[str, Any],
+    shares: dict[str, Any],
+    reward: str | None,
+    source: str | None,
+    where: list[str] | None,
+) -> tuple[Any, Any]:
+    """The log and the proposals in parts, of which only the named columns are read."""
+    require_parquet(log, proposals)
+    condition = row_condition(where)
+    with _naming_the_file(log):
+        loss: Any = losses[0] if len(losses) == 1 else losses
+        actions = tether.Log.scan(
+            log, loss=loss, reward=reward, where=condition, **shares, **columns
+        )
+    if proposals is None:
+        return actions, None
+    with _naming_the_file(proposals):
+        return actions, tether.Proposals.scan(
+            proposals, drawn_by=source, where=condition, **columns
+        )
+
+
+def _in_memory(
+    log: Path,
+    proposals: Path | None,
+    names: list[str],
+    columns: dict[str, Any],
+    shares: dict[str, Any],
+    rewards: list[str],
+    source: str | None,
+    max_rows: int | None,
+) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log):
         actions = tether.Log.from_frame(
             _read(log, columns, [*names, *rewards], [*names, *rewards], max_rows),
             loss=names[0] if len(names) == 1 else names,
-            safe_share=safe_share,
-            max_ratio=max_ratio,
-            reward=reward,
+            reward=rewards[0] if rewards else None,
+            **shares,
             **columns,
         )
     if proposals is None:
@@ -130,6 +184,8 @@ def _naming_the_file(path: Path) -> Iterator[None]:
             f"columns), or --no-context if neither policy depends on a context; "
             f"{describe_candidates(error.candidates)}"
         ) from error
+    except TooManyRowsError:  # which names the file, and is no error if it can be read in parts
+        raise
     except (ValueError, TypeError) as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error

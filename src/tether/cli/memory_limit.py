@@ -37,6 +37,10 @@ def physical_memory() -> int:
     return min(size for size in sizes if size > 0)
 
 
+class TooManyRowsError(ValueError):
+    """The rows of a file do not fit into memory."""
+
+
 def check_memory(
     path: Path, rows: int, columns: Collection[ColumnArray], max_rows: int | None
 ) -> None:
@@ -50,12 +54,11 @@ def check_memory(
     allowed = MEMORY_SHARE * physical_memory()
     if needed > allowed:
         most = int(allowed / (WORKING_FACTOR * max(bytes_per_row, 1)))
-        raise ValueError(
+        raise TooManyRowsError(
             f"{path} has {rows:,} rows of {bytes_per_row:,.0f} bytes in {len(columns)} columns, "
             f"which would take about {_gigabytes(needed)} of memory, and this machine has "
-            f"{_gigabytes(physical_memory())}: about {most:,} rows are possible. Use a random "
-            f"sample of the rows, or a machine with more memory; --max-rows {rows} reads them "
-            f"all the same"
+            f"{_gigabytes(physical_memory())}: about {most:,} rows are possible. A Parquet file "
+            f"is read in parts instead; --max-rows {rows} reads all rows at once all the same"
         )
 
 

@@ -22,6 +22,9 @@ from rich.text import Text
 from tether._core import progress
 from tether._core.visible_text import visible
 
+LEAST_TOTAL_WITH_RATE = 1000
+"""From how much on there is to do, a rate is shown."""
+
 
 @contextmanager
 def progress_bars() -> Iterator[None]:
@@ -47,6 +50,7 @@ def progress_bars() -> Iterator[None]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         _Count(),
+        _Rate(),
         TimeRemainingColumn(),
     )
     bars = Progress(
@@ -90,3 +94,12 @@ class _Count(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text("") if task.total is None else self._count.render(task)
+
+
+class _Rate(ProgressColumn):
+    """How much is done per second, where there is much to do."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None or task.total < LEAST_TOTAL_WITH_RATE or not task.speed:
+            return Text("")
+        return Text(f"{task.speed:,.0f}/s")

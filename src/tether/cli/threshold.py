@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ import typer
 import tether
 from tether._core import frames, progress, validate
 from tether.cli.compare_methods import MethodComparison, compare_methods
+from tether.cli.memory_limit import TooManyRowsError
+from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -38,7 +41,10 @@ ALL_METHODS = "all"
 @report_errors
 def threshold(
     claims: Annotated[
-        Path, typer.Argument(help="The claims: a Parquet or CSV file with one row per claim.")
+        Path,
+        typer.Argument(
+            help="The claims, one row each: a Parquet or CSV file, or a folder or glob of Parquet."
+        ),
     ],
     score: Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")],
     label: Annotated[str, typer.Option(help="The column of labels: whether each claim is true.")],
@@ -59,6 +65,7 @@ def threshold(
             help="The probability with which the promise holds (ltt only). (default: 0.9)"
         ),
     ] = None,
+    where: WhereOption = None,
     max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the selection as JSON.")] = None,
     force: ForceOption = False,
@@ -88,7 +95,11 @@ def threshold(
     options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
 
     def select() -> Selection | MethodComparison:
-        columns = _columns(claims, names, max_rows)
+        columns = None if is_in_parts(claims, where) else _columns(claims, names, max_rows)
+        if columns is None:
+            if compares:
+                raise ValueError("--method all needs claims in memory: name one method")
+            return _select_in_parts(claims, names, where, METHODS[method], confidence, options)
         with progress.step(f"choosing a threshold for {len(columns['score']):,} claims"):
             scored = Claims.from_table(
                 columns["score"], columns["label"], columns["item"], columns.get("group")
@@ -108,6 +119,29 @@ def threshold(
         if isinstance(selection, Selection) and not as_json:
             print_line("\n".join(_advice(selection)))
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _select_in_parts(
+    path: Path,
+    names: dict[str, str],
+    where: list[str] | None,
+    method: Callable[..., Selection],
+    confidence: float | None,
+    options: dict[str, Any],
+) -> Selection:
+    """The selection for claims in several files, or in one that does not fit into memory."""
+    require_parquet(path)
+    claims = Claims.scan(
+        path,
+        scores=names["score"],
+        supported=names["label"],
+        items=names["item"],
+        groups=names.get("group"),
+        where=row_condition(where),
+    )
+    own = {} if confidence is None else {"confidence": confidence}
+    grouped = {"groups": claims.groups} if "group" in names else {}
+    return method(claims, **grouped, **options, **own)
 
 
 def _advice(selection: Selection) -> list[str]:
@@ -144,10 +178,15 @@ def _items_needed(part: Selection) -> str:
     return f"about {planned.rows_likely:,} items are needed before a threshold passes"
 
 
-def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[str, Any]:
-    """Columns of a Parquet or CSV file as arrays, none of them with missing values."""
+def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[str, Any] | None:
+    """Columns of a file as arrays, none of them with missing values; None if they do not fit."""
     wanted = Wanted(names.values(), numbers={names["score"]})
-    table = read_columns(path, wanted, max_rows)
+    try:
+        table = read_columns(path, wanted, max_rows)
+    except TooManyRowsError:
+        if path.suffix != ".parquet":
+            raise
+        return None
     columns = {option: frames.column(table, option, name) for option, name in names.items()}
     for name in names.values():
         if missing := table.missing[name]:

@@ -17,6 +17,7 @@ from tether.control.mixture_density import mixture_log_density
 from tether.control.more_draws import DrawsWorth, draws_worth
 from tether.control.permutation import permutation_weights
 from tether.control.planning import Plan, plan
+from tether.control.policy_path import PolicyPath
 from tether.control.promise import PromiseTerms
 from tether.control.proposals import Proposals
 from tether.control.weighted_means import WeightedMean
@@ -38,6 +39,7 @@ __all__ = [
     "Mix",
     "Plan",
     "PolicyMeans",
+    "PolicyPath",
     "PromiseTerms",
     "Proposals",
     "WeightedMean",

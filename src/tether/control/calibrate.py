@@ -123,7 +123,7 @@ def calibrate(
     """
     chosen = find_family(family)
     targets: float | Mapping[str, float]
-    if proposals is not None and not isinstance(proposals, Proposals):
+    if proposals is not None and not isinstance(proposals, (Proposals, ProposalsInParts)):
         raise TypeError(
             f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise are "
             f"passed by name, such as alpha=0.1"

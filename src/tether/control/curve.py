@@ -50,6 +50,9 @@ def curve_columns(curves: Mapping[str, Curve]) -> Columns:
 
 def risk_curve(problem: Problem, constraint: Constraint, log_beta: float, points: int) -> Curve:
     """The calibrated risk at the breakpoints, thinned to equal steps of their rank, and at beta."""
+    if len(betas := problem.path_log_betas):
+        grid = betas[np.isfinite(betas)]
+        return Curve(frozen(grid), frozen(problem.solver.risks(problem, constraint, grid)))
     with np.errstate(invalid="ignore"):
         breaks = np.concatenate(
             [part.log_optimized - part.log_safe for part in (problem.log, problem.draws)]

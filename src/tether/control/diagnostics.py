@@ -175,7 +175,9 @@ class DiagnosticsInMemory:
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
-        yield from score_warnings(self.problem.given_log, self.problem.given_proposals)
+        along_path = len(self.problem.path_log_betas) > 0  # draws of neither policy
+        drawn = None if along_path else self.problem.given_proposals
+        yield from score_warnings(self.problem.given_log, drawn)
 
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.family import Family, limit_density
+from tether.control.policy_path import PATH_NAME, PathFamily
 
 NEGLIGIBLE_LOG_ACCEPTANCE = -40.0
 """Below this log acceptance rate, c/p differs from the budget by less than rounding."""
@@ -287,7 +288,8 @@ def find_family(family: str | Family) -> Family:
     Parameters
     ----------
     family : str or Family
-        "clip", "mix", "budgeted_clip", "budgeted_clip(N)", or an object derived from `Family`.
+        "clip", "mix", "budgeted_clip", "budgeted_clip(N)", the family of a path ("token_clip",
+        "token_mix"), or an object derived from `Family`.
 
     Returns
     -------
@@ -310,9 +312,12 @@ def find_family(family: str | Family) -> Family:
             return named[family]
         if budgeted := re.fullmatch(r"budgeted_clip\((\d+)\)", family):
             return BudgetedClip(int(budgeted[1]))
+        if PATH_NAME.fullmatch(family):
+            return PathFamily(family)
         raise ValueError(
-            f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)') "
-            f"or an object derived from tether.Family, got {family!r}"
+            f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)'), the family of "
+            f"a path ('token_clip' or 'token_mix') or an object derived from tether.Family, got "
+            f"{family!r}"
         )
     if isinstance(family, type):
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
@@ -323,8 +328,8 @@ def find_family(family: str | Family) -> Family:
 
 
 def is_of_package(family: Family) -> bool:
-    """Whether a family is one of this module: pure, and safe to call from several threads."""
-    return isinstance(family, (Clip, Mix, BudgetedClip))
+    """Whether a family is the package's own: pure, and safe to call from several threads."""
+    return isinstance(family, (Clip, Mix, BudgetedClip, PathFamily))
 
 
 def _check_declarations(family: Family) -> None:
@@ -334,7 +339,7 @@ def _check_declarations(family: Family) -> None:
     name, limit, known = getattr(family, "name", None), family.max_draws, family.smoothness
     if not isinstance(name, str) or not name:
         raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
-    if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?", name):
+    if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?|" + PATH_NAME.pattern, name):
         raise ValueError(f"family {family!r} has the name of a family of the package, {name!r}")
     is_number = isinstance(known, (int, float)) and not isinstance(known, bool)
     if known is not None and not (is_number and 0 <= known < np.inf):

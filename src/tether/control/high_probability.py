@@ -30,6 +30,7 @@ from tether.control.risk_betting import (
     WeightedLosses,
     is_certified,
     risk_upper_bound,
+    smallest_certified,
     spread_bets,
 )
 
@@ -131,7 +132,7 @@ def certified_beta(
     log_beta = min(found.values())
     at_beta = weights.at(log_beta if log_beta > -np.inf else float(sequence[0]))
     risk_bounds = {
-        each.name: risk_upper_bound(bets[each.name], weighted_losses(problem, each, at_beta), error)
+        each.name: _risk_bound(problem, each, at_beta, bets[each.name], error)
         for each in constraints
     }
     return CertifiedBeta(log_beta, found, risk_bounds, confidence)
@@ -150,11 +151,27 @@ def risk_bounds(
     error = 1 - number("confidence", confidence, above=0, below=1)
     at_beta = ActingWeights(problem, problem.log.acting).at(log_beta)
     return {
-        each.name: risk_upper_bound(
-            spread_bets_of(problem, each, error), weighted_losses(problem, each, at_beta), error
-        )
+        each.name: _risk_bound(problem, each, at_beta, spread_bets_of(problem, each, error), error)
         for each in constraints
     }
+
+
+def _risk_bound(
+    problem: Problem,
+    constraint: Constraint,
+    at_beta: tuple[Floats, Floats | float],
+    bets: Bets,
+    error: float,
+) -> float:
+    """The smallest alpha that would be certified; a ratio error moves losses away from each."""
+
+    def certified(alpha: float) -> bool:
+        losses = weighted_losses(problem, replace(constraint, alpha=alpha), at_beta)
+        return is_certified(bets, losses, alpha, error)[0]
+
+    if constraint.ratio_error == 1:
+        return risk_upper_bound(bets, weighted_losses(problem, constraint, at_beta), error)
+    return smallest_certified(certified, constraint.bound)
 
 
 def certified_ratio_error(
@@ -188,10 +205,13 @@ def certified_ratio_error(
 def log_beta_sequence(problem: Problem | ProblemInParts) -> Floats:
     """The log betas that are tested, in increasing order, and +inf.
 
-    All come from one fixed sequence. Where a family saturates, all betas below the smallest ratio
-    and 1 are the safe policy; mix with a negligible share is too, up to rounding. At the other end
-    the same holds only if the limits of the weights do not grow either, as with tables.
+    All come from one fixed sequence, or are the betas of a path. Where a family saturates, all
+    betas below the smallest ratio and 1 are the safe policy; mix with a negligible share is too, up
+    to rounding. At the other end the same holds only if the limits of the weights do not grow
+    either, as with tables.
     """
+    if isinstance(problem, Problem) and len(problem.path_log_betas):
+        return problem.path_log_betas
     inner = np.arange(0.0, SMALLEST_STEP / RELATIVE_STEP, SMALLEST_STEP)
     steps = np.log(LAST_LOG_BETA * RELATIVE_STEP / SMALLEST_STEP) / np.log1p(RELATIVE_STEP)
     outer = SMALLEST_STEP / RELATIVE_STEP * (1 + RELATIVE_STEP) ** np.arange(int(steps) + 1)

@@ -12,10 +12,10 @@ from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
-from tether.control.action_tables import check_tables
 from tether.control.log_overview import LogOverview
+from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
-from tether.control.table_checks import check_tables
+from tether.control.table_checks import check_tables, read_table
 
 if TYPE_CHECKING:
     from tether.control.parts.in_parts import LogInParts
@@ -64,6 +64,9 @@ class Log(LogOverview):
     reward : array_like, optional
         What each action brought, any finite number. Calibration does not use it; `tether.gain`
         estimates from it what each policy earns.
+    policy_path : PolicyPath, optional
+        The log-density of each action along a path of policies, which families such as
+        "token_clip" are calibrated on.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Log(LogOverview):
         approximate: str | None = None,
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
+        policy_path: PolicyPath | None = None,
     ) -> None:
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
@@ -104,6 +108,9 @@ class Log(LogOverview):
         validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
         self.loss = _losses(loss, rows)
         self.reward = None if reward is None else validate.rewards("reward", reward, rows)
+        self.policy_path = policy_path
+        if policy_path is not None:
+            validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -113,9 +120,9 @@ class Log(LogOverview):
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
         self._refuse_probabilities()
         self.safe_share = self._checked_share(safe_share)
-        self.log_safe_all = _action_table("log_safe_all", log_safe_all, rows)
-        self.log_optimized_all = _action_table("log_optimized_all", log_optimized_all, rows)
-        self.log_mix_all = _action_table("log_mix_all", log_mix_all, rows)
+        self.log_safe_all = read_table("log_safe_all", log_safe_all, rows)
+        self.log_optimized_all = read_table("log_optimized_all", log_optimized_all, rows)
+        self.log_mix_all = read_table("log_mix_all", log_mix_all, rows)
         check_tables(self)
         self.max_ratio = self._checked_max_ratio(max_ratio)
 
@@ -321,6 +328,8 @@ class Log(LogOverview):
             parts.append("a mixture of policies")
         if self.reward is not None:
             parts.append("rewards")
+        if self.policy_path is not None:
+            parts.append(f"a path of {len(self.policy_path.log_beta)} policies")
         if self.approximate is not None:
             parts.append("approximate")
         return f"Log({', '.join(parts)})"
@@ -381,12 +390,4 @@ def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
         name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
         checked[key] = validate.losses(name, values)
         validate.same_length(name, checked[key], "log_safe", rows)
-    return checked
-
-
-def _action_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:
-    if table is None:
-        return None
-    checked = validate.log_probabilities(name, table, ndim=2, zero=True)
-    validate.same_length(name, checked, "log_safe", rows)
     return checked

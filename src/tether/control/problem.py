@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tether._core import validate
 from tether._core.blocks import map_blocks
 from tether._core.shown import shown
 from tether._core.types import Floats
@@ -29,13 +30,21 @@ from tether.control.families import BudgetedClip, Clip, Mix, is_of_package
 from tether.control.family import Family
 from tether.control.log import SHARE_TOLERANCE, Log
 from tether.control.mix_weights import mix_weights
+from tether.control.path_weight import largest_weights
+from tether.control.policy_path import PathDensities, PathFamily, PolicyPath
 from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
 from tether.control.score_range import score_range
-from tether.control.solvers import clip, mix, search
+from tether.control.solvers import clip, mix, path, search
 from tether.control.solvers.segments import fits_one_scale
-from tether.control.test_weight import Candidates, TestWeight, find_test_weight
+from tether.control.test_weight import (
+    TEST_WEIGHT_NAMES,
+    Candidates,
+    TestWeight,
+    find_test_weight,
+)
 
+NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 SEARCH_MARGIN = 30.0
 """How far past the ratios a family that does not saturate is followed, in log beta."""
 
@@ -80,7 +89,9 @@ class Problem:
 
     @property
     def solver(self) -> Solver:
-        """Exact for mix, and for clip without contexts; a certified search for everything else."""
+        """Exact for paths, mix, and clip without contexts; else a certified search."""
+        if isinstance(self.family, PathFamily):
+            return path
         if not self._has_exact_solver:
             return search
         return mix if isinstance(self.family, Mix) else clip
@@ -89,6 +100,13 @@ class Problem:
     def _has_exact_solver(self) -> bool:
         marginal_clip = isinstance(self.family, Clip) and not self.log.contextual
         return (isinstance(self.family, Mix) or marginal_clip) and fits_one_scale(self)
+
+    @property
+    def path_log_betas(self) -> Floats:
+        """The log betas of the path that is calibrated on, and +inf; none for other families."""
+        if isinstance(self.densities, PathDensities):
+            return self.densities.path.every_log_beta
+        return np.empty(0)
 
     @property
     def normalizer_cancels(self) -> bool:
@@ -205,6 +223,8 @@ class Problem:
 
     def search_range(self) -> tuple[float, float]:
         """The log betas among which to look for the largest that passes."""
+        if len(betas := self.path_log_betas):
+            return float(betas[0]), float(betas[-1])
         if self.family.saturates:
             return self.reach()
         # Mix changes where β·ratio passes one, other families where β passes the ratio.
@@ -227,14 +247,11 @@ def pose(
         )
     if proposals is not None and not isinstance(proposals, Proposals):
         raise TypeError(f"proposals must be tether.Proposals, got {shown(proposals)}")
+    if isinstance(family, PathFamily):
+        return _pose_path(log, proposals, family, test_weight)
     has_draws = proposals is not None or log.log_safe_all is not None
     weight = find_test_weight(test_weight, log, family, has_draws=has_draws)
-    if proposals is not None and (log.log_mix is None) != (proposals.log_mix is None):
-        present, lacking = ("log", "proposals") if log.log_mix is not None else ("proposals", "log")
-        raise ValueError(
-            f"the {present} has log_mix but the {lacking} has none: rows and draws need "
-            f"weights against the same mixture"
-        )
+    _check_same_mixture(log, proposals)
     if family.normalized and log.context is not None and not has_draws:
         draws = without_draws(log)
     else:
@@ -277,6 +294,62 @@ def _densities(
     )
 
 
+def _pose_path(
+    log: Log, proposals: Proposals | None, family: PathFamily, test_weight: str | float
+) -> Problem:
+    """The problem of a family that exists along a path of policies only."""
+    if log.policy_path is None:
+        raise ValueError(
+            f"family {family.name!r} needs a policy_path in the log, the density of each action at "
+            f"several betas (tether.llm.TokenTether.make_log makes it)"
+        )
+    drawn: PolicyPath | None = None if proposals is None else proposals.policy_path
+    if isinstance(test_weight, str):
+        validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
+    if test_weight == "analytic":
+        raise ValueError(
+            f"test_weight 'analytic' does not exist for family {family.name!r}: its weights have "
+            f"no bound; use 'empirical' with proposals, or a number"
+        )
+    if test_weight == "empirical" and drawn is None:
+        raise ValueError(
+            f"test_weight {test_weight!r} of family {family.name!r} needs proposals along its path "
+            f"(tether.llm.TokenTether.make_proposals makes them)"
+        )
+    for name, part in (("log", log.policy_path), ("proposals", drawn)):
+        if part is not None and part.family != family.name:
+            raise ValueError(
+                f"family is {family.name!r} but the policy_path of the {name} is {part.family!r}"
+            )
+    if drawn is not None and not np.array_equal(drawn.log_beta, log.policy_path.log_beta):
+        raise ValueError("the policy_path of the proposals has other betas than that of the log")
+    _check_same_mixture(log, proposals)
+    weight: TestWeight
+    if proposals is None or test_weight != "empirical":
+        weight = find_test_weight(test_weight, log, family, has_draws=False)
+        draws = without_draws(log)
+    else:
+        weight = largest_weights(proposals)
+        mixture = proposals.log_safe if proposals.log_mix is None else proposals.log_mix
+        place = np.zeros(1, dtype=np.int64), np.zeros(len(log), dtype=np.int64)
+        scores = proposals.log_safe, proposals.log_optimized, mixture, mixture
+        draws = ContextDraws(*scores, start=place[0], row=place[1])
+    _check_draws(log, draws)
+    return Problem(
+        log, draws, family, PathDensities(log.policy_path), weight, log, proposals, blend=0.0
+    )
+
+
+def _check_same_mixture(log: Log, proposals: Proposals | None) -> None:
+    """Refuse rows and draws of which only some have a mixture."""
+    if proposals is not None and (log.log_mix is None) != (proposals.log_mix is None):
+        present, lacking = ("log", "proposals") if log.log_mix is not None else ("proposals", "log")
+        raise ValueError(
+            f"the {present} has log_mix but the {lacking} has none: rows and draws need "
+            f"weights against the same mixture"
+        )
+
+
 def without_draws(log: Log) -> ContextDraws:
     """Placeholders for a family that needs no normalizer, when nothing else needs draws."""
     mixture = log.log_safe if log.log_mix is None else log.log_mix
@@ -308,7 +381,7 @@ def _check_draws(log: Log, draws: ContextDraws) -> None:
             f"mixture, so the mixture can take every action of the safe policy"
         )
     if not draws.scores.overlaps:
-        raise ValueError("no draw is possible under both policies: there is nothing to weight")
+        raise ValueError(NOTHING_TO_WEIGHT)
     if log.log_mix is not None and log.safe_share is not None:
         lowest = np.log(log.safe_share) - SHARE_TOLERANCE
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.types import Booleans, Floats, Frame
+from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Proposals:
         has it.
     source : str or array_like, default "optimized"
         The policy that made the draws, "safe" or "optimized"; one for all draws or one per row.
+    policy_path : PolicyPath, optional
+        The log-density of each draw along a path of policies, and which of them drew it
+        (`drawn_at`); `source` then says nothing.
 
     Raises
     ------
@@ -59,6 +63,7 @@ class Proposals:
         context: ArrayLike | None = None,
         log_mix: ArrayLike | None = None,
         source: str | ArrayLike = "optimized",
+        policy_path: PolicyPath | None = None,
     ) -> None:
         self.log_safe = validate.log_probabilities("log_safe", log_safe, zero=True)
         rows = len(self.log_safe)
@@ -70,13 +75,19 @@ class Proposals:
             ("optimized", self.log_optimized, ~self.from_safe),
         ):
             if (
-                drew.any()
+                policy_path is None
+                and drew.any()
                 and values.min() == -np.inf
                 and (impossible := drew & np.isneginf(values)).any()
             ):
                 accepted = f"a finite log-probability, since the {policy} policy drew this row"
                 validate.reject(f"log_{policy}", values, impossible, accepted)
         self._refuse_probabilities()
+        self.policy_path = policy_path
+        if policy_path is not None:
+            validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
+            if policy_path.drawn_at is None:
+                raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
@@ -203,6 +214,8 @@ class Proposals:
         return len(self.log_safe)
 
     def __repr__(self) -> str:
+        if self.policy_path is not None:
+            return f"Proposals({len(self)} draws along a path of policies)"
         safe = int(self.from_safe.sum())
         contexts = "" if self.context is None else ", with contexts"
         return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"

@@ -10,6 +10,7 @@ from tether._core import records
 from tether._core.digests import array_digest, content_digest
 from tether._version import __version__
 from tether.control.log import Log
+from tether.control.policy_path import PolicyPath
 from tether.control.proposals import Proposals
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ LOG_COLUMNS = (
 )
 ACTING_COLUMNS = ("log_logged", "log_logged_all", "log_base_limit")
 PROPOSAL_COLUMNS = ("log_safe", "log_optimized", "from_safe", "context", "log_mix")
+PATH_COLUMNS = ("log_beta", "log_density", "drawn_at")
 STATED_WITH_THE_LOG = ("safe_share", "max_ratio", "ratio_error", "approximate")
 """What a log says besides its columns; digested together, under the name "stated"."""
 
@@ -126,7 +128,10 @@ def log_digests(log: Log) -> dict[str, str]:
     arrays |= {name: getattr(log, name) for name in LOG_COLUMNS}
     if log.acting is not None:
         arrays |= {f"acting.{name}": getattr(log.acting, name) for name in ACTING_COLUMNS}
+    arrays |= _path_columns(log.policy_path)
     stated = {name: getattr(log, name) for name in STATED_WITH_THE_LOG}
+    if log.policy_path is not None:
+        stated["path"] = log.policy_path.family
     return {
         **{name: array_digest(values) for name, values in arrays.items() if values is not None},
         "stated": content_digest(records.encode(stated)),
@@ -136,7 +141,15 @@ def log_digests(log: Log) -> dict[str, str]:
 def proposal_digests(proposals: Proposals) -> dict[str, str]:
     """The digest of each column of proposals."""
     columns = {name: getattr(proposals, name) for name in PROPOSAL_COLUMNS}
+    columns |= _path_columns(proposals.policy_path)
     return {name: array_digest(values) for name, values in columns.items() if values is not None}
+
+
+def _path_columns(path: PolicyPath | None) -> dict[str, Any]:
+    """The columns of a path of policies, if there is one."""
+    if path is None:
+        return {}
+    return {f"policy_path.{name}": getattr(path, name) for name in PATH_COLUMNS}
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ allowed: the factors are a supermartingale in the order in which the rows came.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,13 +151,17 @@ def risk_upper_bound(bets: Bets, losses: WeightedLosses, error: float) -> float:
     upwards. For one policy, chosen without these losses, the risk is at most the bound with
     probability at least 1 − δ.
     """
-    low, high = 0.0, losses.bound
+    return smallest_certified(
+        lambda alpha: is_certified(bets, losses, alpha, error)[0], losses.bound
+    )
+
+
+def smallest_certified(certified: Callable[[float], bool], bound: float) -> float:
+    """Where a test that fails at small alphas begins to pass, rounded upwards; at most `bound`."""
+    low, high = 0.0, bound
     for _ in range(RISK_BOUND_STEPS):
         middle = (low + high) / 2
-        if is_certified(bets, losses, middle, error)[0]:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if certified(middle) else (middle, high)
     return high
 
 

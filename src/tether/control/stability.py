@@ -40,8 +40,9 @@ def smooth_instability(
 
 def measured_instability(problem: Problem, log_beta: float, without: Floats) -> float:
     """Compute ε̂ from the rows' own weights."""
-    lo, hi = problem.search_range()
-    rows, test = problem.log_weights(float(np.clip(log_beta, lo, hi)))
+    if not len(problem.path_log_betas):
+        log_beta = float(np.clip(log_beta, *problem.search_range()))
+    rows, test = problem.log_weights(log_beta)
     moved = _log_weights_at(problem, without)
     top = max(float(rows.max()), test)
     log_total = top + float(np.log(np.exp(rows - top).sum() + np.exp(test - top)))
@@ -51,8 +52,13 @@ def measured_instability(problem: Problem, log_beta: float, without: Floats) -> 
 
 def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
     """The log-weight of each row at a beta of its own."""
-    lo, hi = problem.search_range()
     result = np.empty(len(log_betas))
+    if len(problem.path_log_betas):  # few betas, and between them nothing to interpolate
+        for log_beta in np.unique(log_betas):
+            own = log_betas == log_beta
+            result[own] = problem.log_weights(float(log_beta))[0][own]
+        return result
+    lo, hi = problem.search_range()
     for end, beyond in ((lo, log_betas <= lo), (hi, log_betas >= hi)):
         if beyond.any():
             result[beyond] = problem.log_weights(end)[0][beyond]

@@ -45,7 +45,7 @@ def describe_calibration(found: Calibration) -> Description:
         facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
     elif found.exists and np.isfinite(found.acceptance):
         draws = ""
-        if "clip" in found.family and found.acceptance > 0:
+        if found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
         facts.append(("acceptance", f"{found.acceptance:.3g} of the draws are accepted{draws}"))
     return Description(

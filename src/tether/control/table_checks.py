@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 SAME_ACTION_TOLERANCE = 1e-4
 """How far the scores of a row may be from those of its action in the tables."""
+
+
+def read_table(name: str, table: ArrayLike | None, rows: int) -> Floats | None:
+    """A table with one row per action taken and one column per action, if there is one."""
+    if table is None:
+        return None
+    checked = validate.log_probabilities(name, table, ndim=2, zero=True)
+    validate.same_length(name, checked, "log_safe", rows)
+    return checked
 
 
 def check_tables(log: LogOverview) -> None:

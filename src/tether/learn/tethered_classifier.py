@@ -185,8 +185,9 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.seed_ = seed_from(self.random_state)
             self.safe_, self.optimized_ = self.safe, self.optimized
             self.classes_ = plain_column("classes_", self.safe.classes_)
-            if hasattr(self.safe, "n_features_in_"):
-                self.n_features_in_ = self.safe.n_features_in_
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.safe, name):
+                    setattr(self, name, getattr(self.safe, name))
         X = checked_features(self, X)
         if y is not None and actions is None and losses is None:
             labels = plain_column("y", y)

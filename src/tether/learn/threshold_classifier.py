@@ -160,8 +160,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             self.classes_ = _two_classes(plain_column("classes_", self.estimator.classes_))
-            if hasattr(self.estimator, "n_features_in_"):
-                self.n_features_in_ = self.estimator.n_features_in_
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.estimator, name):
+                    setattr(self, name, getattr(self.estimator, name))
         X = checked_features(self, X)
         check_consistent_length(X, y)
         return self._calibrate(X, plain_column("y", y), groups)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tether.llm.completion_scorer import CompletionScorer
     from tether.llm.local.causal_policy import CausalPolicy
+    from tether.llm.local.token_tether import TokenTether
+    from tether.llm.local.token_tethered import TokenTethered
     from tether.llm.preflight_checks.result import Check, Cost, Preflight
     from tether.llm.preflight_checks.run import preflight
     from tether.llm.prompt_mixture import PromptMixture
@@ -33,6 +35,8 @@ __all__ = [
     "PromptMixture",
     "ScoreServer",
     "ServerError",
+    "TokenTether",
+    "TokenTethered",
     "chat_context",
     "preflight",
     "read_answer",
@@ -50,6 +54,8 @@ _MODULES = {
     "PromptMixture": "tether.llm.prompt_mixture",
     "ScoreServer": "tether.llm.server.chat_scorer",
     "ServerError": "tether.llm.server.server_error",
+    "TokenTether": "tether.llm.local.token_tether",
+    "TokenTethered": "tether.llm.local.token_tethered",
     "chat_context": "tether.llm.server.chat_messages",
     "preflight": "tether.llm.preflight_checks.run",
     "read_answer": "tether.llm.server.chat_messages",

@@ -317,7 +317,10 @@ class ClassifierLogits:
 
 
 def _logs_of_probabilities(values: ArrayLike) -> Floats:
-    array = validate.floats("probabilities", values, ndim=np.ndim(np.asarray(values)))
+    shape = np.shape(np.asarray(values))
+    if len(shape) not in (1, 2):
+        raise ValueError(f"probabilities must be a vector or a table, got shape {shape}")
+    array = validate.floats("probabilities", values, ndim=len(shape))
     if not (array >= 0).all():
         validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
     total = array.sum(axis=-1)

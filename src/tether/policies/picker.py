@@ -114,7 +114,9 @@ class Picker:
         shape = (len(rows), self.size)
         if self._is_policy:
             return self._log_ratio(*rows.pairs()).reshape(shape)
-        answer = self.optimized(rows.contexts, rows.candidates)
+        # Copies: a function that sorts in place would move candidates away from their positions.
+        contexts = rows.contexts.copy() if isinstance(rows.contexts, np.ndarray) else rows.contexts
+        answer = self.optimized(contexts, rows.candidates.copy())
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
         array = np.asarray(answer)

@@ -16,6 +16,7 @@ from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.categorical import picked, positions
+from tether.policies.family_checks import check_family
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
     SCORES_PER_PART,
@@ -108,18 +109,9 @@ class Tethered:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
-        budget = self.family.max_draws
-        if sampler != "auto" and not (self.family.clips and budget is None):
-            raise ValueError(
-                f"sampler {sampler!r} is for clip; family {self.family.name!r} samples by 'auto'"
-            )
         self.max_draws = validate.integer("max_draws", max_draws, 1)
         self.seed = validate.integer("seed", seed, 0)
-        if budget is not None and budget > self.max_draws:
-            raise ValueError(
-                f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
-                f"max_draws = {self.max_draws:,}"
-            )
+        check_family(self.family, self.sampler, self.max_draws)
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws

@@ -128,7 +128,7 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     --------
     >>> import numpy as np, tether
     >>> losses = np.tile([0.3, 0.1, 0.0], (99, 1))
-    >>> found = tether.compare([tether.crc(losses, alpha=0.2), tether.ltt(losses, alpha=0.2)])
+    >>> found = tether.compare([tether.crc(losses, alpha=0.15), tether.ltt(losses, alpha=0.15)])
     >>> found.to_frame()["threshold"]
     array([1., 2.])
     """

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
 from tether.risk.claim_losses import claim_loss
@@ -69,7 +70,9 @@ class Shapes:
             return ShapeTable({})
         claims = part.claims
         larger = claim_loss(self.losses[0].loss).safer == "larger"
-        meets, keys, unreached = claims.scores + 0.0, claims.scores, None
+        meets: NDArray[Any] = claims.scores + 0.0
+        keys: NDArray[Any] = claims.scores
+        unreached = None
         if self.thresholds is not None:
             meets, keys, unreached = _where_met(claims.scores, self.thresholds, larger)
         bits = ordered_bits(meets)

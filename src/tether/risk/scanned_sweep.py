@@ -202,7 +202,7 @@ def _refined(
 def _needed(
     task: ScanTask, table: ScoreTable, wanted: Sequence[Reach], larger: bool, *, items: bool
 ) -> tuple[Booleans, Span | None]:
-    """The bins of several scores that must be refined, and the span in which items are collected."""
+    """The bins of several scores to be refined, and the span in which items are collected."""
     single = single_scores(table)
     each = [
         BinSums.of(column, terms.bound, single, larger=larger)

@@ -254,7 +254,8 @@ class ScoreSums:
             candidates = checked_thresholds(self.thresholds, "larger" if larger else "smaller")
             events = event_index(scores, candidates, larger_is_safer=larger)
             return events.astype(np.uint64), events < len(candidates)
-        assert self.lows is not None and self.highs is not None
+        assert self.lows is not None
+        assert self.highs is not None
         bits = ordered_bits(scores)
         bins = np.searchsorted(self.lows, bits, side="right") - 1
         inside = (bins >= 0) & (bits <= self.highs[np.maximum(bins, 0)])

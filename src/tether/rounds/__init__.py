@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tether.rounds.aims.aim_record import AimRecord
     from tether.rounds.aims.aim_settings import AimSettings
+    from tether.rounds.calibration_export import export_calibration
+    from tether.rounds.calibration_job import CalibrationJob
     from tether.rounds.controller import Controller
     from tether.rounds.errors import (
         LossesMissingError,
@@ -41,6 +43,7 @@ __all__ = [
     "AimSettings",
     "Alarm",
     "AuditRecord",
+    "CalibrationJob",
     "Controller",
     "Estimate",
     "History",
@@ -61,6 +64,7 @@ __all__ = [
     "TamperedError",
     "TrainingRows",
     "backup_run",
+    "export_calibration",
     "export_run",
     "halt",
     "import_run",
@@ -77,6 +81,8 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "aims.aim_record": ("AimRecord",),
     "aims.aim_settings": ("AimSettings",),
+    "calibration_export": ("export_calibration",),
+    "calibration_job": ("CalibrationJob",),
     "controller": ("Controller",),
     "errors": (
         "LossesMissingError",

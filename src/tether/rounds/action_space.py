@@ -59,11 +59,14 @@ class ActionSpace:
         return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]
 
     def check_served(self, optimized: Any) -> None:
-        """Let policies on servers compare the model that is served with the one they began with."""
+        """Let policies on servers compare the model that is served with the one they began with.
+
+        One whose `probe_seconds` is None never does: its server may not score given texts.
+        """
         drawing = self.safe if self._shortlist is None else self._shortlist.safe
         for policy in (drawing, optimized):
             check = getattr(policy, "check_unchanged", None)
-            if check is not None:
+            if check is not None and getattr(policy, "probe_seconds", 0) is not None:
                 check()
 
     def optimized(self, name: str, optimized: Any) -> Policy:

@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether._core.contexts import labels, take
+from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.blend import blend_scores
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.control.log import Log
-from tether.control.proposal_blocks import DEFAULT_BUDGET
+from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
-from tether.policies.log_from_policies import make_proposals
-from tether.policies.mixture import Mixture
 from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import Policy
 from tether.rounds.calibration_rows import CalibrationRows
@@ -36,6 +34,7 @@ from tether.rounds.policy_registry import (
     fingerprint,
 )
 from tether.rounds.round_log import RoundLog
+from tether.rounds.round_proposals import draw_proposals
 from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.silence import end_silence
@@ -54,18 +53,10 @@ from tether.rounds.store.score_pieces import piece_rows
 from tether.rounds.store.writer import Writer
 from tether.rounds.stored_policies import SavedPolicy
 
-MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
-"""Limits of the draws of each policy without contexts; between them, as many as rows."""
-MAX_DRAWN_DENSITIES = 500_000
-"""Draws times policies in the mixture are at most this, as far as `MIN_PROPOSALS` allows."""
-MIN_BLOCKS = 256
-"""With fewer contexts than this, each has several times as many draws as a policy's budget."""
 LARGEST_DENSITY_FACTOR = 1.25
 """A larger error of past policies' densities is refused."""
 PROBES_PER_CALL = 4
 """Rows that the optimized policy scores again in every `act`, to show that it is unchanged."""
-PROPOSAL_STREAM = 7919
-"""Part of the seed of the draws, so that their stream differs from any of the user's."""
 OBSERVED_SHARE_TOLERANCE = 1e-12
 """Relative rounding error allowed in `min_observed_share` times the number of rows."""
 
@@ -186,7 +177,7 @@ def calibrate_round(
     contexts, actions = take(rows.contexts, where), rows.actions[where]
     served = rows.served[where]
     counts = count_served(served[used])
-    past_policies = _with_references(registry, {*counts, reference})
+    past_policies = with_references(registry, {*counts, reference})
     probed = np.arange(min(MAX_PROBES, len(where)))
     check_scores(
         settings.safe,
@@ -218,33 +209,23 @@ def calibrate_round(
             f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
         )
     log = round_log.make(losses)
-    _check_precision(log, number)
+    check_precision(log, number)
     contexts_used = take(contexts, np.flatnonzero(used))
 
     def draw_and_calibrate(candidate: Policy, log: Log) -> tuple[Proposals | None, Calibration]:
-        proposals = _draw_proposals(
+        proposals = draw_proposals(
+            settings,
             registry,
             counts,
             reference,
             candidate,
             contexts_used,
-            log,
             family,
             draws,
-            np.random.default_rng([settings.seed, number, PROPOSAL_STREAM]),
-            confident=confident,
+            number,
+            mixed=log.log_mix is not None,
         )
-        return proposals, calibrate(
-            log,
-            proposals,
-            **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
-            confidence=settings.confidence,
-            bound={name: limit.bound for name, limit in settings.limits.items()},
-            family=family,
-            test_weight=settings.test_weight,
-            ratio_error=log.ratio_error * settings.ratio_error,
-            blend=settings.blend,
-        )
+        return proposals, find_beta(settings, family, log, proposals)
 
     proposals, calibration = draw_and_calibrate(optimized, log)
     all_actions = calibration_rows.all_actions
@@ -260,9 +241,9 @@ def calibrate_round(
     if not calibration.useful:
         note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
     if proposals is not None:
-        _check_support(proposals.log_safe, proposals.log_optimized)
+        check_support(proposals.log_safe, proposals.log_optimized)
     else:
-        _check_support(round_log.log_reference, calibration_rows.candidate_scores)
+        check_support(round_log.log_reference, calibration_rows.candidate_scores)
     without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
     policy = registry.tethered(optimized, reference, without_log)
     normalizer = None
@@ -275,6 +256,26 @@ def calibrate_round(
     probe = (take(contexts, probed), actions[probed], at_probed)
     deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
     return RoundStart(note, without_log, deployed, *begun)
+
+
+def find_beta(
+    settings: Settings,
+    family: Family,
+    log: Log | LogInParts,
+    proposals: Proposals | ProposalsInParts | None,
+) -> Calibration:
+    """Calibrate as the settings of a run say."""
+    return calibrate(
+        log,
+        proposals,
+        **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
+        confidence=settings.confidence,
+        bound={name: limit.bound for name, limit in settings.limits.items()},
+        family=family,
+        test_weight=settings.test_weight,
+        ratio_error=log.ratio_error * settings.ratio_error,
+        blend=settings.blend,
+    )
 
 
 def _why_none(settings: Settings) -> str:
@@ -291,7 +292,7 @@ def _joined(reason: str, note: str) -> str:
     return f"{reason}; {note}" if note else reason
 
 
-def _check_precision(log: Log, number: int) -> None:
+def check_precision(log: Log | LogInParts, number: int) -> None:
     """Refuse densities of past policies that are too uncertain to divide by."""
     if log.approximate is None and not log.ratio_error <= LARGEST_DENSITY_FACTOR:
         raise ValueError(
@@ -302,7 +303,7 @@ def _check_precision(log: Log, number: int) -> None:
         )
 
 
-def _with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, DeployedPolicy]:
+def with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, DeployedPolicy]:
     """What the rounds deployed, with the rounds that their betas are measured against."""
     deployed: dict[int, DeployedPolicy] = {}
     for number in sorted(numbers):
@@ -312,7 +313,7 @@ def _with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, D
     return deployed
 
 
-def _check_support(log_safe: Floats, log_optimized: Floats) -> None:
+def check_support(log_safe: Floats, log_optimized: Floats) -> None:
     """Refuse an optimized policy that takes actions which the safe policy never takes."""
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
     if outside.any():
@@ -339,7 +340,9 @@ def losses_in_use(
     if not pending.any():
         return losses, used, ""
     if settings.missing == "wait":
-        _check_enough_observed(settings, rows.round[where], pending, used)
+        expected = np.bincount(rows.round[where][used])
+        arrived = np.bincount(rows.round[where][used & ~pending], minlength=len(expected))
+        check_enough_observed(settings, expected, arrived)
     if settings.missing == "exclude":
         note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss are excluded"
         return losses, used & ~pending, note
@@ -352,11 +355,8 @@ def losses_in_use(
     return losses, used, note
 
 
-def _check_enough_observed(
-    settings: Settings, rounds: NDArray[Any], pending: Booleans, used: Booleans
-) -> None:
-    expected = np.bincount(rounds[used])
-    arrived = np.bincount(rounds[used & ~pending], minlength=len(expected))
+def check_enough_observed(settings: Settings, expected: Integers, arrived: Integers) -> None:
+    """Refuse to calibrate while too many losses are missing; the counts are by round."""
     needed = settings.min_observed_share * expected * (1 - OBSERVED_SHARE_TOLERANCE)
     if (arrived < needed).any():
         number = int(np.argmax(arrived < needed))
@@ -366,35 +366,3 @@ def _check_enough_observed(
             f"observe them (`run.pending()` lists the missing ones), withdraw actions that were "
             f"never carried out, or serve the safe policy meanwhile with `run.begin()`"
         )
-
-
-def _draw_proposals(
-    registry: PolicyRegistry,
-    counts: dict[int, int],
-    reference: int,
-    optimized: Policy,
-    contexts: Any,
-    log: Log,
-    family: Family,
-    draws: int | None,
-    rng: np.random.Generator,
-    *,
-    confident: bool,
-) -> Proposals | None:
-    logged_by = None
-    if log.log_mix is not None:
-        policies = [registry.policy(number) for number in counts]
-        logged_by = Mixture(policies, list(counts.values()))
-    if isinstance(contexts, int):
-        most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
-        drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(len(log), most))
-    else:
-        _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
-        blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
-        if confident:  # a certificate needs draws of its own for every row
-            blocks = int(repeats.max())
-        drawn_in = take(contexts, np.sort(first))
-        count = draws or blocks * (family.max_draws or DEFAULT_BUDGET)
-    return make_proposals(
-        registry.policy(reference), optimized, drawn_in, count, rng, logged_by=logged_by
-    )

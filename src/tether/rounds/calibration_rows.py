@@ -26,7 +26,7 @@ from tether.policies.normalizer import (
 from tether.policies.policy import Policy, shared_actions
 from tether.rounds.mixture_sums import Density
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
-from tether.rounds.score_columns import ScoreColumns
+from tether.rounds.score_columns import Scores
 
 SAFE_TABLE, NORMALIZERS = "log_safe_all", "normalizers"
 """Names of columns: the safe policy at every action; log ψ and its error in each row's context."""
@@ -50,7 +50,7 @@ class CalibrationRows:
         served: NDArray[Any],
         log_optimized: Floats,
         deployed: Mapping[int, DeployedPolicy],
-        scores: ScoreColumns,
+        scores: Scores,
     ) -> None:
         self.number, self.safe, self.candidate = number, safe, candidate
         self.contexts, self.actions, self.served = contexts, actions, served

@@ -47,8 +47,8 @@ class RoundLog:
         """The density of the policy that beta is measured against, at every row."""
         return self._density.log
 
-    def make(self, losses: Mapping[str, Floats]) -> Log:
-        """The log with the losses of all rows, by name."""
+    def make(self, losses: Mapping[str, Floats], kind: type[Log] = Log) -> Log:
+        """The log with the losses of all rows, by name, or of `kind` some rows of a log."""
         rows, used, counts = self._rows, self._used, self._counts
         tables = {
             "safe": self._density.log[used],
@@ -66,7 +66,7 @@ class RoundLog:
             columns["context"] = labels(take(rows.contexts, np.flatnonzero(used)))
         share = counts.get(self._reference, 0) / sum(counts.values())
         own_error: float = getattr(rows.candidate, "ratio_error", 1.0)
-        return Log(
+        return kind(
             {name: loss[used] for name, loss in losses.items()},
             **columns,
             safe_share=share or None,

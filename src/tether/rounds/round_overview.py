@@ -21,22 +21,22 @@ class RoundOverview:
     _run: Controller
 
     @property
-    def record(self) -> RoundRecord:
+    def stored(self) -> RoundRecord:
         """The round as the store has it now: what was promised, and what has come of it so far."""
         return next(each for each in self._run.history().rounds if each.number == self.number)
 
     def to_frame(self) -> Columns:
-        """Return the round as a table with one row: `record.to_frame()`.
+        """Return the round as a table with one row: `stored.to_frame()`.
 
         Returns
         -------
         Columns
             A dictionary of arrays, which data-frame libraries accept.
         """
-        return self.record.to_frame()
+        return self.stored.to_frame()
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk, and the mean losses beside the promise: `record.plot()`.
+        """Draw the calibrated risk, and the mean losses beside the promise: `stored.plot()`.
 
         Parameters
         ----------
@@ -48,8 +48,8 @@ class RoundOverview:
         matplotlib.figure.Figure
             The figure.
         """
-        return self.record.plot(ax)
+        return self.stored.plot(ax)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the record."""
-        return self.record._repr_html_()
+        return self.stored._repr_html_()

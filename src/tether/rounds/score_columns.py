@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,71 @@ from tether.rounds.store.writer import Writer
 
 DRAWS = "draws_"
 """How the names of pieces begin that hold scores of proposals instead of rows."""
+
+
+class Scores(Protocol):
+    """Columns with one value (or one row of a table) per calibration row, by name and round."""
+
+    sums: MixtureSums
+
+    def length(self, name: str, number: int) -> int:
+        """How many rows have a score under the policy of a round."""
+        ...
+
+    def stored_rows(self, name: str) -> int:
+        """How many rows some policy has scored in an earlier round."""
+        ...
+
+    def complete(
+        self,
+        name: str,
+        numbers: Collection[int],
+        stop: int,
+        compute: Callable[[int, slice], Floats],
+    ) -> None:
+        """Compute the scores up to row `stop` that policies lack."""
+        ...
+
+    def read(
+        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
+    ) -> dict[int, Floats]:
+        """Scores of the rows from `start` to before `stop`, by round."""
+        ...
+
+
+class BlockScores:
+    """Scores of one block of rows, in memory and never stored."""
+
+    def __init__(self) -> None:
+        self.sums = MixtureSums()
+        self._values: dict[tuple[str, int], Floats] = {}
+
+    def length(self, name: str, number: int) -> int:
+        """How many rows have a score under the policy of a round."""
+        return len(self._values.get((name, number), ()))
+
+    def stored_rows(self, name: str) -> int:
+        """None: there is no earlier round."""
+        return 0
+
+    def complete(
+        self,
+        name: str,
+        numbers: Collection[int],
+        stop: int,
+        compute: Callable[[int, slice], Floats],
+    ) -> None:
+        """Compute the scores up to row `stop`."""
+        for number in numbers:
+            if (name, number) not in self._values:
+                values = np.asarray(compute(number, slice(0, stop)), dtype=np.float64)
+                self._values[name, number] = values
+
+    def read(
+        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
+    ) -> dict[int, Floats]:
+        """Scores of the rows from `start` to before `stop`, by round."""
+        return {number: self._values[name, number][start:stop] for number in numbers}
 
 
 @dataclass

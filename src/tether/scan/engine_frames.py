@@ -102,8 +102,7 @@ def stream(frame: nw.LazyFrame[Any]) -> Iterator[pa.RecordBatch]:
         ):
             yield from part.to_arrow().to_batches()
     else:
-        for batch in frame.collect().to_arrow().to_batches(ROWS_PER_ENGINE_BATCH):
-            yield batch
+        yield from frame.collect().to_arrow().to_batches(ROWS_PER_ENGINE_BATCH)
 
 
 def whole_items(batches: Iterator[pa.RecordBatch], item: str) -> Iterator[pa.RecordBatch]:

@@ -1,59 +1,66 @@
-"""The table of bins of a log without contexts, made by an engine with one GROUP BY.
+"""The table of bins of a log without contexts, made by DuckDB or Polars with one GROUP BY.
 
 The rows are grouped by bin of log ratio, size of their amount and its sign, as in
-`tether.control.parts.ratio_bins`, and their amounts are added as integers. The same query finds the
-ranges of all columns, so that the first pass over a log needs no other. Rows that are not valid are
-counted; if there are any, the kernel itself is run, and says what is wrong with which row.
+`tether.control.parts.ratio_bins`, and their amounts are added as integers. A second query, which
+costs no more than a bare scan, finds the ranges of the columns. Where a value is not valid or not
+finite, the kernel itself is run on the rows, and says what is wrong with which of them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from tether._core.kernels import Kernel, Several
 from tether._core.ties import TIE_TOLERANCE
-from tether._core.types import Floats
 from tether.control.constraint import Constraint
 from tether.control.parts.in_parts import _OnLog as OnLog
 from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
     LARGEST_BINNED_RATIO,
-    LOWER_SCALE,
+    LOWER_DIGITS,
     POWER_DIGITS,
-    UPPER_SCALE,
+    UNIT_DIGITS,
     BinTable,
 )
 from tether.control.parts.ratio_bins import _key as row_key
 from tether.control.parts.survey import LogSurvey
 from tether.control.parts.term_kernels import BinnedRows, BinRows
 
-INTEGERS = ("upper", "lower", "rising_upper", "rising_lower")
-"""The columns of integers that are added up."""
-SCORES = ("safe", "optimized")
-POWER = float(1 << POWER_DIGITS)
+GROUPED = ("loss", "safe", "optimized", "ratio")
+"""The short names that the columns have in the queries."""
+POWER_BASE = float(1 << POWER_DIGITS)
+
+
+class Ranges(NamedTuple):
+    """What a first query says of all rows: their number, and the extremes of each column."""
+
+    rows: int
+    least: dict[str, float]
+    most: dict[str, float]
+    valid: bool
 
 
 def grouped_summary(frame: nw.LazyFrame[Any], kernel: Kernel) -> Several | None:
     """The summary of a kernel on a frame, if it is one that an engine can make, else None."""
     job = _binned_rows(kernel)
-    if job is None:
+    if job is None or not (frame.implementation.is_duckdb() or frame.implementation.is_polars()):
         return None
     assert isinstance(kernel, OnLog)
     schema, columns = frame.collect_schema(), kernel.log
     names = (columns.loss[0][1], columns.log_safe, columns.log_optimized)
     if not all(schema[name].is_numeric() or schema[name] == nw.Boolean for name in names):
         return None
-    table = _collected(_query(frame, names, job.constraints[0]))
-    found = {name: table.column(name).to_numpy() for name in table.column_names}
-    if not len(found["rows"]) or found["invalid"].sum():
+    constraint = job.constraints[0]
+    rows = short_columns(frame, names)
+    found = _ranges(rows)
+    if not found.valid or found.least["loss"] < 0 or found.most["loss"] > constraint.bound:
         return None
-    binned = _binned(found)
+    table = bin_table(rows, constraint, found.most["loss"])
+    binned = BinnedRows((table,), (_largest(constraint, found),))
     return Several((_survey(found), binned) if kernel.survey else (binned,))
 
 
@@ -68,51 +75,78 @@ def _binned_rows(kernel: Kernel) -> BinRows | None:
     return job if plain and not job.blend and job.bins.left is None else None
 
 
-def _query(
-    frame: nw.LazyFrame[Any], names: tuple[str, str, str], constraint: Constraint
-) -> nw.LazyFrame[Any]:
-    """One row per bin, power and sign; rows whose amount is zero are in a group of their own."""
+def short_columns(frame: nw.LazyFrame[Any], names: tuple[str, str, str]) -> nw.LazyFrame[Any]:
+    """The loss and the two scores as floats with short names, and the log ratio."""
+    chosen = (
+        nw.col(name).cast(nw.Float64).alias(new) for name, new in zip(names, GROUPED, strict=False)
+    )
+    return frame.select(*chosen).with_columns(ratio=nw.col("optimized") - nw.col("safe"))
+
+
+def _ranges(rows: nw.LazyFrame[Any]) -> Ranges:
+    """The extremes of all columns, and whether every value is there, finite and of a fair size."""
     column = nw.col
-    short = frame.select(
-        *(
-            column(name).cast(nw.Float64).alias(new)
-            for name, new in zip(names, ("loss", *SCORES), strict=True)
+    found = _records(
+        rows.select(
+            nw.len().alias("rows"),
+            *(column(name).min().alias(f"least_{name}") for name in GROUPED),
+            *(column(name).max().alias(f"most_{name}") for name in GROUPED),
+            *(column(name).sum().alias(f"sum_{name}") for name in GROUPED[:3]),
+            *(column(name).count().alias(f"count_{name}") for name in GROUPED[:3]),
         )
+    )[0]
+    number = int(found["rows"])
+    if not number:
+        return Ranges(0, {}, {}, valid=False)
+    least, most = ({name: found[f"{end}_{name}"] for name in GROUPED} for end in ("least", "most"))
+    values = [*least.values(), *most.values(), *(found[f"sum_{name}"] for name in GROUPED[:3])]
+    valid = all(value is not None and math.isfinite(value) for value in values)
+    valid = valid and all(found[f"count_{name}"] == number for name in GROUPED[:3])
+    valid = valid and max(-least["ratio"], most["ratio"]) <= LARGEST_BINNED_RATIO
+    return Ranges(number, least, most, valid)
+
+
+def bin_table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float) -> BinTable:
+    """One GROUP BY: the number of rows and two integer sums per bin, power and sign."""
+    column, powers = nw.col, _powers(constraint, most_loss)
+    placed = rows.with_columns(
+        amount=_amount(constraint), number=(column("ratio") * BINS_PER_UNIT).floor()
+    ).with_columns(size=column("amount").abs())
+    place = _by_size(powers, [float(2 * index) for index in range(len(powers))])
+    units = _by_size(powers, [2.0**UNIT_DIGITS * POWER_BASE**-power for power in powers])
+    sign = nw.when(column("amount") < 0).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    right = (column("number") + 1) * (1 / BINS_PER_UNIT)
+    scaled = placed.filter(column("size") > 0).select(
+        key=(column("number") * (2 * len(powers)) + place + sign).cast(nw.Int64),
+        size=column("size") * units,
+        falling=(column("ratio") - right).exp(),
     )
-    valued = short.with_columns(
-        ratio=column("optimized") - column("safe"),
-        amount=_amount(constraint),
-        invalid=_invalid(constraint).cast(nw.Int64),
+    wide = nw.Int64 if rows.implementation.is_duckdb() else nw.Int128  # DuckDB widens sums itself
+    summed = _records(
+        scaled.select(
+            "key",
+            flat=column("size").floor().cast(nw.Int64).cast(wide),
+            rising=(column("size") * column("falling")).floor().cast(nw.Int64).cast(wide),
+        )
+        .group_by("key")
+        .agg(nw.len().alias("rows"), column("flat").sum(), column("rising").sum())
     )
-    placed = valued.with_columns(
-        size=column("amount").abs(),
-        sign=nw.when(column("amount") < 0)
-        .then(-1)
-        .otherwise(nw.when(column("amount") > 0).then(1).otherwise(0)),
-        number=nw.when(column("ratio") > -math.inf)
-        .then((column("ratio") * BINS_PER_UNIT).floor())
-        .otherwise(-math.inf),
+    key = np.array([record["key"] for record in summed], dtype=np.int64)
+    number, rest = np.divmod(key, 2 * len(powers))
+    power = np.asarray(powers, dtype=np.int64)[rest // 2]
+    keys = row_key(number, power, rest % 2)
+    order = np.argsort(keys)
+    sums = [(int(record["flat"]), int(record["rising"])) for record in summed]
+    digits = [[half for total in pair for half in _halves(total)] for pair in sums]
+    counts = np.array([record["rows"] for record in summed], dtype=np.int64)
+    return BinTable(
+        keys[order], counts[order], np.array(digits, dtype=np.int64).reshape(-1, 4)[order]
     )
-    powers = _powers(constraint)
-    scaled = placed.with_columns(
-        power=_by_size(powers, [float(p) for p in powers]),
-        scaled=column("size") * _by_size(powers, [UPPER_SCALE * POWER**-p for p in powers]),
-        falling=(column("ratio") - (column("number") + 1) * (1 / BINS_PER_UNIT)).exp(),
-    )
-    upper = scaled.with_columns(
-        upper=column("scaled").floor(), rising=column("scaled") * column("falling")
-    ).with_columns(rising_upper=column("rising").floor())
-    split = upper.with_columns(
-        lower=((column("scaled") - column("upper")) * LOWER_SCALE).floor(),
-        rising_lower=((column("rising") - column("rising_upper")) * LOWER_SCALE).floor(),
-    )
-    return split.group_by("number", "power", "sign").agg(
-        nw.len().alias("rows"),
-        column("invalid").sum(),
-        *(column(name).cast(nw.Int64).sum() for name in INTEGERS),
-        *(column(name).min().alias(f"least_{name}") for name in (*SCORES, "ratio")),
-        *(column(name).max().alias(f"most_{name}") for name in ("loss", *SCORES, "ratio", "size")),
-    )
+
+
+def _halves(total: int) -> tuple[int, int]:
+    """A sum in units of 2^-46 as its upper and lower digits."""
+    return total >> LOWER_DIGITS, total & ((1 << LOWER_DIGITS) - 1)
 
 
 def _amount(constraint: Constraint) -> nw.Expr:
@@ -125,77 +159,59 @@ def _amount(constraint: Constraint) -> nw.Expr:
     amount = tied.otherwise(difference)
     if error == 1:
         return amount
-    return amount * nw.when(loss > above).then(error).otherwise(1 / error)
+    return amount * nw.when(loss > above).then(nw.lit(error)).otherwise(nw.lit(1 / error))
 
 
-def _invalid(constraint: Constraint) -> nw.Expr:
-    """Whether a row is missing a value, or has one that the kernel would refuse."""
-    loss, safe, optimized = (nw.col(name) for name in ("loss", *SCORES))
-    missing = loss.is_null() | safe.is_null() | optimized.is_null()
-    not_a_number = loss.is_nan() | safe.is_nan() | optimized.is_nan()
-    outside = (loss < 0) | (loss > constraint.bound) | ~safe.is_finite() | (optimized == math.inf)
-    ratio = (optimized - safe).abs()
-    large = (ratio > LARGEST_BINNED_RATIO) & (optimized > -math.inf)
-    return missing | not_a_number | outside | large
+def _powers(constraint: Constraint, most_loss: float) -> list[int]:
+    """The powers of 256 by which amounts are grouped, up to that of the largest.
 
-
-def _powers(constraint: Constraint) -> list[int]:
-    """The powers of 256 that amounts have, from one below that of alpha up to that of the bound.
-
-    Smaller amounts count in the lowest: below it their digits are those of rounding in the losses.
+    Smaller amounts than that of alpha count in its power, and those of one power below the largest
+    in that of the largest: what is lost of their digits is rounding in the losses.
     """
 
     def power(size: float) -> int:
         return (math.frexp(size)[1] - 1) // POWER_DIGITS
 
-    lowest = power(constraint.alpha / constraint.ratio_error) - 1
-    return list(range(lowest, power(2 * constraint.bound * constraint.ratio_error) + 1))
+    error, largest = constraint.ratio_error, max(most_loss, constraint.alpha)
+    highest = power(2 * largest * error)
+    return list(range(min(power(constraint.alpha / error) + 1, highest), highest + 1))
 
 
 def _by_size(powers: list[int], values: list[float]) -> nw.Expr:
     """A value that depends on the power of 256 in the size of an amount."""
     found: nw.Expr = nw.lit(values[0])
     for power, value in zip(powers[1:], values[1:], strict=True):
-        found = nw.when(nw.col("size") >= POWER**power).then(nw.lit(value)).otherwise(found)
+        large = nw.col("size") >= POWER_BASE**power
+        found = nw.when(large).then(nw.lit(value)).otherwise(found)
     return found
 
 
-def _collected(query: nw.LazyFrame[Any]) -> pa.Table:
+def _records(query: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
+    """The rows of a small result."""
     native = query.to_native()
     if query.implementation.is_duckdb():
-        return native.to_arrow_table()
-    if query.implementation.is_polars():
-        return native.collect(engine="streaming").to_arrow()
-    return query.collect("pyarrow").to_native()
+        names = query.collect_schema().names()
+        return [dict(zip(names, row, strict=True)) for row in native.fetchall()]
+    records: list[dict[str, Any]] = native.collect(engine="streaming").to_dicts()
+    return records
 
 
-def _binned(found: dict[str, NDArray[Any]]) -> BinnedRows:
-    used = (found["sign"] != 0) & np.isfinite(found["number"])
-    number = found["number"][used].astype(np.int64)
-    negative = found["sign"][used] < 0
-    key = row_key(number, found["power"][used].astype(np.int64), negative)
-    order = np.argsort(key)
-    digits = np.stack([found[name][used].astype(np.int64) for name in INTEGERS], axis=1)
-    table = BinTable(key[order], found["rows"][used].astype(np.int64)[order], digits[order])
-    size = found["most_size"][used]
-
-    def log_of_largest(chosen: NDArray[np.bool_]) -> float:
-        largest = float(size.max(initial=0.0, where=chosen))
-        return math.log(largest) if largest > 0 else -math.inf
-
-    return BinnedRows((table,), ((log_of_largest(~negative), log_of_largest(negative)),))
+def _largest(constraint: Constraint, found: Ranges) -> tuple[float, float]:
+    """Logs of the largest positive and of the largest negative amount."""
+    ends = constraint.signed(np.array([found.most["loss"], found.least["loss"]]))
+    with np.errstate(divide="ignore"):
+        high, low = np.log([max(float(ends[0]), 0.0), max(-float(ends[1]), 0.0)])
+    return float(high), float(low)
 
 
-def _survey(found: dict[str, NDArray[Any]]) -> LogSurvey:
-    def ends(name: str, chosen: Floats | slice = slice(None)) -> tuple[float, float]:
-        least, most = found[f"least_{name}"][chosen], found[f"most_{name}"][chosen]
-        return float(least.min(initial=np.inf)), float(most.max(initial=-np.inf))
+def _survey(found: Ranges) -> LogSurvey:
+    def ends(name: str) -> tuple[float, float]:
+        return found.least[name], found.most[name]
 
     return LogSurvey(
-        rows=int(found["rows"].sum()),
-        largest_loss=(float(found["most_loss"].max()),),
+        rows=found.rows,
+        largest_loss=(found.most["loss"],),
         scores=(ends("safe"), ends("optimized")),
-        ratio=ends("ratio", np.isfinite(found["number"])),
+        ratio=ends("ratio"),
         log_base=(0.0, 0.0),
-        zeros=bool(found["least_optimized"].min() == -np.inf),
     )

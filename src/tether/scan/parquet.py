@@ -12,15 +12,18 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
 from pyarrow.fs import LocalFileSystem
 
+from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 
@@ -49,32 +52,56 @@ class Parquet:
     """Parquet files, whose schemas agree in the columns that are read."""
 
     def __init__(self, path: Any, *, where: Any = None, threads: int = SCAN_THREADS) -> None:
+        if where is not None and not isinstance(where, pc.Expression):
+            raise TypeError(
+                f"where must be a pyarrow.compute expression, such as "
+                f"pyarrow.compute.field('day') >= 3, got {where!r}"
+            )
         self.files = find_files(path)
         self.where, self.threads = where, threads
         self._kinds: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
+        self._states = {path: _state(path) for path in self.files}
         self.names: list[str] = list(_open(self.files[0]).schema_arrow.names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Parquet({len(self.files)} file(s), first {self.files[0]})"
 
     def reduce(self, kernel: Kernel) -> Any:
         """Read the columns of the kernel in all files, and merge its summaries."""
-        if self.threads <= 1:
-            return merge_all(self._summary(kernel, piece) for piece in self._pieces(kernel))
+        with progress.step(f"reading {len(self.files)} file(s)", self.rows) as step:
+            return self._reduced(kernel, step)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that the files state, before any condition."""
+        return sum(_open(path).metadata.num_rows for path in self.files)
+
+    def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
+        # Two scanners of Arrow at the same time may wait for each other for ever: a scanner, which
+        # `where` needs, decodes on Arrow's own threads instead.
+        if self.threads <= 1 or self.where is not None:
+            return merge_all(self._summary(kernel, piece, step) for piece in self._pieces(kernel))
         total: Any = None
         pieces = self._pieces(kernel)
         with ThreadPoolExecutor(self.threads) as pool:
             running: set[Future[Any]] = set()
             try:
                 for piece in islice(pieces, 2 * self.threads):
-                    running.add(pool.submit(self._summary, kernel, piece))
+                    running.add(pool.submit(self._summary, kernel, piece, step))
                 while running:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for each in done:
                         total = merge_all((total, each.result()))
                     for piece in islice(pieces, len(done)):
-                        running.add(pool.submit(self._summary, kernel, piece))
+                        running.add(pool.submit(self._summary, kernel, piece, step))
             finally:
                 for each in running:
                     each.cancel()
@@ -83,6 +110,11 @@ class Parquet:
     def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
         """All groups of rows of all files, or whole files for a kernel that needs them."""
         for path in self.files:
+            if _state(path) != self._states[path]:
+                raise ValueError(
+                    f"{path}: the file has changed since the source was opened, and what was "
+                    f"computed from its rows no longer holds: open the source again"
+                )
             start, metadata = 0, _open(path).metadata
             if needs_whole_parts(kernel):
                 yield Piece(path, None, 0)
@@ -91,7 +123,7 @@ class Parquet:
                 yield Piece(path, group, start)
                 start += metadata.row_group(group).num_rows
 
-    def _summary(self, kernel: Kernel, piece: Piece) -> Any:
+    def _summary(self, kernel: Kernel, piece: Piece, step: progress.Step) -> Any:
         """The summary of one group of rows."""
         total: Any = None
         for start, batch in self._batches(kernel.columns, piece):
@@ -104,6 +136,7 @@ class Parquet:
                 place = f"{kept or 'rows counted from'} row {start} of the file"
                 raise type(error)(f"{piece.path}: {error} ({place})") from error
             total = merge_all((total, summary))
+            step.advance(batch.num_rows)
         return total
 
     def _batches(
@@ -114,8 +147,8 @@ class Parquet:
         try:
             with _open(piece.path) as file:
                 self._check_schema(piece.path, file.schema_arrow, columns)
-                rows = _batch_rows(file.schema_arrow, columns)
                 groups = None if piece.group is None else [piece.group]
+                rows = _batch_rows(file.schema_arrow, columns)
                 if self.where is None:
                     batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
@@ -127,15 +160,18 @@ class Parquet:
                         columns=list(columns),
                         filter=self.where,
                         batch_size=rows,
-                        use_threads=False,
+                        batch_readahead=SCAN_THREADS,
+                        use_threads=True,
                     ).to_batches()
                 for batch in joined(batches) if piece.group is None else batches:
                     yield start, batch
                     start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
+            cause = "the file may be truncated or corrupt"
+            if self.where is not None:
+                cause += ", or `where` may not fit its columns"
             raise ValueError(
-                f"{piece.path}: cannot be read from row {start} on, the file may be truncated or "
-                f"corrupt: {error}"
+                f"{piece.path}: cannot be read from row {start} on, {cause}: {error}"
             ) from error
 
     def _check_schema(self, path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
@@ -163,6 +199,15 @@ def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
     return max(VALUES_PER_BATCH // max(values, 1), 1)
 
 
+def _state(path: str) -> tuple[int, int]:
+    """The size of a file and when it was written: both change when it is written again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0  # opening it says what is wrong
+    return found.st_size, found.st_mtime_ns
+
+
 def find_files(path: Any) -> list[str]:
     """The Parquet files that a path, a folder, a glob or a list of these names, sorted."""
     found: list[str] = []
@@ -179,9 +224,11 @@ def find_files(path: Any) -> list[str]:
         if not files:
             raise FileNotFoundError(f"source: there are no Parquet files at {text!r}")
         found += files
-    if len(set(found)) < len(found):
-        twice = next(file for file in found if found.count(file) > 1)
-        raise ValueError(f"source: {twice!r} is named twice, and its rows would count twice")
+    seen: set[str] = set()
+    for file in found:  # whatever way it is spelled or linked to
+        if (real := os.path.realpath(file)) in seen:
+            raise ValueError(f"source: {file!r} is named twice, and its rows would count twice")
+        seen.add(real)
     return found
 
 

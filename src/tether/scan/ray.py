@@ -160,7 +160,7 @@ def score(
     scoring = Scoring(make_policies, action, context, keep, rows_per_batch)
     options = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS, **(actor_options or {})}
     holder = ray.remote(**options)(_PolicyHolder)
-    held = [holder.remote(scoring) for _ in range(min(actors, len(waiting)))]
+    held: list[Any] = [holder.remote(scoring) for _ in range(min(actors, len(waiting)))]
     total = 0
     try:
         with progress.step("scoring files", len(waiting)) as step:
@@ -214,7 +214,7 @@ def _finished(calls: Iterator[tuple[Any, tuple[Any, ...]]], step: progress.Step)
     """The results of tasks as they finish, with few of them waiting at a time."""
     import ray
 
-    limit = TASKS_PER_PROCESSOR * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    limit = TASKS_PER_PROCESSOR * max(int(_resources().get("CPU", 1)), 1)
     running: list[Any] = []
     try:
         for task, arguments in calls:
@@ -234,6 +234,13 @@ def _finished(calls: Iterator[tuple[Any, tuple[Any, ...]]], step: progress.Step)
             ray.cancel(each)
 
 
+def _resources() -> dict[str, float]:
+    import ray
+
+    found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return found
+
+
 def _unpickled(dataset: Any) -> Iterator[Any]:
     import pickle
 
@@ -248,7 +255,7 @@ def _unpickled(dataset: Any) -> Iterator[Any]:
 
 def _own_error(error: Any) -> Exception:
     """The error that was raised in a worker, rather than the one that Ray wraps it in."""
-    cause = getattr(error, "cause", None)
+    cause: Any = getattr(error, "cause", None)
     while getattr(cause, "cause", None) is not None:
         cause = cause.cause
     return type(cause)(str(cause)) if isinstance(cause, (TypeError, ValueError)) else error

@@ -34,6 +34,8 @@ def scan_log(
     names = [loss] if isinstance(loss, str) else list(loss)
     if not names:
         raise ValueError("loss is empty: name at least one column")
+    if len(set(names)) < len(names):
+        raise ValueError(f"loss names a column twice: {names}")
     log_mix = _optional(known, "log_mix", scores[2])
     listed = tuple(
         (name, several)

@@ -69,10 +69,12 @@ class Scoring:
                 metadata={MADE_FROM: made_from(path)},
             )
             wanted = list(dict.fromkeys([*kept, *_names(self.action), *_names(self.context)]))
-            with files.replacing(target, overwrite=True) as temporary:
-                with parquet.ParquetWriter(temporary, schema) as writer:
-                    for batch in file.iter_batches(self.rows_per_batch, columns=wanted):
-                        writer.write_batch(self._scored(batch, kept, schema, policies, path))
+            with (
+                files.replacing(target, overwrite=True) as temporary,
+                parquet.ParquetWriter(temporary, schema) as writer,
+            ):
+                for batch in file.iter_batches(self.rows_per_batch, columns=wanted):
+                    writer.write_batch(self._scored(batch, kept, schema, policies, path))
             return int(file.metadata.num_rows)
 
     def _scored(

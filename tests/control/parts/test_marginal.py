@@ -187,3 +187,29 @@ def test_the_gain_is_that_in_memory(kind):
     found = tether.gain(tether.calibrate(log, **settings)).to_frame()
     for name in ("mean", "lower", "upper", "effective_sample_size"):
         assert found[name] == pytest.approx(expected[name], rel=1e-7, abs=1e-11, nan_ok=True)
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+def test_rows_that_the_optimized_policy_never_takes_are_refused_as_in_memory(family):
+    rng = np.random.default_rng(0)
+    columns = {"loss": np.zeros(9), "log_safe": np.zeros(9), "log_optimized": np.full(9, -np.inf)}
+    logs = [
+        tether.Log.from_frame(columns, context=None),
+        tether.Log.scan(in_pieces(columns, rng), context=None),
+    ]
+    for log in logs:
+        for settings in ({}, {"confidence": 0.9}):
+            with pytest.raises(ValueError, match="nothing to weight"):
+                tether.calibrate(
+                    log, alpha=0.3, family=family, test_weight=2.0, blend=0, **settings
+                )
+
+
+def test_bounds_with_a_ratio_error_are_those_of_memory():
+    rng = np.random.default_rng(0)
+    log, _ = gaussian(rng, 300)
+    settings = {"alpha": 0.25, "confidence": 0.9, "ratio_error": 1.3}
+    memory = tether.calibrate(tether.Log.from_frame(log, context=None), **settings)
+    parts = tether.calibrate(tether.Log.scan(in_pieces(log, rng), context=None), **settings)
+    assert parts.log_beta == memory.log_beta
+    assert parts.upper_bounds == pytest.approx(memory.upper_bounds, rel=1e-6)

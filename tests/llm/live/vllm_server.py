@@ -60,10 +60,10 @@ def make_models(folder):
 
 
 class VLLM:
-    """A server that runs while the `with` block does, at first with the adapter `tuned` alone.
+    """A server that runs while the `with` block does, with the adapter `tuned`.
 
-    With both adapters loaded, the processor's build answers for the base model with an adapter's
-    weights.
+    It has room for one adapter. Once a second one was loaded, also in place of the first, the
+    processor's build answers for the base model with an adapter's weights.
     """
 
     def __init__(self, folder, *options, target_modules=("q_proj", "v_proj")):
@@ -77,7 +77,7 @@ class VLLM:
             "--enforce-eager", "--max-model-len", str(CONTEXT),
             # without target modules, prompt_logprobs beside adapters end vLLM 0.32
             *(("--lora-target-modules", *target_modules) if target_modules else ()),
-            "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8",
+            "--enable-lora", "--max-loras", "1", "--max-lora-rank", "8",
             "--lora-modules", f"tuned={folder / 'tuned'}", *options,
         ]  # fmt: skip
         self._log = folder / f"vllm-{self.port}.log"

@@ -37,7 +37,7 @@ def test_steps_alarms_and_outages_are_noticed(caplog, monkeypatch):
             assert not follower.is_available
         follower.look()
     assert [None if each is None else each.step.number for each in seen] == [1, 1, 2, None, None, 2]
-    said = [record.getMessage() for record in caplog.records]
+    said = [each.getMessage() for each in caplog.records if each.name == "tether.service"]
     assert said == [
         "the store is available",
         "a step has begun",

@@ -24,11 +24,10 @@ UPPER_STEP, LOWER_STEP = float(1 << 20), float(1 << 30)
 
 
 class Bet(NamedTuple):
-    """What is tested at one beta: that the risk of a constraint is at most alpha."""
+    """What is tested at one beta: that the risk of a constraint is at most its alpha."""
 
     log_beta: float
     constraint: Constraint
-    alpha: float
     stakes: tuple[float, ...]
 
 
@@ -64,11 +63,11 @@ class Betting:
         acting = ActingWeights(problem)
         at = lru_cache(maxsize=2)(acting.at)
         upper, lower, lost = [], [], []
-        for log_beta, constraint, alpha, stakes in self.bets:
+        for log_beta, constraint, stakes in self.bets:
             check_bound(constraint, part.loss[constraint.name], several=len(part.loss) > 1)
             losses = weighted_losses(problem, constraint, at(log_beta))
             for stake in stakes:
-                factors = losses.factors(stake, alpha)
+                factors = losses.factors(stake, constraint.alpha)
                 with np.errstate(divide="ignore"):
                     logs = np.log(factors)
                 ruined = losses.refuted or bool(np.isneginf(logs).any())

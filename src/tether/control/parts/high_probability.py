@@ -46,6 +46,7 @@ class CertificationInParts:
                 "log with log_mix does not state it: read the log into memory and give "
                 "acting=tether.control.Acting(log_logged=…)"
             )
+        problem.check_rows()
         direct = problem.family.normalized or not problem.log.contextual
         self.weights = WeightsOfPart(problem.family, problem.test_weight, problem.blend, direct)
         self.sequence: Floats = log_beta_sequence(problem)
@@ -54,7 +55,7 @@ class CertificationInParts:
         """Whether each (log beta, constraint, alpha) is certified; one pass."""
         spread = [spread_bets_of(self.problem, each, self.error) for _, each, _ in tests]
         bets = tuple(
-            Bet(log_beta, each, alpha, tuple(own.stake.tolist()))
+            Bet(log_beta, replace(each, alpha=alpha), tuple(own.stake.tolist()))
             for (log_beta, each, alpha), own in zip(tests, spread, strict=True)
         )
         (found,) = self.problem.log.reduce(Betting(self.weights, bets))

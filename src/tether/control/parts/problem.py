@@ -20,7 +20,7 @@ from tether.control.parts.normalizer_check import check_normalizer_in_parts
 from tether.control.parts.row_sums import SumAcceptance, SumRisks, SumSides
 from tether.control.parts.search_solver import SearchSolver
 from tether.control.parts.weights import WeightsOfPart
-from tether.control.problem import SEARCH_MARGIN
+from tether.control.problem import NOTHING_TO_WEIGHT, SEARCH_MARGIN
 from tether.control.proposal_blocks import DEFAULT_BUDGET
 from tether.control.proposals import Proposals
 from tether.control.test_weight import TestWeight, find_test_weight
@@ -139,7 +139,14 @@ class ProblemInParts:
     def largest(self, constraints: tuple[Constraint, ...]) -> dict[str, float]:
         """Log of the largest beta that each constraint allows; −inf where it allows none."""
         found: dict[str, float] = self.solver(constraints).largest()
+        self.check_rows()
         return found
+
+    def check_rows(self) -> None:
+        """Refuse rows without weight, where they take the place of draws."""
+        low, high = self.log.survey.ratio
+        if not self.has_draws and low > high and not self.blend:
+            raise ValueError(NOTHING_TO_WEIGHT)
 
     def mean_acceptance(self, weights: WeightsOfPart, log_beta: float) -> float:
         """The harmonic mean of the share of proposals that a sampler accepts in each row."""
@@ -294,4 +301,4 @@ def _check_support(problem: ProblemInParts) -> None:
             f"optimized policy to actions of the safe one, or use family 'clip'"
         )
     if not common and not problem.blend:
-        raise ValueError("no draw is possible under both policies: there is nothing to weight")
+        raise ValueError(NOTHING_TO_WEIGHT)

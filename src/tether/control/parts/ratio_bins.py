@@ -33,6 +33,8 @@ UPPER_DIGITS, LOWER_DIGITS = 20, 26
 UPPER_SCALE, LOWER_SCALE = float(1 << UPPER_DIGITS), float(1 << LOWER_DIGITS)
 UNIT_DIGITS = UPPER_DIGITS + LOWER_DIGITS
 """The binary digits after the point of these integers together."""
+PLAIN_POWER = 100
+"""Below this size of a power p, 2^(8·p) is a float."""
 LOG_POWER = POWER_DIGITS * float(np.log(2.0))
 
 
@@ -192,6 +194,10 @@ def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
         steps = np.floor(log_base / LOG_POWER)
         size = size * np.exp(log_base - steps * LOG_POWER)
         shift = np.clip(steps, 4 * LOWEST_POWER, 4 * HIGHEST_POWER).astype(np.int64)
+    lowest, highest = ((int(np.frexp(end)[1]) - 1) >> 3 for end in (size.min(), size.max()))
+    if lowest == highest and log_base is None and abs(lowest) < PLAIN_POWER:
+        # All sizes have the same power, as the losses of most logs do.
+        return np.full(len(size), lowest), size * 2.0 ** (-POWER_DIGITS * lowest)
     mantissa, exponent = np.frexp(size)
     power = (exponent.astype(np.int64) - 1) >> 3
     scaled = np.ldexp(mantissa, (exponent - (power << 3)).astype(np.int32))

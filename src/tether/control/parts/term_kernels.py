@@ -193,10 +193,12 @@ class CollectRows:
     def of(self, part: LogPart) -> Gathered:
         """The rows of a part."""
         ratio, base = row_ratio(part, self.blend), row_base(part)
-        _, inside = Bins(self.left, self.right).place(ratio)
-        base = np.zeros(len(ratio)) if base is None else base
-        columns = (ratio, base, *(part.loss[name] for name in self.names))
-        return Gathered((tuple(column[inside] for column in columns),))
+        near = np.flatnonzero((ratio >= self.left[0]) & (ratio < self.right[-1]))
+        _, inside = Bins(self.left, self.right).place(ratio[near])
+        kept = near[inside]
+        bases = np.zeros(len(kept)) if base is None else base[kept]
+        losses = (part.loss[name][kept] for name in self.names)
+        return Gathered(((ratio[kept], bases, *losses),))
 
 
 @dataclass(frozen=True)

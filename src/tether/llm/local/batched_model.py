@@ -104,16 +104,20 @@ class BatchedModel:
         return output
 
     @contextmanager
-    def running(self, checksums: Sequence[WeightChecksum], prompt: Prompt) -> Iterator[None]:
+    def running(
+        self, checksums: Sequence[WeightChecksum], prompt: Prompt, *, verify: bool = True
+    ) -> Iterator[None]:
         """Run the model without gradients and dropout, with this adapter or none; then restore it.
 
         One caller at a time, because a model has one active adapter. Refuses a model whose weights
-        changed and, on the tokens of a `prompt`, one that cannot be run in batches.
+        changed and, on the tokens of a `prompt`, one that cannot be run in batches. Between the
+        tokens of one stream nothing has to be verified again.
         """
         model, adapters = unwrapped(self.model), [checksum.adapter for checksum in checksums]
         with _lock_of(base_model(model)):
             check_usable(model, adapters)
-            check_unchanged(model, checksums)
+            if verify:
+                check_unchanged(model, checksums)
             no_autocast = torch.autocast(self.device.type, enabled=False)
             with switched_to(model, adapters), torch.inference_mode(), no_autocast:
                 check_batches(self, prompt)

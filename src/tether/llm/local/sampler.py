@@ -64,7 +64,7 @@ def _sample_batch(
     active = torch.arange(len(index), device=batched.device)
     for step in range(width):
         log_probabilities = batched.log_softmax(logits).double()
-        drawn = _draw_tokens(log_probabilities, rng, batched.temperature)
+        drawn = draw_tokens(log_probabilities, rng, batched.temperature)
         tokens[active, step] = drawn
         scores[active] += log_probabilities.gather(1, drawn[:, None])[:, 0]
         unfinished = ~torch.isin(drawn, ends)
@@ -79,7 +79,7 @@ def _sample_batch(
     return np.asarray(tokens.cpu().numpy()), np.asarray(scores.cpu().numpy())
 
 
-def _draw_tokens(log_probabilities: Any, rng: np.random.Generator, temperature: float) -> Any:
+def draw_tokens(log_probabilities: Any, rng: np.random.Generator, temperature: float) -> Any:
     """One token per row, by inverting the cumulative probabilities.
 
     The uniform numbers come from numpy, so no global state is touched, and both they and the

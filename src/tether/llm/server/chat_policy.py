@@ -21,7 +21,7 @@ from tether.llm.server.chat_messages import (
 from tether.llm.server.chat_usage import count_draws
 from tether.llm.server.http_client import HTTPClient
 
-MAX_SEED = 2**31
+MAX_CHAT_SEED = 2**31
 """Seeds are smaller than this: some servers take no larger ones."""
 
 
@@ -192,7 +192,7 @@ class ChatPolicy:
         if count == 1:
             del body["n"]
         if self.seeded:
-            body["seed"] = int(rng.integers(MAX_SEED))
+            body["seed"] = int(rng.integers(MAX_CHAT_SEED))
         return body
 
     def _post(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tether.llm.server.completion_requests import read_completion, sample_reques
 if TYPE_CHECKING:
     from tether.llm.server.openai_policy import OpenAIPolicy
 
-MAX_SEED = 2**62
+MAX_COMPLETION_SEED = 2**62
 """Seeds are smaller than this: vLLM adds the number of a completion, which must fit 63 bits."""
 LOG_IMPOSSIBLE = -27.6
 """Completions of one request that agree with a log-probability below this (1e-12) are no chance."""
@@ -59,7 +59,7 @@ def _fill(
         for prompt, wanted in places.items()
         for start in range(0, len(wanted), size)
     ]
-    seeds = rng.integers(MAX_SEED, size=len(parts))
+    seeds = rng.integers(MAX_COMPLETION_SEED, size=len(parts))
     requests = [
         sample_request(policy, prompt, len(wanted), int(seed))
         for (prompt, wanted), seed in zip(parts, seeds, strict=True)

@@ -78,7 +78,8 @@ def read_completion(policy: OpenAIPolicy, choice: dict[str, Any], prompt: Prompt
             f"{tokens[-1]} (finish_reason {reason!r}), which is not in eos_token_id "
             f"{policy.end_token_ids.tolist()}: it has "
             + (
-                "a limit of its own, such as max_new_tokens in the model's generation_config"
+                "a limit of its own, such as max_new_tokens in the model's generation_config, or "
+                "the context length"
                 if reason == "length"
                 else "stop tokens or stop texts of its own"
             )

@@ -141,6 +141,7 @@ class OpenAIPolicy(CompletionPolicy):
         )
         self.address = self.client.base_url
         self._drawn = DrawnScores() if reuse_stated else None
+        self.probe_seconds = probe_seconds
         self._probes = ProbeScores(model, probe_seconds)
 
     def check_unchanged(self) -> None:

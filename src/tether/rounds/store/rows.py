@@ -193,6 +193,18 @@ def read_codecs(connection: sql.Connection) -> RowCodecs:
     return RowCodecs.from_dict(read_settings(connection))
 
 
+def new_rows(
+    connection: sql.Connection, loss_count: int, actions: Columns, observations: Columns
+) -> Rows:
+    """Rows of their own: some actions, and what was observed of them."""
+    rows, taken = Rows(loss_count), _NewActions()
+    taken.add(connection, actions)
+    rows._add_actions(taken)
+    if len(observations["action"]):
+        rows._add_observations([observations])
+    return rows
+
+
 class _NewActions:
     """Rows of actions that were read, in parts."""
 

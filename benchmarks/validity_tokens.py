@@ -1,0 +1,115 @@
+"""Language models tethered at every token, in languages whose true risks are exact.
+
+Several rounds: each calibrates on all rows so far, against the mixture of the policies that served,
+then serves the tethered policy. Wrong on purpose: the beta of clip, calibrated on the scores of
+whole answers, served at every token.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import tether
+from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
+from benchmarks.validity_table import Case, Served
+from tether.control import PolicyPath
+
+ALPHA = 0.1
+ROUNDS = 3
+LEVELS = np.append(LOG_BETAS[::8], np.inf)
+DRAWS_PER_LEVEL = 64
+
+
+def cases() -> list[Case]:
+    """Both rules in near and far languages, with few and many rows; and what is wrong."""
+    found = []
+    for harm in ("spread", "rare"):
+        for length, nats in ((16, 5.0), (64, 20.0)):
+            world = MarkovLanguage(length, nats, harm)
+            for rows, repeats in ((100, 400), (1_000, 100)):
+                for family in ("clip", "mix"):
+                    run = partial(calibrated, world, family, rows)
+                    name = f"token_{family}, {rows:,} rows, {ROUNDS} rounds"
+                    found.append(Case(world.name, name, {"loss": ALPHA}, run, repeats, 40))
+    near = MarkovLanguage(64, 2.0, "spread")
+    for rows, repeats in ((100, 200), (1_000, 40)):
+        run, name = partial(calibrated, near, "clip", rows), f"token_clip, {rows:,} rows"
+        found.append(Case(near.name, f"{name}, {ROUNDS} rounds", {"loss": ALPHA}, run, repeats, 40))
+    run, name = partial(with_beta_of_clip, near, 1_000), "beta of clip, 1,000 rows (wrong)"
+    found.append(Case(near.name, name, {"loss": ALPHA}, run, 40, 20, wrong=True))
+    return found
+
+
+def calibrated(
+    world: MarkovLanguage, family: str, rows: int, rng: np.random.Generator
+) -> list[Served]:
+    """One run: what its last round serves."""
+    path = world.token_path(family)
+    served, pairs = [world.safe], []
+    for _ in range(ROUNDS):
+        pairs.append(world.draw(served[-1], rows, rng))
+        log = make_log(world, family, np.concatenate(pairs), path, served)
+        proposals = make_proposals(world, family, path, served, rng)
+        found = tether.calibrate(log, proposals, alpha=ALPHA, family=f"token_{family}")
+        served.append(model_at(world, family, found.log_beta))
+    return [_served(world, served[-1], found)]
+
+
+def with_beta_of_clip(world: MarkovLanguage, rows: int, rng: np.random.Generator) -> list[Served]:
+    """One round of clip, calibrated on whole answers; its beta is served at every token."""
+    log = make_log(
+        world, "clip", world.draw(world.safe, rows, rng), world.token_path("clip"), [world.safe]
+    )
+    found = tether.calibrate(log, alpha=ALPHA)
+    return [_served(world, model_at(world, "clip", found.log_beta), found)]
+
+
+def _served(world: MarkovLanguage, model: np.ndarray, found: tether.Calibration) -> Served:
+    safe, optimized = (world.mean_reward(each) for each in (world.safe, world.optimized))
+    kept = (world.mean_reward(model) - safe) / (optimized - safe)
+    return Served({"loss": world.risk(model)}, found.log_beta, found, kept)
+
+
+def model_at(world: MarkovLanguage, family: str, log_beta: float) -> np.ndarray:
+    """The model that is served at a beta."""
+    if np.isinf(log_beta):
+        return world.optimized if log_beta > 0 else world.safe
+    return world.token_path(family, np.array([log_beta]))[0]
+
+
+def make_log(world, family, pairs, path, served) -> tether.Log:
+    """The log of answers, scored at every beta."""
+    ends = log_densities(pairs, np.array([world.safe, world.optimized]))
+    log_mix = None
+    if len(served) > 1:
+        each = log_densities(pairs, np.array(served))
+        log_mix = np.logaddexp.reduce(each, axis=1) - np.log(len(served))
+    return tether.Log(
+        world.losses(pairs),
+        ends[:, 0],
+        ends[:, 1],
+        log_mix=log_mix,
+        policy_path=PolicyPath(f"token_{family}", LOG_BETAS, log_densities(pairs, path)),
+    )
+
+
+def make_proposals(world, family, path, served, rng) -> tether.Proposals:
+    """Draws of policies along the path."""
+    models = [model_at(world, family, level) for level in LEVELS]
+    pairs = np.concatenate([world.draw(model, DRAWS_PER_LEVEL, rng) for model in models])
+    ends = log_densities(pairs, np.array([world.safe, world.optimized]))
+    each = log_densities(pairs, np.array(served))
+    log_mix = np.logaddexp.reduce(each, axis=1) - np.log(len(served))
+    return tether.Proposals(
+        ends[:, 0],
+        ends[:, 1],
+        log_mix=log_mix if len(served) > 1 else None,
+        policy_path=PolicyPath(
+            f"token_{family}",
+            LOG_BETAS,
+            log_densities(pairs, path),
+            drawn_at=np.repeat(LEVELS, DRAWS_PER_LEVEL),
+        ),
+    )

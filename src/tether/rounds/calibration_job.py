@@ -1,0 +1,230 @@
+"""A calibration as a batch job: the files of its log, where they come from, and its settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from tether._core import files, records
+from tether.control.calibration import Calibration
+from tether.control.families import find_family
+from tether.control.family import Family
+from tether.control.log import Log
+from tether.control.parts.in_parts import LogInParts, ProposalsInParts
+from tether.control.proposals import Proposals
+from tether.rounds.calibrate_round import find_beta
+from tether.rounds.settings import Settings
+
+FILE, PROPOSALS, JOB = "part-{:06d}.parquet", "_proposals.parquet", "calibration.json"
+"""The names of the files; a scan of the folder leaves out names that begin with an underscore."""
+LOSS = "loss_{}"
+"""The column of each of the run's losses, in order."""
+BYTES_PER_READ = 1 << 20
+"""How much of a file is read at once for its digest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationJob:
+    """What `export_calibration` wrote: the log of a calibration in files, and how to calibrate.
+
+    Promised: `calibrate` finds the beta that `Controller.begin` finds from the same rows, to 1e-10
+    in log beta. It is a result to look at: no round begins with it.
+
+    Parameters
+    ----------
+    folder : str
+        Where the files are.
+    number : int
+        The round that would begin.
+    policy : str or None
+        The fingerprint of the optimized policy, where it has one.
+    seen : str
+        The last action and observation of each lane, as JSON.
+    heads : str
+        The digest of the heads of the run's hash chain at that moment.
+    retired : tuple of int
+        The rounds whose rows were left out.
+    counts : mapping of int to int
+        How many of the rows each round's policy produced; 0 is the safe policy.
+    reference : int
+        The round whose policy beta is measured against; 0 is the safe policy.
+    rows : int
+        How many rows the files have.
+    safe_share : float or None
+        The share of rows that the reference produced, where there is a mixture.
+    ratio_error : float
+        A factor by which densities of past policies may be wrong.
+    approximate : str or None
+        Why scores are approximate, if they are.
+    mixed, tables : bool
+        Whether there are columns of a mixture, and tables of all actions.
+    digests : mapping of str to str
+        The digest of each file, by name.
+    settings : Settings
+        The settings of the run.
+    family : Family or None
+        The run's family, where it is not one that its name finds.
+    """
+
+    folder: str
+    number: int
+    policy: str | None
+    seen: str
+    heads: str
+    retired: tuple[int, ...]
+    counts: Mapping[int, int]
+    reference: int
+    rows: int
+    safe_share: float | None
+    ratio_error: float
+    approximate: str | None
+    mixed: bool
+    tables: bool
+    digests: Mapping[str, str]
+    settings: Settings
+    family: Family | None = None
+
+    def log(self, source: Any = None) -> LogInParts:
+        """The log, to be read in parts.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.Source, optional
+            The same rows for another engine, such as `tether.scan.ray.source(folder)`; by default
+            the files of the folder.
+
+        Returns
+        -------
+        LogInParts
+            The log.
+        """
+        scanned = Log.scan(
+            self._parts if source is None else source,
+            context=None,
+            loss=[_loss_column(k) for k in range(len(self.settings.limits))],
+            log_mix="log_mix" if self.mixed else None,
+            log_safe_all="log_safe_all" if self.tables else None,
+            log_optimized_all="log_optimized_all" if self.tables else None,
+            log_mix_all="log_mix_all" if self.tables and self.mixed else None,
+            safe_share=self.safe_share,
+        )
+        named = tuple((name, _loss_column(k)) for k, name in enumerate(self.settings.limits))
+        log = LogInParts(scanned.source, replace(scanned.columns, loss=named), contexts=False)
+        log.ratio_error, log.approximate = self.ratio_error, self.approximate
+        return log
+
+    def proposals(self) -> ProposalsInParts | None:
+        """The draws of both policies, where the log needs them.
+
+        Returns
+        -------
+        ProposalsInParts or None
+            The draws.
+        """
+        if PROPOSALS not in self.digests:
+            return None
+        return Proposals.scan(Path(self.folder) / PROPOSALS, context=None)
+
+    def calibrate(self, source: Any = None) -> Calibration:
+        """Calibrate from the files, with the settings of the run.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.Source, optional
+            The same rows for another engine, as in `log`.
+
+        Returns
+        -------
+        Calibration
+            What `Controller.begin` would find.
+
+        Raises
+        ------
+        ValueError
+            If a file of the folder is not the one that was written, or rows are missing.
+        """
+        self.check_files()
+        log = self.log(source)
+        if len(log) != self.rows:
+            raise ValueError(f"source has {len(log):,} rows, but {self.rows:,} were exported")
+        family = find_family(self.settings.family) if self.family is None else self.family
+        return find_beta(self.settings, family, log, self.proposals())
+
+    def check_files(self) -> None:
+        """Check that every file is the one that was written.
+
+        Raises
+        ------
+        ValueError
+            If one is missing, or has changed.
+        """
+        for name, digest in self.digests.items():
+            path = Path(self.folder) / name
+            if not path.is_file() or file_digest(path) != digest:
+                raise ValueError(f"{path} is missing, or not the file that was exported")
+
+    def to_json(self) -> str:
+        """Everything but the folder and the family, as `read` expects it.
+
+        Returns
+        -------
+        str
+            JSON.
+        """
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        del plain["folder"], plain["family"]
+        plain |= {
+            "retired": list(self.retired),
+            "counts": {str(number): count for number, count in self.counts.items()},
+            "settings": self.settings.to_dict(),
+        }
+        return json.dumps(records.encode(plain), allow_nan=False, indent=1)
+
+    @classmethod
+    def read(cls, folder: str | Path, *, family: Family | None = None) -> CalibrationJob:
+        """The job in a folder, also one that was copied to another machine.
+
+        Parameters
+        ----------
+        folder : str or pathlib.Path
+            The folder that `export_calibration` wrote to.
+        family : Family, optional
+            The run's family, if it is one of your own.
+
+        Returns
+        -------
+        CalibrationJob
+            The job.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder has no job that was written completely.
+        """
+        text = (files.as_path("folder", folder) / JOB).read_text(encoding="utf-8")
+        plain = records.decode(json.loads(text))
+        plain["settings"] = Settings.from_dict(plain["settings"])
+        plain["counts"] = {int(number): count for number, count in plain["counts"].items()}
+        plain["retired"] = tuple(plain["retired"])
+        return cls(**plain, folder=str(folder), family=family)
+
+    @property
+    def _parts(self) -> list[str]:
+        return [str(Path(self.folder) / name) for name in self.digests if name != PROPOSALS]
+
+
+def _loss_column(place: int) -> str:
+    return LOSS.format(place)
+
+
+def file_digest(path: Path) -> str:
+    """The digest of a file."""
+    found = blake2b(digest_size=32)
+    with path.open("rb") as file:
+        while content := file.read(BYTES_PER_READ):
+            found.update(content)
+    return found.hexdigest()

@@ -1,0 +1,64 @@
+"""The draws of both policies that the calibration of a round needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._core.contexts import labels, take
+from tether.control.family import Family
+from tether.control.proposal_blocks import DEFAULT_BUDGET
+from tether.control.proposals import Proposals
+from tether.policies.log_from_policies import make_proposals
+from tether.policies.mixture import Mixture
+from tether.policies.policy import Policy
+from tether.rounds.policy_registry import PolicyRegistry
+from tether.rounds.settings import Settings
+
+MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
+"""Limits of the draws of each policy without contexts; between them, as many as rows."""
+MAX_DRAWN_DENSITIES = 500_000
+"""Draws times policies in the mixture are at most this, as far as `MIN_PROPOSALS` allows."""
+MIN_BLOCKS = 256
+"""With fewer contexts than this, each has several times as many draws as a policy's budget."""
+PROPOSAL_STREAM = 7919
+"""Part of the seed of the draws, so that their stream differs from any of the user's."""
+
+
+def draw_proposals(
+    settings: Settings,
+    registry: PolicyRegistry,
+    counts: dict[int, int],
+    reference: int,
+    optimized: Policy,
+    contexts: Any,
+    family: Family,
+    draws: int | None,
+    number: int,
+    *,
+    mixed: bool,
+) -> Proposals | None:
+    """Draws for round `number` in the contexts of the rows in use, or for a number of rows.
+
+    `counts` says how many of these rows each policy produced, and `mixed` whether the log has a
+    mixture. The same round has the same draws in every process.
+    """
+    logged_by = None
+    if mixed:
+        policies = [registry.policy(each) for each in counts]
+        logged_by = Mixture(policies, list(counts.values()))
+    rng = np.random.default_rng([settings.seed, number, PROPOSAL_STREAM])
+    if isinstance(contexts, int):
+        rows, most = contexts, min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
+        drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(rows, most))
+    else:
+        _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
+        blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
+        if settings.confidence is not None:  # a certificate needs draws of its own for every row
+            blocks = int(repeats.max())
+        drawn_in = take(contexts, np.sort(first))
+        count = draws or blocks * (family.max_draws or DEFAULT_BUDGET)
+    return make_proposals(
+        registry.policy(reference), optimized, drawn_in, count, rng, logged_by=logged_by
+    )

@@ -1,0 +1,76 @@
+"""The site has a page for everything, and its pages show what really comes out."""
+
+import contextlib
+import importlib
+import io
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import tether
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+GENERATED = {"experiments", "gallery", "reference"}
+"""Folders whose pages are written when the site is built."""
+TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.S)
+CELL = re.compile(r"```\{code-cell\} python\n(.*?)```", re.S)
+
+
+def _rooms():
+    """Every package of tether that has public names."""
+    for module in pkgutil.iter_modules(tether.__path__, "tether."):
+        public = module.ispkg and not module.name.startswith("tether._")
+        if public and hasattr(importlib.import_module(module.name), "__all__"):
+            yield module.name
+
+
+def test_the_reference_has_a_page_for_every_room_with_public_names(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_extensions")
+    try:
+        pages = importlib.import_module("reference_pages")
+    finally:
+        sys.modules.pop("reference_pages", None)
+    assert set(pages.ROOMS) == {"tether", *_rooms()}
+
+
+def _listed(page):
+    """The pages that the tables of contents of a page name."""
+    for entries in TOCTREE.findall(page.read_text("utf-8")):
+        for entry in entries.splitlines():
+            if entry and not entry.startswith(":"):
+                names = page.parent.glob(f"{entry}.*") if "*" in entry else ()
+                yield from names or [page.parent / entry]
+
+
+def test_every_page_and_notebook_is_in_a_table_of_contents():
+    pages = [
+        page
+        for pattern in ("*.md", "*/*.md", "*/*/*.md", "notebooks/*.ipynb")
+        for page in DOCS.glob(pattern)
+        if page.relative_to(DOCS).parts[0] not in {*GENERATED, "_build"}
+    ]
+    listed = {
+        entry.with_suffix("").resolve()
+        for page in pages
+        if page.suffix == ".md"
+        for entry in _listed(page)
+    }
+    written = {page.with_suffix("").resolve() for page in pages} - {DOCS / "index"}
+    assert written - listed == set()
+    missing = {
+        page for page in listed - written if page.relative_to(DOCS).parts[0] not in GENERATED
+    }
+    assert missing == set()
+
+
+def test_the_summary_that_is_explained_is_that_of_the_first_tutorial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names, printed = {}, io.StringIO()
+    cells = CELL.findall((DOCS / "start" / "ten_minutes.md").read_text("utf-8"))
+    while "found" not in names:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(cells.pop(0), "ten_minutes", "exec"), names)
+    page = (DOCS / "how_to" / "read_the_summary.md").read_text("utf-8")
+    assert f"```text\n{printed.getvalue().strip()}\n```" in page

@@ -1,0 +1,169 @@
+"""The token-level tether of real tiny models, against all their completions."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="needs tether[llm]")
+import torch
+
+import tether
+from tests.fit import chi_square
+from tests.llm import tiny_models
+from tether.llm import CausalPolicy, TokenTether
+
+BETAS = np.linspace(-4.0, 2.0, 7)
+EVERY = np.array(tiny_models.every_completion(5, 3, [0]))
+PROMPT = np.array([2, 3, 1])
+
+
+def two_models(**options):
+    options = {"max_new_tokens": 3, **options}
+    models = tiny_models.llama(5), tiny_models.llama(5, seed=3)
+    return [CausalPolicy(model, None, **options) for model in models]
+
+
+def two_adapters():
+    pytest.importorskip("peft")
+    model = tiny_models.with_adapters(tiny_models.llama(5), "tuned")
+    return [CausalPolicy(model, None, adapter=each, max_new_tokens=3) for each in (None, "tuned")]
+
+
+def tables(policy, prefix):
+    """The log-probabilities of the next token, one pass without cache or batch."""
+    options = {}
+    if policy.adapter is not None:
+        policy.model.set_adapter(policy.adapter)
+    elif hasattr(policy.model, "disable_adapter"):
+        with policy.model.disable_adapter(), torch.no_grad():
+            logits = policy.model(input_ids=torch.tensor([prefix]), **options).logits[0, -1]
+        return torch.log_softmax(logits.double(), -1).numpy()
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([prefix]), **options).logits[0, -1]
+    return torch.log_softmax(logits.double(), -1).numpy()
+
+
+def by_definition(safe, optimized, family, action, log_beta):
+    """The log-probability of a completion: the product over tokens of the normalized rule."""
+    prefix, total = PROMPT.tolist(), 0.0
+    for token in action[action >= 0]:
+        s, o = (np.exp(tables(each, prefix)) for each in (safe, optimized))
+        beta = np.exp(log_beta)
+        kernel = np.minimum(o, beta * s) if family == "clip" else s + beta * o
+        total += np.log(kernel[token] / kernel.sum())
+        prefix.append(int(token))
+    return total
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@pytest.mark.parametrize("make", [two_models, two_adapters])
+def test_scores_of_all_completions_follow_the_definition_and_sum_to_one(make, family):
+    safe, optimized = make()
+    pair = TokenTether(safe, optimized, family=family, log_betas=BETAS)
+    contexts = np.tile(PROMPT, (len(EVERY), 1))
+    log = pair.make_log(contexts, EVERY, np.zeros(len(EVERY)))
+    assert np.allclose(np.exp(log.policy_path.log_density).sum(axis=0), 1, atol=1e-5)
+    assert np.allclose(log.log_safe, safe.log_prob(contexts, EVERY), atol=1e-5)
+    assert np.allclose(log.log_optimized, optimized.log_prob(contexts, EVERY), atol=1e-5)
+    for row in (0, 3, 17, 60, 84):
+        for column in (0, 3, 6):
+            exact = by_definition(safe, optimized, family, EVERY[row], BETAS[column])
+            assert log.policy_path.log_density[row, column] == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [two_models, two_adapters])
+def test_draws_have_the_probabilities_of_their_scores(make):
+    pair = TokenTether(*make())
+    policy = pair.tethered(0.5)
+    scores = policy.log_prob(np.tile(PROMPT, (len(EVERY), 1)), EVERY)
+    prompts = np.tile(PROMPT, (5_000, 1))
+    actions, stated = policy.sample_scored(prompts, np.random.default_rng(1))
+    place = (actions[:, None] == EVERY).all(axis=2)
+    assert place.any(axis=1).all()
+    assert np.allclose(scores[place.argmax(axis=1)], stated, atol=1e-5)
+    assert chi_square(place.argmax(axis=1), np.exp(scores)) > 1e-3
+    other = make()[0].log_prob(np.tile(PROMPT, (len(EVERY), 1)), EVERY)
+    assert chi_square(place.argmax(axis=1), np.exp(other)) < 1e-6, "not those of the safe model"
+
+
+def test_a_stream_is_the_sample_token_by_token():
+    policy = TokenTether(*two_models()).tethered(0.7)
+    for seed in range(5):
+        streamed = list(policy.stream(PROMPT[None], np.random.default_rng(seed)))
+        sampled = policy.sample(PROMPT[None], np.random.default_rng(seed))[0]
+        assert np.array_equal(np.concatenate(streamed), sampled[sampled >= 0])
+
+
+def test_a_stream_leaves_the_models_free_between_tokens():
+    safe, optimized = two_models()
+    stream = (
+        TokenTether(safe, optimized).tethered(0.7).stream(PROMPT[None], np.random.default_rng(0))
+    )
+    next(stream)
+    assert not torch.is_inference_mode_enabled()
+    safe.sample(PROMPT[None], np.random.default_rng(0))
+    stream.close()
+
+
+def test_the_ends_are_the_two_models():
+    safe, optimized = two_models()
+    pair, contexts = TokenTether(safe, optimized), np.tile(PROMPT, (len(EVERY), 1))
+    for beta, model in ((0, safe), (np.inf, optimized)):
+        scores = pair.tethered(beta).log_prob(contexts, EVERY)
+        assert np.allclose(scores, model.log_prob(contexts, EVERY), atol=1e-5)
+        drawn = pair.tethered(beta).sample(contexts, np.random.default_rng(2))
+        assert np.array_equal(drawn, model.sample(contexts, np.random.default_rng(2)))
+
+
+def test_calibrated_saved_loaded_and_served_over_two_rounds(tmp_path):
+    safe, optimized = two_models()
+    pair, rng = (
+        TokenTether(safe, optimized, log_betas=np.linspace(-6, 3, 19)),
+        np.random.default_rng(0),
+    )
+    prompts = rng.integers(1, 5, size=(400, 2))
+
+    def loss(actions):
+        return (actions == 4).any(axis=1)
+
+    actions = safe.sample(prompts, rng)
+    log = pair.make_log(prompts, actions, loss(actions))
+    proposals = pair.make_proposals(prompts, rng, draws=20)
+    alpha = float(loss(actions).mean()) + 0.05
+    found = tether.calibrate(log, proposals, alpha=alpha, family=pair.family)
+    assert found.exists
+    found.save(tmp_path / "found.json")
+    policy = pair.tethered(tether.Calibration.load(tmp_path / "found.json"))
+    assert policy.log_beta == found.log_beta
+    more = policy.sample(prompts, rng)
+    mixture = tether.Mixture([safe, policy], [0.5, 0.5])
+    every = np.concatenate((prompts, prompts)), np.concatenate((actions, more))
+    second = pair.make_log(*every, loss(every[1]), logged_by=mixture, safe_share=0.5)
+    column = pair.log_betas.tolist().index(found.log_beta)
+    both = second.log_safe, second.policy_path.log_density[:, column]
+    assert np.allclose(second.log_mix, np.logaddexp(*both) - np.log(2), atol=1e-5)
+    proposals = pair.make_proposals(prompts, rng, draws=20, logged_by=mixture)
+    again = tether.calibrate(second, proposals, alpha=alpha, family=pair.family)
+    assert again.exists
+
+
+def test_tables_of_likely_tokens_are_those_of_the_tethered_model():
+    safe, optimized = two_models()
+    policy = TokenTether(safe, optimized).tethered(0.5)
+    tables = policy.token_tables(np.tile(PROMPT, (len(EVERY), 1)), EVERY)
+    scores = np.zeros(len(EVERY))
+    for row, position, tokens, values in zip(
+        tables.row, tables.position, tables.tokens, tables.log_probs, strict=True
+    ):
+        assert np.exp(values).sum() == pytest.approx(1, abs=1e-6)
+        scores[row] += values[tokens == EVERY[row, position]][0]
+    assert np.allclose(scores, policy.log_prob(np.tile(PROMPT, (len(EVERY), 1)), EVERY), atol=1e-5)
+
+
+def test_a_beta_of_another_family_is_refused():
+    safe, optimized = two_models()
+    pair = TokenTether(safe, optimized)
+    log = tether.Log([0.0] * 50, [0.0] * 50, [0.0] * 50)
+    with pytest.raises(ValueError, match="was calibrated for family 'clip'"):
+        pair.tethered(tether.calibrate(log, alpha=0.1))
+    with pytest.raises(ValueError, match="beta"):
+        pair.tethered(-1.0)
