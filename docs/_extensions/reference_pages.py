@@ -51,7 +51,7 @@ def names_by_room() -> dict[str, list[str]]:
 def page(room: str, title: str, names: list[str]) -> str:
     """Return the page of one room, in reStructuredText."""
     module = importlib.import_module(room)
-    heading = f"``{room}``: {title[0].lower()}{title[1:]}"
+    heading = f"``{room}``: {title}"
     first, *rest = inspect.getdoc(module).split("\n\n")
     entries = "\n".join(f"   {name}" for name in names)
     return "\n\n".join(
