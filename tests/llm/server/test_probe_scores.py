@@ -77,7 +77,7 @@ def test_what_counts_as_a_change(first, now, is_same):
 def test_the_begin_of_a_round_compares_although_no_comparison_is_due():
     models = {"base": tiny_models.llama(scale=0.3)}
     with Loopback(models) as server:
-        safe = remote_policy(server, probe_seconds=None)
+        safe = remote_policy(server, probe_seconds=1e9)
         safe.check_unchanged()
         rng = np.random.default_rng(0)
         run = tether.Controller(tether.Shortlist(safe, size=2), alpha=0.5, store="sqlite://")
