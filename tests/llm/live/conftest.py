@@ -1,8 +1,17 @@
-"""Two live servers for the tests of this folder: a start takes long."""
+"""Live servers for the tests of this folder, started once: a start takes long."""
 
 import pytest
 
 from tests.llm.live.live_policies import PROGRAM
+
+
+def started(folder, *options, **settings):
+    """A server, or a skipped test where none can be started."""
+    if PROGRAM is None:
+        pytest.skip("TETHER_VLLM names no vLLM")
+    from tests.llm.live.vllm_server import VLLM
+
+    return VLLM(folder, *options, **settings)
 
 
 @pytest.fixture(scope="session")
@@ -18,20 +27,26 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(folder):
     """A vLLM that serves `base` and the adapter `tuned`."""
-    if PROGRAM is None:
-        pytest.skip("TETHER_VLLM names no vLLM")
-    from tests.llm.live.vllm_server import VLLM
+    with started(folder) as running:
+        yield running
 
-    with VLLM(folder) as running:
+
+@pytest.fixture(scope="session")
+def base_server(folder):
+    """A vLLM that serves `base` alone."""
+    with started(folder, alone=("base", "base")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def tuned_server(folder):
+    """A vLLM that serves `tuned` alone, its adapter merged into the weights."""
+    with started(folder, alone=("merged", "tuned")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def exchanging_server(folder):
     """One whose adapters are exchanged: afterwards it mixes up weights, so others do not use it."""
-    if PROGRAM is None:
-        pytest.skip("TETHER_VLLM names no vLLM")
-    from tests.llm.live.vllm_server import VLLM
-
-    with VLLM(folder, "--max-loras", "2") as running:
+    with started(folder, "--max-loras", "2") as running:
         yield running
