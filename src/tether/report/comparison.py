@@ -86,6 +86,10 @@ class Comparison(Described):
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
+        table["promise"] = np.array(
+            [format_cell(each.promise) if each.exists else "none" for each in self.results],
+            dtype=np.str_,
+        )
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
         same = [
@@ -94,6 +98,8 @@ class Comparison(Described):
             if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1
         ]
         stated = [f"{name.replace('_', ' ')} {format_cell(table.pop(name)[0])}" for name in same]
+        if "effective_sample_size" in table:  # the widest heading
+            table["effective rows"] = table.pop("effective_sample_size")
         return Description(
             f"{len(self.names)} {kind}, {useful or 'none'} of them with a useful promise",
             "good" if useful == len(self.names) else "caution" if useful else "stop",
