@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.columns import Columns
+from tether._core.columns import Columns, format_cell
 from tether._core.description import Described, Description
 from tether.control.calibrate import calibrate
 from tether.control.gains import DEFAULT_INTERVAL, Gain, gain
@@ -29,6 +29,11 @@ CHOOSE_BEFORE = (
     "beforehand, or on training rows"
 )
 """What every reader of the table has to know."""
+COLUMNS_IN_WORDS = (
+    "changed: the share of decisions that change; reward and losses: those of the tethered policy; "
+    "to_frame() has the intervals"
+)
+"""What the columns of the printed table are."""
 
 
 @dataclass(frozen=True)
@@ -173,18 +178,19 @@ class AlphaGrid(Described):
                 add(name, f"{asked:.4g}")
             add("beta", f"{each.beta:.4g}")
             add("promise", f"{each.promise:.4g}" if each.useful else "no useful promise")
-            add("decisions that change", str(found.changed))
+            add("changed", format_cell(found.changed.mean))
             if found.traffic is not None:
                 add("traffic", f"{found.traffic:.4g}")
             if found.reward is not None:
-                add("reward", str(found.reward.tethered))
+                add("reward", format_cell(found.reward.tethered.mean))
             for name, means in found.losses.items():
-                add(name, str(means.tethered))
+                add(name, format_cell(means.tethered.mean))
         return Description(
             f"what {len(self.entries)} {kind} would buy, estimated from the log",
             "caution",
             table=Columns({name: np.array(texts) for name, texts in table.items()}),
             warnings=(CHOOSE_BEFORE,),
+            notes=(COLUMNS_IN_WORDS,),
         )
 
 
@@ -247,7 +253,8 @@ def gain_over_alphas(
         raise TypeError(f"{argument}s must be numbers, or mappings by loss, and not some of both")
     entries = []
     for value in listed:
-        found = calibrate(log, proposals, **{argument: value}, **settings)
+        asks: dict[str, Any] = {argument: value}
+        found = calibrate(log, proposals, **asks, **settings)
         used = {each.name: each.alpha for each in found.constraints}
         alpha = value if promises is None else used if isinstance(value, Mapping) else found.alpha
         asked = None if promises is None else value

@@ -48,7 +48,7 @@ def describe_calibration(found: Calibration) -> Description:
         facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
     elif found.exists and np.isfinite(found.acceptance):
         draws, share = "", f"{found.acceptance:.3g} of the draws are accepted"
-        if found.acceptance == 1:
+        if found.acceptance > 1 - RISK_TOLERANCE:
             share = "every draw is accepted"
         elif found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
