@@ -83,6 +83,7 @@ def prepare_from_job(
     _check_identity(run, optimized, job, serving)
     moment = read_moment(run._store, {lane: each[0] for lane, each in job.lanes.items()})
     _check_lanes(job, moment)
+    _check_same(job, "retired", tuple(sorted(moment.retired)))
     stored = ScoreColumns(run._store)
     stored.refresh()
     scores = ExportedScores(job, stored)
@@ -163,9 +164,13 @@ def _check_block(job: CalibrationJob, plan: CalibrationPlan, block: Block) -> No
     length = len(block.rows)
     sample = np.random.default_rng(seed).choice(length, min(size, length), replace=False)
     for (name, number), scores in block.scores.new.items():
-        known = block.scores.length(name, number)
-        if known != length or len(scores) > length:
-            raise ValueError(f"the job in {job.folder} has {known} scores of {length} rows")
+        what = f"the job in {job.folder} has scores {name!r} of round {number}"
+        if (name, number) not in block.rows.columns:
+            raise ValueError(f"{what}, which are not needed")
+        if (found := block.scores.length(name, number)) != length:
+            raise ValueError(
+                f"{what} up to row {found} of a block, of which there should be {length}"
+            )
         block.rows.check_given(number, scores, np.sort(sample))
     name = LOG.format(block.place)
     if (name in job.digests) != (block.log is not None):

@@ -74,6 +74,12 @@ class CalibrationRows:
         """Of a policy's scores: rows, or rows × actions."""
         return (len(self),) if self._width is None else (len(self), self._width)
 
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """The columns of scores that are needed: their names, and the rounds of the policies."""
+        of_safe = [] if self.all_actions is None else [(SAFE_TABLE, SAFE)]
+        return of_safe + [(self.name, each) for each in sorted({*self.deployed, self.number})]
+
     def at_taken(self, table: Floats) -> Floats:
         """Of a column or a table of scores, those of the actions that were taken."""
         return self._at_taken(table, self.actions)
@@ -151,11 +157,8 @@ class CalibrationRows:
 
     def _score(self) -> None:
         """Let every policy score the rows that it has not scored yet."""
-        if self.all_actions is not None:
-            self.scores.complete(SAFE_TABLE, [SAFE], len(self), self._scores_of)
-        self.scores.complete(
-            self.name, sorted({*self.deployed, self.number}), len(self), self._scores_of
-        )
+        for name, number in self.columns:
+            self.scores.complete(name, [number], len(self), self._scores_of)
 
     def _scores_of(self, number: int, rows: slice) -> Floats:
         contexts = part(self.contexts, rows.start, rows.stop)

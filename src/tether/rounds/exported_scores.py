@@ -15,6 +15,13 @@ from tether.rounds.store.score_pieces import in_pieces, piece_rows
 from tether.rounds.store.writer import Writer
 
 
+class _GivenScores(BlockScores):
+    """Scores of a block that must be complete: no policy computes any."""
+
+    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
+        raise ValueError(f"the job has no scores {name!r} of round {number} at some rows")
+
+
 class ExportedScores:
     """The scores that policies gave when a job was exported, beside those that the store has."""
 
@@ -31,7 +38,7 @@ class ExportedScores:
         for column, number in new:
             first = max(start, self._stored.length(column, number))
             self._starts.setdefault((column, number), first)
-        return BlockScores(self._stored, start, new)
+        return _GivenScores(self._stored, start, new)
 
     def save(self, writer: Writer, number: int) -> None:
         """Write them as `ScoreColumns.save` does, one piece after the other."""
