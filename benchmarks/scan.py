@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,16 +96,29 @@ def private_memory() -> float:
     return float("nan")
 
 
-def measure(what: str, folder: str) -> dict[str, float]:
-    """Run one thing in this process."""
-    import tether
-    from tether.scan import open_source
-
-    peak, stop = [0.0], threading.Event()
+def watched(work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Processor seconds, the most private memory in megabytes meanwhile, and the result."""
+    peak, stop = [private_memory()], threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.05):
             peak[0] = max(peak[0], private_memory())
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    start = time.process_time()
+    try:
+        result = work()
+        return time.process_time() - start, max(peak[0], private_memory()), result
+    finally:
+        stop.set()
+        watching.join()
+
+
+def measure(what: str, folder: str) -> dict[str, float]:
+    """Run one thing in this process."""
+    import tether
+    from tether.scan import open_source
 
     names = open_source(folder).names
     contexts = "log_safe_all_0" in names
@@ -112,24 +126,20 @@ def measure(what: str, folder: str) -> dict[str, float]:
     if what == "mix":
         settings["max_ratio"] = 1e9
     log = tether.Log.scan(folder, **settings)
-    watching = threading.Thread(target=watch)
-    watching.start()
-    start = time.process_time()
-    if what == "bare scan":
-        open_source(folder).reduce(CountRows(tuple(names)))
-        passes = 1
-    else:
+
+    def work() -> int:
+        if what == "bare scan":
+            open_source(folder).reduce(CountRows(tuple(names)))
+            return 1
         family = "mix" if what == "mix" else "clip"
         found = tether.calibrate(log, alpha=0.2, family=family)
         assert found.exists
-        passes = log.passes
         if what == "summary":
             found.summary()
-            passes = log.passes
-    spent = time.process_time() - start
-    stop.set()
-    watching.join()
-    return {"seconds": spent, "megabytes": peak[0], "passes": passes}
+        return log.passes
+
+    spent, megabytes, passes = watched(work)
+    return {"seconds": spent, "megabytes": megabytes, "passes": passes}
 
 
 def in_fresh_process(what: str, folder: Path) -> dict[str, float]:

@@ -7,6 +7,7 @@ its new rows under all policies before it. So a round stores a few pieces, howev
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -160,7 +161,8 @@ def in_pieces(parts: Iterable[Floats]) -> Iterator[Floats]:
 
 def _rows_per_piece(values: NDArray[Any]) -> int:
     """How many rows fit into one database row."""
-    return int(max(1, MAX_BLOB_BYTES * values.shape[1] // max(1, values.nbytes)))
+    policies, _, *others = values.shape
+    return max(1, MAX_BLOB_BYTES // max(1, policies * math.prod(others) * values.itemsize))
 
 
 def _read_numbers(connection: sql.Connection, after: int) -> dict[tuple[Any, ...], str]:
