@@ -33,7 +33,7 @@ from tether.rounds import (
 )
 from tether.rounds import calibration_blocks as blocks
 from tether.rounds.round_start import RoundStart
-from tether.rounds.store import schema, score_pieces
+from tether.rounds.store import checkpoints, schema, score_pieces
 from tether.rounds.store.queries import read_round
 from tether.rounds.store.writer import Writer
 
@@ -45,6 +45,7 @@ SMALL_BLOCK = 37
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "ROWS_PER_BLOCK", SMALL_BLOCK)
     monkeypatch.setattr(score_pieces, "MAX_BLOB_BYTES", 800)  # so that there are several pieces
+    monkeypatch.setattr(checkpoints, "MIN_ROWS", 20)  # and checkpoints
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,7 @@ def test_kill_9_before_and_after_statements_that_store_a_round_from_a_job(folder
         given = {"url": str(path), "journal": str(journal), "exported": job.folder, "trip": trip}
         ended = child_processes.run("begin_from_job", **given)
         kept.append(StoreAudit(str(path), journal, before).look() != before)
-        trip += 5
+        trip += 8
     assert kept == sorted(kept), "a later kill kept less than an earlier one"
     assert kept[-1]
     assert not kept[0]

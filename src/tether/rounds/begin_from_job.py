@@ -7,37 +7,43 @@ Everything else follows from the store again, one block of rows at a time, and m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tether._core.contexts import take
 from tether._core.types import Floats, Integers
 from tether.control.blend import blend_scores
 from tether.control.calibration import Calibration
-from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer, settled_marginal_normalizer
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.rounds.calibrate_round import check_precision, check_support
-from tether.rounds.calibration_blocks import Moment, read_moment
+from tether.rounds.calibration_blocks import read_moment
 from tether.rounds.calibration_export import (
     check_exportable,
     describe_job,
-    lanes_of,
-    run_identity,
 )
 from tether.rounds.calibration_job import CalibrationJob
 from tether.rounds.calibration_logs import Block, LogFacts, read_logs
 from tether.rounds.calibration_plan import CalibrationPlan, plan_calibration
 from tether.rounds.exported_scores import ExportedScores
-from tether.rounds.job_files import LOG, LOSS, PROPOSALS, SCORES, log_columns, read_table
-from tether.rounds.policy_registry import MAX_PROBES, fingerprint
+from tether.rounds.job_checks import (
+    check_block,
+    check_facts,
+    check_identity,
+    check_lanes,
+    check_same,
+    lane_differs,
+)
+from tether.rounds.job_files import (
+    PROPOSALS,
+    read_table,
+)
 from tether.rounds.round_start import PROBES_PER_CALL, RoundStart
 from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.store.checkpoints import make_checkpoints
@@ -51,8 +57,6 @@ if TYPE_CHECKING:
 
 MAX_CHECKPOINTS = 8
 """How many checkpoints a round from a job stores at most: they are in memory together."""
-TOLERANCE = 1e-9
-"""How far numbers may be from those of another machine, relative and absolute."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,11 @@ class PreparedRound:
 
     def check(self, writer: Writer) -> None:
         """Refuse a store in which the job's rows are not those that were checked."""
-        _check_same(self.job, "retired", tuple(sorted(read_retired(writer.connection))))
+        check_same(self.job, "retired", tuple(sorted(read_retired(writer.connection))))
         for lane, (entry, head, *_) in self.job.lanes.items():
             found = place_after(writer.connection, lane, entry).head.hex()
             if found != head:
-                raise _lane_differs(self.job, lane)
+                raise lane_differs(self.job, lane)
 
 
 def prepare_from_job(
@@ -80,10 +84,10 @@ def prepare_from_job(
     if not isinstance(job, CalibrationJob):
         raise TypeError(f"job must be a CalibrationJob, got {job!r}")
     check_exportable(run)
-    _check_identity(run, optimized, job, serving)
+    check_identity(run, optimized, job, serving)
     moment = read_moment(run._store, {lane: each[0] for lane, each in job.lanes.items()})
-    _check_lanes(job, moment)
-    _check_same(job, "retired", tuple(sorted(moment.retired)))
+    check_lanes(job, moment)
+    check_same(job, "retired", tuple(sorted(moment.retired)))
     stored = ScoreColumns(run._store)
     stored.refresh()
     scores = ExportedScores(job, stored)
@@ -96,109 +100,12 @@ def prepare_from_job(
     facts, first = LogFacts(), None
     for block in read_logs(run, plan, scores.block):
         first = first or _Probed.of(block)
-        _check_block(job, plan, block)
+        check_block(job, plan, block)
         if block.log is not None:
             facts.add(block.log)
     assert first is not None  # a plan has rows
-    _check_facts(job, describe_job(run, plan, facts, job.digests, job.folder))
+    check_facts(job, describe_job(run, plan, facts, job.digests, job.folder))
     return PreparedRound(_calibrated(run, plan, job, first), scores, checkpoints, job)
-
-
-def _check_identity(
-    run: Controller, optimized: Policy, job: CalibrationJob, serving: Serving
-) -> None:
-    """Refuse the job of another run, round or policy."""
-    _check_same(job, "run", run_identity(run))
-    _check_same(job, "number", 1 + serving.round)
-    own = fingerprint(optimized)
-    if own is not None and job.policy is not None:
-        _check_same(job, "policy", own)
-    job.settings.check_same(run.settings, run._store.name)
-
-
-def _check_same(job: CalibrationJob, name: str, own: Any) -> None:
-    theirs = getattr(job, name)
-    same = theirs == own
-    if isinstance(own, float) and isinstance(theirs, float):
-        same = bool(np.isclose(theirs, own, rtol=TOLERANCE, atol=TOLERANCE))
-    if not same:
-        raise ValueError(
-            f"the job in {job.folder} is not of the round that begins: its {name} is {theirs!r}, "
-            f"but here it is {own!r}"
-        )
-
-
-def _check_lanes(job: CalibrationJob, moment: Moment) -> None:
-    """Refuse a job of rows that the store does not have, or that end before those of a round."""
-    own = lanes_of(moment)
-    for lane in sorted({*job.lanes, *own}):
-        if job.lanes.get(lane) != own.get(lane):
-            raise _lane_differs(job, lane)
-    for lane, last in moment.earlier[-1].items() if moment.earlier else ():
-        if lane not in job.lanes or job.lanes[lane][2] < last:
-            raise ValueError(
-                f"the job in {job.folder} has {job.lanes.get(lane, (0, 0, 0))[2]} actions of lane "
-                f"{lane}, but the last round saw {last}"
-            )
-
-
-def _check_facts(job: CalibrationJob, own: CalibrationJob) -> None:
-    """Refuse a job that says anything else of its rows than the store does."""
-    for field in fields(CalibrationJob):
-        if field.name not in ("folder", "family", "policy", "lanes"):
-            _check_same(job, field.name, getattr(own, field.name))
-
-
-def _lane_differs(job: CalibrationJob, lane: int) -> ValueError:
-    entry = job.lanes.get(lane, (0,))[0]
-    return ValueError(
-        f"the job in {job.folder} is not of the rows of this store: lane {lane} has another hash "
-        f"chain up to entry {entry} than when the job was exported"
-    )
-
-
-def _check_block(job: CalibrationJob, plan: CalibrationPlan, block: Block) -> None:
-    """Refuse a block whose log does not follow from the store, or scores that policies change."""
-    size = max(1, MAX_PROBES // plan.blocks)
-    seed = int(job.digests[SCORES.format(block.place)], 16)  # so that nobody chooses the rows
-    length = len(block.rows)
-    sample = np.random.default_rng(seed).choice(length, min(size, length), replace=False)
-    for (name, number), scores in block.scores.new.items():
-        what = f"the job in {job.folder} has scores {name!r} of round {number}"
-        if (name, number) not in block.rows.columns:
-            raise ValueError(f"{what}, which are not needed")
-        if (found := block.scores.length(name, number)) != length:
-            raise ValueError(
-                f"{what} up to row {found} of a block, of which there should be {length}"
-            )
-        block.rows.check_given(number, scores, np.sort(sample))
-    name = LOG.format(block.place)
-    if (name in job.digests) != (block.log is not None):
-        raise ValueError(f"the job in {job.folder} has other rows than the store: see {name}")
-    if block.log is not None:
-        _check_log(job, name, block.log)
-
-
-def _check_log(job: CalibrationJob, name: str, log: Log) -> None:
-    written = read_table(job.folder, name, job.digests[name])
-    for column, values in log_columns(log).items():
-        tolerance = 0.0 if column.startswith(LOSS.partition("{")[0]) else TOLERANCE
-        if column not in written.column_names or not _agree(written[column], values, tolerance):
-            raise ValueError(
-                f"{column} in {name} of the job in {job.folder} is not what follows from the store"
-            )
-
-
-def _agree(written: Any, values: Any, tolerance: float) -> bool:
-    """Whether numbers, or lists of numbers, are the same up to rounding."""
-    found, own = (pa.array(each) for each in (written.combine_chunks(), values))
-    if found.type != own.type or len(found) != len(own):
-        return False
-    if pa.types.is_list(own.type):
-        found, own = found.flatten(), own.flatten()
-    return len(found) == len(own) and np.allclose(
-        found.to_numpy(), own.to_numpy(), rtol=tolerance, atol=tolerance
-    )
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from tether.rounds.calibration_job import CalibrationJob
 from tether.rounds.calibration_logs import LogFacts, read_logs
 from tether.rounds.calibration_plan import CalibrationPlan, plan_calibration
 from tether.rounds.job_files import (
+    BLOCK_LOG,
+    BLOCK_SCORES,
     JOB,
-    LOG,
     PROPOSALS,
-    SCORES,
     log_columns,
     proposal_columns,
     write_scores,
@@ -152,10 +152,10 @@ def _write_blocks(
     stored, facts, digests = ScoreColumns(run._store), LogFacts(), {}
     stored.refresh()
     for block in read_logs(run, plan, lambda _, start: BlockScores(stored, start)):
-        name = SCORES.format(block.place)
+        name = BLOCK_SCORES.format(block.place)
         digests[name] = write_scores(folder / name, block.scores.new)
         if block.log is not None:
-            name = LOG.format(block.place)
+            name = BLOCK_LOG.format(block.place)
             digests[name] = write_table(folder / name, log_columns(block.log))
             facts.add(block.log)
     return facts, digests

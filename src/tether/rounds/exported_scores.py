@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.rounds.calibration_job import CalibrationJob
-from tether.rounds.job_files import SCORES, read_scores
+from tether.rounds.job_files import BLOCK_SCORES, read_scores
 from tether.rounds.score_columns import BlockScores, ScoreColumns
 from tether.rounds.store.score_pieces import in_pieces, piece_rows
 from tether.rounds.store.writer import Writer
@@ -31,7 +31,7 @@ class ExportedScores:
 
     def block(self, place: int, start: int) -> BlockScores:
         """The scores of a block, by its place and its first calibration row."""
-        name = SCORES.format(place)
+        name = BLOCK_SCORES.format(place)
         if name not in self._job.digests:
             raise ValueError(f"the job in {self._job.folder} has no {name}: rows are missing")
         new = read_scores(self._job.folder, name, self._job.digests[name])
@@ -53,7 +53,7 @@ class ExportedScores:
     def _values(self, name: str, policies: list[int]) -> Iterator[Floats]:
         """The values of policies that have scores from the same row on, in blocks."""
         for file, digest in self._job.digests.items():
-            if file.startswith(SCORES.partition("{")[0]):
+            if file.startswith(BLOCK_SCORES.partition("{")[0]):
                 found = read_scores(self._job.folder, file, digest)
                 if (name, policies[0]) in found:
                     yield np.stack([found[name, policy] for policy in policies])

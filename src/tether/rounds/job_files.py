@@ -17,7 +17,7 @@ from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.proposals import SOURCES, Proposals
 
-LOG, SCORES = "part-{:06d}.parquet", "_scores-{:06d}.npz"
+BLOCK_LOG, BLOCK_SCORES = "part-{:06d}.parquet", "_scores-{:06d}.npz"
 PROPOSALS, JOB = "_proposals.parquet", "calibration.json"
 """The names of the files; a scan of the folder leaves out names that begin with an underscore."""
 LOSS = "loss_{}"
