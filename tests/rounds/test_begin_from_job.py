@@ -206,6 +206,7 @@ def test_an_audit_that_knows_only_the_file_recomputes_rounds_from_jobs(world, tm
     export_run(tmp_path / "run.db", tmp_path / "run.parquet")
     audited = recompute_calibrations(tmp_path / "run.parquet")
     assert set(audited) == {2, 3, 4, 5}
+    assert max(betas[number] for number in (3, 4)) > 0, "a round from a job must go somewhere"
     for number, (log_beta, _) in audited.items():
         assert np.log(betas[number]) == pytest.approx(log_beta, abs=1e-6)
 
@@ -342,6 +343,25 @@ def test_a_job_of_other_retired_rounds_is_refused_also_if_it_is_retired_meanwhil
             patched.setattr(RoundStart, "save", retired_first)
             refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
         refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
+
+
+def test_rows_that_are_changed_between_the_check_and_the_transaction_are_refused(
+    tmp_path, monkeypatch
+):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        real = RoundStart.save
+
+        def changed_first(*arguments, **named):
+            with sqlite3.connect(tmp_path / "run.db") as changed:
+                where = f"lane = 0 AND number = {job.lanes[0][0]}"
+                changed.execute(f"UPDATE tether_entries SET head = zeroblob(32) WHERE {where}")
+            changed.close()
+            real(*arguments, **named)
+
+        monkeypatch.setattr(RoundStart, "save", changed_first)
+        refuse(run, world, job, "lane 0 has another hash chain")
 
 
 def test_a_round_that_another_process_begins_meanwhile_is_taken(tmp_path, monkeypatch):
