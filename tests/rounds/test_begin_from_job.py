@@ -99,7 +99,7 @@ def check_same_round(run, other, number):
     assert (calibrations[0] is None) == (calibrations[1] is None)
     if calibrations[0] is not None:
         promises = [each["promise"] for each in calibrations]
-        assert promises[0] == pytest.approx(promises[1], rel=1e-6)  # stability interpolates
+        assert promises[0] == pytest.approx(promises[1], abs=1e-3)  # stability interpolates
 
 
 def wrong(store):

@@ -25,7 +25,9 @@ class CalibrationJob:
     """What `export_calibration` wrote: the log of a calibration in files, and how to calibrate.
 
     Promised: `calibrate` finds the beta that `Controller.begin` finds from the same rows, to 1e-10
-    in log beta. `Controller.begin(policy, job=...)` begins a round with it, if it is of that round.
+    in log beta; where a run's target is a promise, as closely as the two agree on the stability,
+    which is interpolated for mix and for tables. `Controller.begin(policy, job=...)` begins a round
+    with it, if it is of that round.
 
     Parameters
     ----------

@@ -162,7 +162,8 @@ def in_pieces(parts: Iterable[Floats]) -> Iterator[Floats]:
 def _rows_per_piece(values: NDArray[Any]) -> int:
     """How many rows fit into one database row."""
     policies, _, *others = values.shape
-    return max(1, MAX_BLOB_BYTES // max(1, policies * math.prod(others) * values.itemsize))
+    row_bytes: int = policies * math.prod(others) * values.itemsize
+    return max(1, MAX_BLOB_BYTES // max(1, row_bytes))
 
 
 def _read_numbers(connection: sql.Connection, after: int) -> dict[tuple[Any, ...], str]:
