@@ -25,8 +25,8 @@ from tether.control.parts.ratio_bins import (
     POWER_DIGITS,
     UNIT_DIGITS,
     BinTable,
+    row_key,
 )
-from tether.control.parts.ratio_bins import _key as row_key
 from tether.control.parts.survey import LogSurvey
 from tether.control.parts.term_kernels import BinnedRows, BinRows
 
