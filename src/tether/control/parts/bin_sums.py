@@ -46,7 +46,9 @@ EMPTY_TABLE = BinTable(
 
 def bin_terms(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -> BinTable:
     """The table of terms with amounts amount·e^log_base; those of zero are left out."""
-    blocks = (slice(start, start + ROWS_PER_TABLE) for start in range(0, len(ratio), ROWS_PER_TABLE))
+    blocks = (
+        slice(start, start + ROWS_PER_TABLE) for start in range(0, len(ratio), ROWS_PER_TABLE)
+    )
     tables = (
         _table(bins, ratio[rows], amount[rows], None if log_base is None else log_base[rows])
         for rows in blocks

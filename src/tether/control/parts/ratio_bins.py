@@ -120,6 +120,11 @@ class BinTable:
         return BinTable(self.key[chosen], self.count[chosen], self.digits[chosen])
 
 
+def halves(total: int) -> tuple[int, int]:
+    """A sum in units of 2^-46 as its upper and lower digits."""
+    return total >> LOWER_DIGITS, total & ((1 << LOWER_DIGITS) - 1)
+
+
 def carried(digits: Integers) -> Integers:
     """The same sums, with lower digits in their range: one way to write each sum."""
     for upper in (0, 2):
