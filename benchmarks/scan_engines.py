@@ -34,7 +34,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def measure(folder: Path) -> dict[str, tuple[float, float, float, float]]:
-    """For each engine: a bare scan, the tables of zeros and ones and of any losses, a first pass."""
+    """For each engine: a bare scan, the tables of zeros and ones and of any losses, and all."""
     import duckdb
     import narwhals as nw
     import polars

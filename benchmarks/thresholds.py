@@ -81,7 +81,7 @@ def speed(items: int) -> None:
     for name, (task, most) in tasks.items():
         took = seconds(task)
         held = extra_memory(task) / scores.nbytes
-        time_limit, memory_limit = ("", "") if most is None else (f"{most:g}", "5.5")
+        time_limit, memory_limit = ("", "") if most is None else (f"{most:g}", "4")
         measured = f"{took:8.2f} {took / unit:6.2f} {time_limit:>8s} {held:7.2f}"
         print(f"{name:38s} {measured} {memory_limit:>8s}", flush=True)
 

@@ -153,6 +153,7 @@ def _numbered(key: Integers) -> tuple[Integers, Integers]:
 
 
 def refuse_large(ratio: Floats) -> None:
+    """Refuse finite ratios that no bin can hold."""
     if max(-float(ratio.min()), float(ratio.max())) > LARGEST_BINNED_RATIO:  # −inf was left out
         row = int(np.argmax(np.abs(ratio)))
         raise ValueError(
