@@ -112,7 +112,6 @@ class CountsInParts:
 
 def counts_from_order(run_ends: Booleans, *, larger_is_safer: bool) -> CountReader:
     """Where every score is a candidate: what comes before the end of each run of equal scores."""
-
     rows, bits = len(run_ends), np.packbits(run_ends)
 
     def marked(first: int) -> Booleans:
