@@ -1,9 +1,9 @@
 """Whether logs in parts have the beta of memory, over many generated worlds.
 
 Worlds have ties, zeros, ratios past ±700, mixtures, one row, several losses and partitions without
-rows (`tests.control.parts.worlds`); in three of four, alpha is near the mean loss. In every third world so few rows may be collected that bins
-are divided instead, and in every tenth the rows are shuffled and divided anew, which must give the
-same bits.
+rows (`tests.control.parts.worlds`); in three of four, alpha is near the mean loss. In two of three
+worlds so few rows may be collected that bins are divided instead, and in every tenth the rows are
+shuffled and divided anew, which must give the same bits.
 
     python -m benchmarks.scan_equality [--worlds 10000] [--first 0]
 """
@@ -14,8 +14,8 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-
 from tests.control.parts.worlds import World, marginal_world
+
 from tether.control.parts import clip_solver
 
 MOST_DIFFERENCE = 1e-10

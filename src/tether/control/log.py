@@ -278,7 +278,8 @@ class Log(LogOverview):
         reward : str, optional
             The column of rewards; none are read unless it is named.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------
