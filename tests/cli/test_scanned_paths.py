@@ -143,7 +143,7 @@ def test_ctrl_c_ends_a_scan_with_130_and_writes_nothing(tmp_path):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert process.stdout.readline() == "ready\n"
+            assert "ready" in process.stdout.readline()  # of one thread or of both
             process.send_signal(signal.SIGINT)
             _, shown = process.communicate(timeout=120)
         finally:
