@@ -77,6 +77,8 @@ class SumScores:
         columns += list(part.loss.values())
         columns += [getattr(part, name) for name in TABLE_NAMES]
         columns += [part.draws[name] for name in sorted(part.draws)]
+        if part.acting is not None:
+            columns += [part.acting.log_logged, part.acting.log_base_limit]
         return _summed(part.log_safe, part.log_optimized, terms, columns)
 
 
