@@ -12,11 +12,14 @@ some of the coarse bins into equal parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats, Integers
+
+Number = TypeVar("Number", np.int64, np.uint64)
 
 BINS_PER_UNIT = 256
 """How many coarse bins there are per unit of log ratio."""
@@ -133,7 +136,7 @@ def carried(digits: Integers) -> Integers:
     return digits
 
 
-def union(first: Integers, second: Integers) -> Integers:
+def union(first: NDArray[Number], second: NDArray[Number]) -> NDArray[Number]:
     """The distinct numbers of two sorted arrays, in order: a merge of two runs, in linear time."""
     both = np.sort(np.concatenate((first, second)), kind="stable")
     return both[np.append(True, both[1:] != both[:-1])] if len(both) else both
