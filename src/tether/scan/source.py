@@ -59,7 +59,8 @@ def open_source(source: Any, *, where: Any = None) -> Source:
         lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
         `names` and `reduce`.
     where : pyarrow.compute.Expression, optional
-        Which rows of Parquet files to read.
+        Which rows of Parquet files to read; columns in the names of folders, such as
+        `day=2026-01-01`, may be used.
 
     Returns
     -------
