@@ -89,5 +89,5 @@ def test_every_result_of_a_mapping_has_a_name_of_its_own():
     with pytest.raises(ValueError, match="two entries with the name '1'"):
         tether.compare({1: low, "1": high})
     for alone in (low, None):
-        with pytest.raises(TypeError, match="must be a list or a mapping of calibrations .*, got"):
+        with pytest.raises(TypeError, match=r"must be a list or a mapping of .*, got"):
             tether.compare(alone)
