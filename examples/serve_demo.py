@@ -172,7 +172,9 @@ def main(seconds: float = 90.0, port: int = 8080) -> dict[str, Counter[str]]:
         process = subprocess.Popen(command, stderr=log)
         try:
             wait_until_ready(address, process)
-            print(f"tether serves two models with a promise of {PROMISE:g} for {seconds:g} seconds.")
+            print(
+                f"tether serves two models with a promise of {PROMISE:g} for {seconds:g} seconds."
+            )
             print(f"The dashboard: {address}/\n", flush=True)
             counted = asyncio.run(load(address, new, seconds))
         finally:
