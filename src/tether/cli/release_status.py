@@ -29,6 +29,8 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"
     )
     lines: list[RenderableType] = [plain_text(title), _steps(history)]
+    if history.missing:
+        lines.append(plain_text(f"Missing outcomes: {history.missing}.", "yellow"))
     if history.stalled:
         lines.append(plain_text(f"The share stays: {history.stalled}."))
     for name in history.limits:
@@ -39,7 +41,7 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
 def plain_release(history: ReleaseHistory) -> dict[str, Any]:
     """As JSON."""
     plain = asdict(history) | {"store": redact_url(history.store), "kind": "release"}
-    plain["stalled"] = history.stalled
+    plain |= {"stalled": history.stalled, "missing": history.missing}
     for row, step in zip(plain["steps"], history.steps, strict=True):
         row |= {"share": step.share, "why": step.why, "calibration": step.calibration.to_dict()}
     encoded: dict[str, Any] = records.encode(plain)
