@@ -153,8 +153,10 @@ class RampShare:
         bound, old = each.guardrail.bound, each.old
         decided = worst
         if self.confidence is not None:
-            rows = f"all rows so far, {each.new.rows:,} of the new{each.new.missing_text(bound)}"
-            decided = f"{rows if each.new.pending else 'all rows so far'}; limited by {self.binding}"
+            rows = "all rows so far"
+            if each.new.pending:
+                rows += f", {each.new.rows:,} of the new{each.new.missing_text(bound)}"
+            decided = f"{rows}; limited by {self.binding}"
         elif each.new.rows:
             rows = f"{each.new.rows:,} rows of {window}{each.new.missing_text(bound)}"
             decided = f"{rows}; limited by {self.binding}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
@@ -47,7 +48,7 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
 
 
 def _has_waited(steps: Sequence[StepRecord], ramp: Sequence[StepRecord]) -> bool:
-    """Whether keys have had time to come since the ramp began, so that their absence says something.
+    """Whether keys have had time to come since the ramp began.
 
     Keys that come back leave no rows, so where nobody else comes only time can tell: the first step
     of the ramp then takes longer than any step before it.
@@ -55,5 +56,5 @@ def _has_waited(steps: Sequence[StepRecord], ramp: Sequence[StepRecord]) -> bool
     if len(ramp) > 1 or any(each.old.rows for each in ramp):
         return True
     begun = [datetime.fromisoformat(each.begun) for each in steps]
-    lasted = [later - earlier for earlier, later in zip(begun, begun[1:], strict=False)]
+    lasted = [later - earlier for earlier, later in pairwise(begun)]
     return steps_of_releases.moment() - begun[-1] > max(lasted)
