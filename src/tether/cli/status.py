@@ -83,16 +83,13 @@ def _rendered(history: History | ReleaseHistory) -> RenderableType:
         stands = alarm.cleared is None
         state = "stands"
         if not stands:
-            state = f"cleared {alarm.cleared} by {alarm.actor}: {alarm.reason}"
+            state = f"cleared {alarm.cleared} by {alarm.actor}"
         line = f"alarm {alarm.number} ({alarm.monitor}), {what} {alarm.round}, {alarm.raised}: "
         lines.append(plain_text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
     if history.alarm is not None:
         lines.append(Text(f"The {who} acts until `tether resume … --reason …`."))
     for each in history.audit:
-        if each.act != "resume":  # those stand beside their alarms
-            lines.append(
-                plain_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim")
-            )
+        lines.append(plain_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim"))
     return Group(*lines)
 
 
