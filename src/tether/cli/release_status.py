@@ -11,7 +11,7 @@ from rich.table import Table
 from tether._core import records
 from tether._core.redact import redact_url
 from tether._core.visible_text import visible
-from tether.cli.status_text import estimate_text, limits_text, plain_text
+from tether.cli.status_text import INTERVAL_HEADING, estimate_text, limits_text, plain_text
 
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import ReleaseHistory
@@ -58,7 +58,7 @@ def _steps(history: ReleaseHistory) -> Table:
 
 def _losses(history: ReleaseHistory, name: str) -> Table:
     """The mean losses of both systems, and the interval of the new one's."""
-    table = _table("step", "promise", f"{name}, old", f"{name}, new", "between")
+    table = _table("step", "promise", f"{name}, old", f"{name}, new", INTERVAL_HEADING)
     for step in history.steps:
         stated = f"{step.calibration.promises[name]:.3g}"
         cells = [str(step.number), "none" if step.calibration.reason else stated]
