@@ -72,6 +72,10 @@ def test_printing_shows_the_table_and_warns_against_choosing_afterwards():
     assert "chosen before its data were seen" in " ".join(text.split())
     none = str(tether.compare(calibrations(alphas=(0.001, 0.002))))
     assert none.startswith("2 calibrations, none of them with a useful promise")
+    assert [row.split()[5] for row in none.splitlines() if row.startswith("  alpha 0.00")] == [
+        "none",
+        "none",
+    ], "where nothing passes, nothing is promised"
 
 
 def test_other_things_are_refused():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.columns import Columns, format_cell
 from tether._core.description import Described, Description
@@ -86,6 +87,10 @@ class Comparison(Described):
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
+        table["promise"] = np.array(
+            [format_cell(each.promise) if each.exists else "none" for each in self.results],
+            dtype=np.str_,
+        )
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
         same = [
@@ -94,6 +99,14 @@ class Comparison(Described):
             if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1
         ]
         stated = [f"{name.replace('_', ' ')} {format_cell(table.pop(name)[0])}" for name in same]
+        for name in ("family", "method"):
+            if name in table and table[name].tolist() == list(self.names):
+                del table[name]
+        if "effective_sample_size" in table:  # the widest heading
+            table["effective rows"] = _whole(table.pop("effective_sample_size"))
+        asked = [each.asked_promise for each in self.results if isinstance(each, Calibration)]
+        if asked and None not in asked:  # the promises are in the names
+            table.pop("alpha", None)
         return Description(
             f"{len(self.names)} {kind}, {useful or 'none'} of them with a useful promise",
             "good" if useful == len(self.names) else "caution" if useful else "stop",
@@ -153,6 +166,11 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"results has two entries with the name {twice!r}")
     return Comparison(tuple(names), found)
+
+
+def _whole(sizes: NDArray[Any]) -> NDArray[Any]:
+    """Sample sizes without decimals, if all are known."""
+    return np.round(sizes).astype(np.int64) if np.isfinite(sizes).all() else sizes
 
 
 def _row(result: Result) -> dict[str, Any]:

@@ -63,20 +63,31 @@ def start_at_zero(axes: Axes, *heights: float) -> None:
     axes.set_ylim(0, ROOM_ABOVE * max(known, default=1.0) or 1.0)
 
 
-def draw_level(axes: Axes, level: float, text: str) -> None:
-    """Draw a horizontal line with its label at the left end: above it, or below it near the top.
+def draw_level(
+    axes: Axes,
+    level: float,
+    text: str,
+    *,
+    above: bool | None = None,
+    at_right: bool = False,
+    line_style: str = "-",
+) -> None:
+    """Draw a horizontal line with its label at the left end, or at the right end.
 
-    Call it when the limits of the axes are set.
+    By default the label is above the line, and below it near the top. Call it when the limits of
+    the axes are set.
     """
-    axes.axhline(level, color=ink(), linewidth=1.2)
-    low, high = axes.get_ylim()
-    above = level - low < LABELED_BELOW * (high - low)
+    axes.axhline(level, color=ink(), linewidth=1.2, linestyle=line_style)
+    if above is None:
+        low, high = axes.get_ylim()
+        above = level - low < LABELED_BELOW * (high - low)
     axes.annotate(
         text,
-        (0.01, level),
+        (0.99 if at_right else 0.01, level),
         (0, 3 if above else -3),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
+        ha="right" if at_right else "left",
         va="bottom" if above else "top",
         color=ink(),
     )
