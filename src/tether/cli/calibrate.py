@@ -157,10 +157,7 @@ def calibrate(
             max_rows=max_rows,
             where=where,
         )
-        in_parts = isinstance(actions, LogInParts)
-        if what_if and in_parts:
-            raise ValueError("--what-if needs a log in memory: name one file that fits into it")
-        rows = "rows in parts" if in_parts else f"{len(actions):,} rows"
+        rows = "rows in parts" if isinstance(actions, LogInParts) else f"{len(actions):,} rows"
         with progress.step(f"calibrating on {rows}"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use

@@ -242,6 +242,8 @@ class Log(LogOverview):
         log_mix_all: str | Sequence[str] | None = None,
         safe_draws: Sequence[str] | None = None,
         optimized_draws: Sequence[str] | None = None,
+        log_logged: str | None = None,
+        log_base_limit: str | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
         reward: str | None = None,
@@ -275,6 +277,8 @@ class Log(LogOverview):
             Columns of lists with the draws of each policy in the context of the row: their
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
+        log_logged, log_base_limit : str, optional
+            The columns of `Acting`, which a promise with a confidence needs with a mixture.
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
@@ -282,7 +286,8 @@ class Log(LogOverview):
         reward : str, optional
             The column of rewards; none are read unless it is named.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------
@@ -303,6 +308,7 @@ class Log(LogOverview):
             scores=(log_safe, log_optimized, log_mix),
             tables=(log_safe_all, log_optimized_all, log_mix_all),
             draws=(safe_draws, optimized_draws),
+            acting=(log_logged, log_base_limit),
             safe_share=safe_share,
             max_ratio=max_ratio,
             reward=reward,

@@ -135,7 +135,7 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     TypeError
         If something else than a calibration or a selection is passed, or both kinds at once.
     ValueError
-        If there are no results.
+        If there are no results, or two of them have the same name.
 
     Examples
     --------
@@ -145,21 +145,27 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     >>> found.to_frame()["threshold"]
     array([1., 2.])
     """
-    named = results.items() if isinstance(results, Mapping) else ((None, each) for each in results)
-    pairs = list(named)
-    if not pairs:
+    if isinstance(results, (Calibration, Selection)) or not isinstance(results, Iterable):
+        raise TypeError(
+            "results must be a list or a mapping of calibrations or selections, got "
+            f"{type(results).__name__}"
+        )
+    found = tuple(results.values() if isinstance(results, Mapping) else results)
+    if not found:
         raise ValueError("results is empty: at least one calibration or selection is needed")
-    for _, result in pairs:
+    for result in found:
         if not isinstance(result, (Calibration, Selection)):
             raise TypeError(
                 "results must be calibrations or selections, as calibrate, gcrc, crc, "
                 f"monotonized_crc and ltt return them, got {type(result).__name__}"
             )
-    found = tuple(result for _, result in pairs)
     if len({isinstance(result, Calibration) for result in found}) > 1:
         raise TypeError("results must be all calibrations or all selections, got both")
-    names = [name for name, _ in pairs if name is not None] or _names(found)
-    return Comparison(tuple(map(str, names)), found)
+    names = list(map(str, results)) if isinstance(results, Mapping) else _names(found)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"results has two entries with the name {twice!r}")
+    return Comparison(tuple(names), found)
 
 
 def _whole(sizes: NDArray[Any]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core.types import Floats
+from tether._core.visible_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +117,12 @@ def with_crossings(x: Floats, y: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def one_line(text: str, length: int = 40) -> str:
-    """A name that fits into a legend or beside an axis; `$` stands for itself."""
-    text = " ".join(text.split())
+    """A name that fits into a legend or beside an axis; `$` stands for itself.
+
+    Control characters are shown as escape sequences. A legend leaves out names that begin with an
+    underscore, so a space is put before it.
+    """
+    text = visible(" ".join(text.split()))
+    text = f" {text}" if text.startswith("_") else text
     text = text if len(text) <= length else f"{text[: length - 1]}…"
     return text.replace("$", r"\$")
