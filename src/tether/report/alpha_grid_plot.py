@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether.control.alpha_grid import AlphaGrid
-from tether.report.plot_frame import figure_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,10 +22,16 @@ def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
     The reward of the safe policy is a horizontal line. Without rewards, the share of decisions that
     change is drawn. Alphas that are mappings are numbered.
     """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
     if axes is not None:
         _draw(grid, axes)
-        return figure_of(axes)
-    figure = new_figure()
+        parent: Any = axes.figure
+        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
+        return figure
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     _draw(grid, figure.add_subplot())
     return figure
 

@@ -27,12 +27,10 @@ LABELED_BELOW = 0.75
 def new_figure(width: float = 6.4, height: float = 4.0) -> Figure:
     """Make a figure whose margins fit its labels."""
     try:
-        import matplotlib.figure  # noqa: F401 - missing, it is named below
-
-        from tether.report.shown_figure import ShownFigure
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
-    return ShownFigure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def figure_of(axes: Axes) -> Figure:
