@@ -53,6 +53,7 @@ def test_names_fit_on_one_line():
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tether.report.notebook_figure", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
         plot_frame.new_figure()
