@@ -8,6 +8,7 @@ import importlib
 import inspect
 from pathlib import Path
 
+from numpydoc.xref import DEFAULT_LINKS
 from sphinx.application import Sphinx
 
 ROOMS = {
@@ -48,6 +49,16 @@ def names_by_room() -> dict[str, list[str]]:
     return pages
 
 
+def addresses() -> dict[str, str]:
+    """Return where each class of the reference is described, by the name that docstrings use."""
+    return {
+        name: f"{room}.{name}"
+        for room, names in names_by_room().items()
+        for name in names
+        if inspect.isclass(getattr(importlib.import_module(room), name))
+    }
+
+
 def page(room: str, title: str, names: list[str]) -> str:
     """Return the page of one room, in reStructuredText."""
     module = importlib.import_module(room)
@@ -76,5 +87,6 @@ def write_pages(app: Sphinx, config: object) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
+    DEFAULT_LINKS.clear()  # of numpydoc: they lead to other sites, and nothing is fetched here
     app.connect("config-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

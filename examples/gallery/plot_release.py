@@ -4,8 +4,8 @@ A release of four new systems
 
 How the share of users grows when the new system is better, slightly worse, worse, or always harmful.
 
-The old system gets a complaint from 1 user in 100, and 2 in 100 are tolerated. Nobody knows what the
-new systems do: their shares follow from their own losses.
+The old system gets a complaint from 1 user in 100, and at most 2 in 100 are promised. Nobody knows
+what the new systems do: their shares follow from their own losses.
 """
 
 # %%
@@ -19,8 +19,8 @@ import numpy as np
 from tether.release import ArmCounts, Guardrail, ramp_share
 
 rng = np.random.default_rng(0)
-guardrails = {"complaint": Guardrail(alpha=0.02)}
-old_risk, users, steps, runs = 0.01, 1000, 6, 40
+guardrails = {"complaint": Guardrail(promise=0.02)}
+old_risk, users, steps, runs = 0.01, 1000, 6, 400
 
 
 @cache
@@ -44,27 +44,29 @@ def releases(new_risk):
 
 
 # %%
-# The mean share over releases, and the complaints about what is served.
+# The mean share over releases, and the complaints about what is served. Bars are two standard errors.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7.5), sharex=True, layout="constrained")
 systems = {"better": 0.005, "slightly worse": 0.015, "worse": 0.05, "always harmful": 1.0}
 colors = ["#117733", "#1f5fa8", "#b07a12", "#c8442f"]
+numbers = np.arange(1, steps + 1)
 for (name, risk), color in zip(systems.items(), colors, strict=True):
-    mean = releases(risk).mean(axis=0)
-    left.plot(range(1, steps + 1), mean, "o-", color=color, label=f"{name} ({risk:g})")
-    right.plot(range(1, steps + 1), mean * risk + (1 - mean) * old_risk, "o-", color=color)
-left.set(
-    xlabel="step",
-    ylabel="mean share of the new system",
-    title="Each grows as far as its losses allow",
-)
-left.legend(fontsize=9)
-right.axhline(0.02, linestyle="--", color="#888888")
-right.annotate("alpha", (1, 0.02), xytext=(0, 4), textcoords="offset points", color="#888888")
-right.set(
+    shares = releases(risk)
+    served = shares * risk + (1 - shares) * old_risk
+    label = f"{name} ({risk:g})"
+    for panel, values in ((above, shares), (below, served)):
+        errors = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
+        panel.errorbar(
+            numbers, values.mean(axis=0), errors, fmt="o-", color=color, capsize=2, label=label
+        )
+above.set(ylabel="mean share of the new system", title="Each grows as far as its losses allow")
+above.legend(fontsize=9)
+below.axhline(0.02, linestyle="--", color="#888888")
+below.annotate("promise", (1, 0.02), xytext=(0, 4), textcoords="offset points", color="#666666")
+below.set(
     xlabel="step",
     ylabel="mean risk of what is served",
-    title="And what is served stays within alpha",
+    title="And what is served stays within the promise",
+    ylim=(0, 0.025),
 )
-right.set_ylim(0, 0.025)
 plt.show()

@@ -80,7 +80,7 @@ class Controller(RunRecords):
         The largest possible loss; one for all losses, or one for each.
     family : str or Family, default "clip"
         The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object. With
-        "ramp" rounds are released by ramp instead (docs/explanation/release.md): each action is
+        "ramp" rounds are released by ramp instead (:doc:`/explanation/release`): each action is
         answered by the reference policy or by the optimized one, whose share grows with its own
         rows. Then policies need no log-probabilities.
     test_weight : {"empirical", "analytic"} or float, default "empirical"
@@ -141,7 +141,7 @@ class Controller(RunRecords):
         In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
         default by `advance`.
     aim : bool or AimSettings, default False
-        Whether each round aims (docs/explanation/aim.md): it fits a loss model on its training
+        Whether each round aims (:doc:`/explanation/aim`): it fits a loss model on its training
         rows, tilts the optimized policy by it where this is expected to earn more after
         calibration, and calibrates what was chosen. Needs finitely many actions, or a
         `Shortlist`. The promise is the same.
