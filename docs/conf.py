@@ -72,6 +72,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,

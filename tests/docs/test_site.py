@@ -5,7 +5,6 @@ import importlib
 import io
 import pkgutil
 import re
-import sys
 from pathlib import Path
 
 import tether
@@ -26,13 +25,20 @@ def _rooms():
             yield module.name
 
 
-def test_the_reference_has_a_page_for_every_room_with_public_names(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS / "_extensions")
-    try:
-        pages = importlib.import_module("reference_pages")
-    finally:
-        sys.modules.pop("reference_pages", None)
-    assert set(pages.ROOMS) == {"tether", *_rooms()}
+def test_the_reference_has_a_page_for_every_room_with_public_names(extension):
+    rooms = extension("reference_pages").ROOMS
+    assert set(rooms) == {"tether", *_rooms()}
+    listed = re.findall(
+        r"\{doc\}`(\S+) <\1>` \|", (DOCS / "reference" / "index.md").read_text("utf-8")
+    )
+    assert sorted(listed) == sorted(rooms)
+
+
+def test_types_in_docstrings_lead_to_the_pages_of_classes(extension):
+    addresses = extension("reference_pages").addresses()
+    assert addresses["Calibration"] == "tether.Calibration"
+    assert addresses["Guardrail"] == "tether.release.Guardrail"
+    assert "calibrate" not in addresses
 
 
 def _listed(page):
