@@ -64,7 +64,7 @@ default_role = "py:obj"  # single backticks in docstrings link where the name ha
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True
-numpydoc_xref_aliases = reference_pages.addresses()
+numpydoc_xref_aliases = reference_pages.addresses_of_classes()
 numpydoc_xref_ignore = "all"  # words that are no names of tether stay words
 templates_path = ["_templates"]
 

@@ -35,10 +35,12 @@ def test_the_reference_has_a_page_for_every_room_with_public_names(extension):
 
 
 def test_types_in_docstrings_lead_to_the_pages_of_classes(extension):
-    addresses = extension("reference_pages").addresses()
-    assert addresses["Calibration"] == "tether.Calibration"
-    assert addresses["Guardrail"] == "tether.release.Guardrail"
-    assert "calibrate" not in addresses
+    pages = extension("reference_pages")
+    classes = pages.addresses_of_classes()
+    assert classes["Calibration"] == "tether.Calibration"
+    assert classes["Guardrail"] == "tether.release.Guardrail"
+    assert "ramp_share" not in classes
+    assert pages.addresses()["ramp_share"] == "tether.release.ramp_share"
 
 
 def _listed(page):
