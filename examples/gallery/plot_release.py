@@ -9,7 +9,8 @@ what the new systems do: their shares follow from their own losses.
 """
 
 # %%
-# The functions behind `tether.Release` need only counts: rows, and the sum of their losses.
+# The functions behind `tether.Release` need only counts: rows, and the sum of their losses. The
+# promise is an average over releases, so there are many of each, every one with a log of its own.
 
 from functools import cache
 
@@ -20,13 +21,13 @@ from tether.release import ArmCounts, Guardrail, ramp_share
 
 rng = np.random.default_rng(0)
 guardrails = {"complaint": Guardrail(promise=0.02)}
-old_risk, users, steps, runs = 0.01, 1000, 6, 400
+old_risk, old_rows, users, steps, runs = 0.01, 2000, 1000, 6, 400
 
 
 @cache
-def share_after(rows, complaints):
+def share_after(old_complaints, rows, complaints):
     """Return the next share of a new system with these losses."""
-    old = {"complaint": ArmCounts(2000, 20.0)}
+    old = {"complaint": ArmCounts(old_rows, float(old_complaints))}
     new = {"complaint": ArmCounts(rows, float(complaints))}
     return ramp_share(guardrails, old=old, new=new).share
 
@@ -35,30 +36,29 @@ def releases(new_risk):
     """Return the shares of many releases, one row each."""
     shares = np.zeros((runs, steps))
     for run in range(runs):
+        old_complaints = int(rng.binomial(old_rows, old_risk))
         rows = complaints = 0
         for step in range(steps):
-            shares[run, step] = share_after(rows, complaints)
+            shares[run, step] = share_after(old_complaints, rows, complaints)
             rows = int(rng.binomial(users, shares[run, step]))
             complaints = int(rng.binomial(rows, new_risk))
     return shares
 
 
 # %%
-# The mean share over releases, and the complaints about what is served. Bars are two standard errors.
+# The mean share over releases, and the complaints about what is served, with two standard errors of
+# each mean. The share of a single release goes up and down with its losses.
 
 figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7.5), sharex=True, layout="constrained")
 systems = {"better": 0.005, "slightly worse": 0.015, "worse": 0.05, "always harmful": 1.0}
 colors = ["#117733", "#1f5fa8", "#b07a12", "#c8442f"]
-numbers = np.arange(1, steps + 1)
 for (name, risk), color in zip(systems.items(), colors, strict=True):
     shares = releases(risk)
-    served = shares * risk + (1 - shares) * old_risk
-    label = f"{name} ({risk:g})"
-    for panel, values in ((above, shares), (below, served)):
-        errors = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
-        panel.errorbar(
-            numbers, values.mean(axis=0), errors, fmt="o-", color=color, capsize=2, label=label
-        )
+    risks = shares * risk + (1 - shares) * old_risk
+    for axes, values, label in ((above, shares, f"{name} ({risk:g})"), (below, risks, None)):
+        error = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
+        mean = values.mean(axis=0)
+        axes.errorbar(range(1, steps + 1), mean, error, fmt="o-", color=color, label=label)
 above.set(ylabel="mean share of the new system", title="Each grows as far as its losses allow")
 above.legend(fontsize=9)
 below.axhline(0.02, linestyle="--", color="#888888")
@@ -67,6 +67,6 @@ below.set(
     xlabel="step",
     ylabel="mean risk of what is served",
     title="And what is served stays within the promise",
-    ylim=(0, 0.025),
 )
+below.set_ylim(0, 0.025)
 plt.show()
