@@ -82,3 +82,8 @@ def test_the_summary_that_is_explained_is_that_of_the_first_tutorial(tmp_path, m
             exec(compile(cells.pop(0), "ten_minutes", "exec"), names)
     page = (DOCS / "how_to" / "read_the_summary.md").read_text("utf-8")
     assert f"```text\n{printed.getvalue().strip()}\n```" in page
+
+
+def test_no_page_draws_a_picture_without_showing_it():
+    for page in (*DOCS.glob("*/*.md"), *DOCS.glob("notebooks/*.ipynb")):
+        assert ".plot();" not in page.read_text("utf-8"), page
