@@ -119,4 +119,4 @@ $(BIN)/python:
 
 clean:
 	rm -rf $(VENV) .venv-vllm build dist docs/_build docs/gallery docs/experiments docs/reference/generated \
-	  docs/reference/tether*.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	  docs/reference/tether*.rst docs/reference/command_line.md .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
