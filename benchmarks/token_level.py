@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
 
 ALPHA, ROWS, ROUNDS, BUDGET, POOL = 0.1, 500, 4, 16, 20_000
-LEVELS = np.append(np.arange(0, len(LOG_BETAS), 8), len(LOG_BETAS))
+DRAWS_PER_LEVEL = 32
 FAMILIES = ("token clip", "token mix", "clip", "mix", "best of 16")
 
 
@@ -92,14 +92,12 @@ def token_rounds(bench: Bench, family: str, rng: np.random.Generator) -> list:
         pairs = np.concatenate(rows)
         table, answers = log_densities(pairs, path), bench.scored(pairs)
         log_mix = mixture(answers.log_safe, table, served)
-        drawn = np.concatenate([world.draw(path[level], 64, rng) for level in LEVELS])
-        at = np.repeat(LEVELS, 64)
+        drawn = np.concatenate([world.draw(each, DRAWS_PER_LEVEL, rng) for each in path])
+        at = np.repeat(np.arange(len(path)), DRAWS_PER_LEVEL)
         drawn_table = log_densities(drawn, path)
         drawn_mix = mixture(bench.scored(drawn).log_safe, drawn_table, served)
         log_test = [
-            (drawn_table[counted, k] - drawn_mix[counted]).max()
-            for k in range(len(path))
-            for counted in [at <= LEVELS[np.searchsorted(LEVELS, k)]]
+            (drawn_table[at <= k, k] - drawn_mix[at <= k]).max() for k in range(len(path))
         ]
         served.append(largest_passing(table - log_mix[:, None], np.array(log_test), answers.loss))
         model = world.safe if served[-1] < 0 else path[served[-1]]

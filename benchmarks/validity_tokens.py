@@ -2,7 +2,8 @@
 
 Several rounds: each calibrates on all rows so far, against the mixture of the policies that served,
 then serves the tethered policy. Wrong on purpose: the beta of clip, calibrated on the scores of
-whole answers, served at every token.
+whole answers, served at every token; and a test weight from draws at every eighth beta alone, on a
+path that is built against it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import numpy as np
 
 import tether
 from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
+from benchmarks.trap_path import TrapPath
 from benchmarks.validity_table import Case, Served
 from tether.control import PolicyPath
 
 ALPHA = 0.1
 ROUNDS = 3
-LEVELS = np.append(LOG_BETAS[::8], np.inf)
-DRAWS_PER_LEVEL = 64
+LEVELS = np.append(LOG_BETAS, np.inf)
+DRAWS_PER_LEVEL = 32
 
 
 def cases() -> list[Case]:
@@ -39,7 +41,22 @@ def cases() -> list[Case]:
         found.append(Case(near.name, f"{name}, {ROUNDS} rounds", {"loss": ALPHA}, run, repeats, 40))
     run, name = partial(with_beta_of_clip, near, 1_000), "beta of clip, 1,000 rows (wrong)"
     found.append(Case(near.name, name, {"loss": ALPHA}, run, 40, 20, wrong=True))
+    for trap in (0.2, 0.03):
+        path = TrapPath(trap)
+        for everywhere in (True, False):
+            name = "draws at every beta" if everywhere else "draws at every 8th (wrong)"
+            run = partial(along_traps, path, everywhere)
+            wrong = not everywhere
+            found.append(Case(path.name, name, {"loss": ALPHA}, run, 400, 40, wrong=wrong))
     return found
+
+
+def along_traps(path: TrapPath, everywhere: bool, rng: np.random.Generator) -> list[Served]:
+    """One round on a path that is built against draws at some of its betas."""
+    proposals = path.make_proposals(DRAWS_PER_LEVEL, rng, everywhere=everywhere)
+    log = path.make_log(1_000, rng)
+    found = tether.calibrate(log, proposals, alpha=ALPHA, family="token_clip")
+    return [Served({"loss": path.risk(found.log_beta)}, found.log_beta, found)]
 
 
 def calibrated(

@@ -23,10 +23,8 @@ from tether.policies.policy import Policy
 
 DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
 """The log betas of a path by default: steps of a quarter."""
-DRAWN_POLICIES = 10
-"""How many policies along the path draw proposals by default."""
-DRAWS_PER_POLICY = 64
-"""How many proposals each of them draws by default."""
+DRAWS_PER_POLICY = 32
+"""How many proposals each policy of the path draws by default."""
 
 
 class TokenTether:
@@ -174,24 +172,23 @@ class TokenTether:
         rng: np.random.Generator,
         *,
         draws: int = DRAWS_PER_POLICY,
-        policies: int = DRAWN_POLICIES,
         logged_by: Policy | None = None,
     ) -> Proposals:
         """Draw completions along the path, among which the test weight is found.
 
-        Policies at betas spread evenly over the path, its end the optimized model, draw
-        completions of prompts that are picked at random.
+        Every policy that may be chosen, the optimized model included, draws completions of
+        prompts that are picked at random. With m draws of each, the probability that the next
+        completion weighs more than the condition allows is at most 1/(m + 1), however many betas
+        there are (`tether.control.path_weight` has the proof).
 
         Parameters
         ----------
         contexts : array_like of str, or of int with shape (n, length)
-            The prompts of the log.
+            Prompts as they will come: those of the log, or better others, without losses.
         rng : numpy.random.Generator
             The source of randomness.
-        draws : int, default 64
+        draws : int, default 32
             How many completions each policy draws.
-        policies : int, default 10
-            How many policies along the path draw.
         logged_by : Policy, optional
             As for `make_log`.
 
@@ -203,17 +200,15 @@ class TokenTether:
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         draws = validate.integer_at_least("draws", draws)
-        policies = validate.integer_at_least("policies", policies, 2)
         levels = np.append(self.log_betas, np.inf)
-        place = np.unique(np.linspace(0, len(levels) - 1, policies).round().astype(int))
-        drawn_at = np.repeat(levels[place], draws)
+        drawn_at = np.repeat(levels, draws)
         asked = take(contexts, rng.integers(length(contexts), size=len(drawn_at)))
         actions = np.concatenate(
             [
                 TokenTethered(self.pair, self.rule, float(level)).sample(
                     take(asked, np.flatnonzero(drawn_at == level)), rng
                 )
-                for level in levels[place]
+                for level in levels
             ]
         )
         scores = self._scores(asked, actions)
