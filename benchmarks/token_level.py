@@ -96,9 +96,7 @@ def token_rounds(bench: Bench, family: str, rng: np.random.Generator) -> list:
         at = np.repeat(np.arange(len(path)), DRAWS_PER_LEVEL)
         drawn_table = log_densities(drawn, path)
         drawn_mix = mixture(bench.scored(drawn).log_safe, drawn_table, served)
-        log_test = [
-            (drawn_table[at <= k, k] - drawn_mix[at <= k]).max() for k in range(len(path))
-        ]
+        log_test = [(drawn_table[at <= k, k] - drawn_mix[at <= k]).max() for k in range(len(path))]
         served.append(largest_passing(table - log_mix[:, None], np.array(log_test), answers.loss))
         model = world.safe if served[-1] < 0 else path[served[-1]]
         shown.append((world.risk(model), world.mean_reward(model), 1.0))

@@ -162,6 +162,11 @@ def test_what_does_not_fit_together_is_refused():
         tether.calibrate(log, moved, alpha=0.1, family="token_mix")
 
 
+def test_a_path_of_some_rows_has_their_densities():
+    path = PolicyPath("token_clip", [0.0, 1.0], [[-1.0, -2.0], [-3.0, -4.0]])
+    assert path.rows(np.array([False, True])).log_density.tolist() == [[-3.0, -4.0]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -103,10 +103,7 @@ class Problem:
 
     @property
     def path_log_betas(self) -> Floats:
-        """The log betas to choose from where there is a path; none for other families.
-
-        Those of its policies that drew proposals of their own, or all of them and +inf.
-        """
+        """The log betas of a path to choose from: of policies with draws, or of all of them."""
         if isinstance(self.test_weight, PathWeight):
             return self.test_weight.log_betas
         if isinstance(self.densities, PathDensities):

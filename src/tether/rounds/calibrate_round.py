@@ -21,10 +21,12 @@ from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import Policy
+from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError, RoundTakenError
 from tether.rounds.kept import Kept
 from tether.rounds.limits import listed_limits
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import (
     MAX_PROBES,
     SAFE,
@@ -146,6 +148,9 @@ class RoundStart:
             "from_safe": proposals.from_safe,
             "context": None if context is None else context.view(np.float64),
         }
+        if (path := proposals.policy_path) is not None:
+            columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
+            columns["log_beta"] = path.log_beta
         for name, values in columns.items():
             if values is not None:
                 writer.score_pieces(piece_rows(number, DRAWS + name, 0, [number], values[None]))
@@ -175,6 +180,12 @@ def calibrate_round(
     reference = SAFE if settings.against == "safe" else registry.last()
     reference = SAFE if reference in retired else reference
     contexts, actions = take(rows.contexts, where), rows.actions[where]
+    along_path = isinstance(optimized, PathOptimized)
+    if along_path and isinstance(contexts, int):
+        raise ValueError(
+            f"family {family.name!r} needs contexts, the prompts that are answered: this run has "
+            f"none"
+        )
     served = rows.served[where]
     counts = count_served(served[used])
     past_policies = with_references(registry, {*counts, reference})
@@ -195,7 +206,7 @@ def calibrate_round(
         actions,
         rows.log_safe[where],
         served,
-        rows.log_optimized[where],
+        rows.log_prob[where] if along_path else rows.log_optimized[where],
         past_policies,
         scores,
     )
@@ -248,6 +259,7 @@ def calibrate_round(
     policy = registry.tethered(optimized, reference, without_log)
     normalizer = None
     if not calibration_rows.contextual:
+        assert isinstance(policy, Tethered)
         at_rows = (log.log_safe, blend_scores(log.log_optimized, log.log_safe, policy.blend))
         normalizer = settled_normalizer(policy, 1, *at_rows)
         policy.remember(normalizer)

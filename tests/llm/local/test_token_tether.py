@@ -137,7 +137,7 @@ def test_calibrated_saved_loaded_and_served_over_two_rounds(tmp_path):
     more = policy.sample(prompts, rng)
     mixture = tether.Mixture([safe, policy], [0.5, 0.5])
     every = np.concatenate((prompts, prompts)), np.concatenate((actions, more))
-    second = pair.make_log(*every, loss(every[1]), logged_by=mixture, safe_share=0.5)
+    second = pair.make_log(*every, loss(every[1]), logged_by=mixture)
     column = pair.log_betas.tolist().index(found.log_beta)
     both = second.log_safe, second.policy_path.log_density[:, column]
     assert np.allclose(second.log_mix, np.logaddexp(*both) - np.log(2), atol=1e-5)

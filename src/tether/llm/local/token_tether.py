@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.types import Actions, Contexts, Floats, Losses
+from tether.control.acting import Acting
 from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.control.policy_path import PolicyPath
@@ -127,7 +128,7 @@ class TokenTether:
         *,
         rewards: ArrayLike | None = None,
         logged_by: Policy | None = None,
-        safe_share: float | None = None,
+        acting: Acting | None = None,
     ) -> Log:
         """Score logged completions at every beta and build a `Log` to calibrate on.
 
@@ -144,8 +145,9 @@ class TokenTether:
         logged_by : Policy, optional
             The policy that made the completions if it was not the safe model: after several
             rounds, a `tether.Mixture` of the policies that served.
-        safe_share : float, optional
-            The share of the safe model in `logged_by`.
+        acting : Acting, optional
+            The log-density of each completion under the policy that acted in its row, which a
+            `confidence` over several rounds needs.
 
         Returns
         -------
@@ -154,14 +156,14 @@ class TokenTether:
         """
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
-        scores = self._scores(contexts, actions)
+        scores = self.path_scores(contexts, actions)
         return Log(
             losses,
             scores[:, 0],
             scores[:, 1],
             context=labels(contexts),
             log_mix=_logged(logged_by, contexts, actions),
-            safe_share=safe_share,
+            acting=acting,
             reward=rewards,
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:]),
         )
@@ -211,7 +213,7 @@ class TokenTether:
                 for level in levels
             ]
         )
-        scores = self._scores(asked, actions)
+        scores = self.path_scores(asked, actions)
         return Proposals(
             scores[:, 0],
             scores[:, 1],
@@ -220,13 +222,26 @@ class TokenTether:
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:], drawn_at=drawn_at),
         )
 
-    def __repr__(self) -> str:
-        return f"TokenTether({self.family!r}, {len(self.log_betas)} betas)"
+    def path_scores(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score completions under both models and at every beta, while both read them once.
 
-    def _scores(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Log-probabilities of completions: safe, optimized, and along the path."""
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        numpy.ndarray of float, shape (n, 2 + betas)
+            Log-probabilities under the safe model, the optimized one, and at each of `log_betas`.
+        """
         rows = self.tethered(1.0)._tokenized(contexts, actions)
         return score_path(self.pair, self.rule, *rows, self.log_betas)
+
+    def __repr__(self) -> str:
+        return f"TokenTether({self.family!r}, {len(self.log_betas)} betas)"
 
 
 def _logged(logged_by: Policy | None, contexts: Contexts, actions: Actions) -> Floats | None:
