@@ -6,9 +6,10 @@ A small Llama with random weights and a LoRA whose size is set so that the Kullb
 divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 16, 64 or 256
 tokens. Draws per answer are expected values; latencies are ratios of processor seconds, one prompt
 at a time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip
-and mix, where clip takes the most draws, and N for best of N, the largest that changes anything.
-A clip that would take too many draws is not run: its latency is a lower bound, its draws in one
-batch. A family that is added to `families` and `expected_draws` is a further column.
+and mix, where clip takes the most draws, and at every token, and N for best of N, the largest that
+changes anything. A tether at every token takes one draw of each token from both models. A clip that
+would take too many draws is not run: its latency is a lower bound, its draws in one batch. A family
+that is added to `families` and `expected_draws` is a further column.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
-from tether.llm import CausalPolicy
+from tether.llm import CausalPolicy, TokenTether
+from tether.llm.local.token_rule import TOKEN_FAMILIES
 from tether.llm.preflight_checks.pair_checks import estimate_costs
 
 LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
@@ -116,6 +118,9 @@ def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
         ),
         "mix": tether.Tethered(safe, optimized, 1.0, family="mix"),
     }
+    for family in TOKEN_FAMILIES:
+        pair = TokenTether(safe, optimized, family=family)
+        served[f"token {family}"] = pair.tethered(1.0)
     for size in SIZES:
         chosen = tether.Shortlist(safe, optimized, size=size)
         served[f"best of {size}"] = chosen.tethered(float(size))
@@ -134,6 +139,7 @@ def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str,
     missed = [(1 - rate) ** BUDGET for rate in rates]
     budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
     found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}
+    found |= {f"token {family}": 1.0 for family in TOKEN_FAMILIES}
     return found | {f"best of {n}": float(n) for n in SIZES} | {"best of 8, by a score": 8.0}
 
 

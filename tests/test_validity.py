@@ -99,12 +99,20 @@ def test_the_beta_of_whole_answers_breaks_alpha_at_every_token():
     (right,) = (
         c for c in PARTS["tokens"]() if "2 nats" in c.world and ", 100 rows, " in c.procedure
     )
-    (wrong,) = (c for c in PARTS["tokens"]() if c.wrong)
+    (wrong,) = (c for c in PARTS["tokens"]() if "beta of clip" in c.procedure)
     (line,) = simulate(wrong, 12)
     assert line.failures
     (line,) = simulate(right, 10)
     assert line.failures == []
     assert line.reward_kept.mean() > 0.1
+
+
+def test_a_path_is_safe_where_draws_at_some_of_its_betas_miss_what_lies_between():
+    traps = [case for case in PARTS["tokens"]() if "traps" in case.world]
+    assert sorted(case.wrong for case in traps) == [False, False, True, True]
+    for case in traps:
+        (line,) = simulate(replace(case, promised=5), 30)
+        assert bool(line.failures) == case.wrong, str(line)
 
 
 def test_the_risk_and_the_reward_of_a_language_are_those_of_its_answers():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.trap_path import TrapPath
 
 import tether
 from tether.control import PolicyPath
@@ -50,3 +51,37 @@ def test_a_draw_outside_the_mixture_is_refused():
     drawn = tether.Proposals([-np.inf], [-1.0], policy_path=path)
     with pytest.raises(ValueError, match="absolute continuity"):
         largest_weights(drawn)
+
+
+@pytest.mark.parametrize("draws", [4, 32])
+@pytest.mark.parametrize("levels", [1, 10, 200])
+@pytest.mark.parametrize("kind", ["equal", "growing", "random"])
+def test_an_unforeseen_weight_is_as_rare_as_proven_however_many_levels_there_are(
+    draws, levels, kind
+):
+    """The worst choice among all levels up to which no own draw weighed too much."""
+    rng = np.random.default_rng(levels)
+    share = {
+        "equal": np.full(levels, 1 / (draws + 1)),
+        "growing": np.linspace(0.2, 4.0, levels) / draws,
+        "random": rng.exponential(1 / draws, size=levels),
+    }[kind].clip(0, 1)
+    seen = rng.random((20_000, levels)) < 1 - (1 - share) ** draws
+    passed = np.where(seen.any(axis=1), seen.argmax(axis=1), levels)
+    worst = np.append(0.0, np.maximum.accumulate(share))[passed]
+    error = worst.std() / np.sqrt(len(worst))
+    assert worst.mean() <= 1 / (draws + 1) + 3 * error
+    if levels == 1 and kind == "equal":
+        assert worst.mean() > 0.3 / (draws + 1), "within a factor of e of the bound"
+
+
+def test_a_trap_that_is_seen_half_of_the_time_is_served_as_rarely_as_proven():
+    draws = 8
+    path = TrapPath(trap=1 / (draws + 1), betas=12, coarse=10**6, safe_risk=0.0, largest_risk=0.0)
+    rng, served = np.random.default_rng(0), []
+    for _ in range(150):
+        log, proposals = path.make_log(100, rng), path.make_proposals(draws, rng)
+        found = tether.calibrate(log, proposals, alpha=0.1, family="token_clip")
+        served.append(path.risk(found.log_beta))
+    error = np.std(served) / np.sqrt(len(served))
+    assert 0 < np.mean(served) <= 1 / (draws + 1) + 3 * error
