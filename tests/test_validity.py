@@ -68,7 +68,7 @@ def test_published_figures_of_one_gaussian_world():
 KINDS = {
     "draws": ("n = 200", 0.1),
     "shortlists": ("n = 50", 0.04),
-    "tokens": ("16 tokens, 5 nats", 0.03),
+    "tokens": ("spread harm, 16 tokens, 5 nats", 0.1),
     "promises": ("argmax, n = 200", 0.1),
     "confidence": ("Gaussian shift", 0.1),
     "controller": ("400 rows", 0.02),

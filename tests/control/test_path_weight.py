@@ -40,6 +40,16 @@ def test_weights_are_against_the_mixture():
     assert largest_weights(drawn).log_weights.tolist() == [0.5, -0.5]
 
 
+def test_few_draws_at_a_beta_are_worth_a_warning():
+    path, rng = TrapPath(trap=0.0, betas=3), np.random.default_rng(0)
+    log = path.make_log(300, rng)
+    for draws, warned in ((4, True), (16, False)):
+        found = tether.calibrate(
+            log, path.make_proposals(draws, rng), alpha=0.1, family="token_clip"
+        )
+        assert any("probability of up to 0.2" in each for each in found.warnings) == warned
+
+
 def test_draws_of_other_policies_alone_are_refused():
     path = PolicyPath("token_clip", [0.0, 1.0], [[0.0, 0.0]], drawn_at=[0.5])
     with pytest.raises(ValueError, match=r"drawn_at.*none of the log betas.*got 0\.5"):

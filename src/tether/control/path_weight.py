@@ -47,7 +47,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.policy_path import PolicyPath
 from tether.control.proposals import Proposals
 from tether.control.test_weight import Candidates
 
@@ -63,6 +62,8 @@ class PathWeight:
     """The levels: the betas of the path with draws of their own, and +inf if there are any."""
     log_weights: Floats
     """One for each level."""
+    fewest_draws: int
+    """How many draws of its own policy the level with the fewest has."""
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
@@ -101,14 +102,8 @@ def largest_weights(proposals: Proposals) -> PathWeight:
     log_weight = np.full(table.shape, -np.inf)
     log_weight[possible] = table[possible] - log_mix[possible, None]
     weights = [float(log_weight[levels <= log_betas[k], k].max()) for k in columns]
-    return PathWeight(log_betas[columns], np.array(weights))
-
-
-def own_draws(path: PolicyPath) -> int:
-    """How many draws of its own policy the level with the fewest has."""
-    assert path.drawn_at is not None
-    counts = [int((path.drawn_at == log_beta).sum()) for log_beta in path.every_log_beta]
-    return min((count for count in counts if count), default=0)
+    fewest = min(int((levels == log_betas[k]).sum()) for k in columns)
+    return PathWeight(log_betas[columns], np.array(weights), fewest)
 
 
 def _named(levels: Floats) -> str:
