@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
+from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
 from tether.llm.local.token_rule import TOKEN_FAMILIES
 from tether.llm.preflight_checks.pair_checks import estimate_costs
@@ -45,23 +44,15 @@ Serve = Callable[[Any, np.random.Generator], Any]
 
 
 def adapted() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY_SIZE,
+    return small_llama(
+        "tuned",
+        ["q_proj", "v_proj", "down_proj"],
+        vocabulary_size=VOCABULARY_SIZE,
         hidden_size=128,
         intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
+        layers=2,
         initializer_range=0.1,
-        eos_token_id=0,
-        pad_token_id=None,
     )
-    base = LlamaForCausalLM(config)
-    targets = LoraConfig(r=8, target_modules=["q_proj", "v_proj", "down_proj"])
-    model = get_peft_model(base, targets, adapter_name="tuned")
-    return model.eval()
 
 
 def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, CausalPolicy]:

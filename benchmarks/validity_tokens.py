@@ -2,8 +2,8 @@
 
 Several rounds: each calibrates on all rows so far, against the mixture of the policies that served,
 then serves the tethered policy. Wrong on purpose: the beta of clip, calibrated on the scores of
-whole answers, served at every token; and a test weight from draws at every eighth beta alone, on a
-path that is built against it.
+whole answers, served at every token; twice the beta that rounds calibrated; and a test weight from
+draws at every eighth beta alone, on a path that is built against it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 import tether
-from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
+from benchmarks.markov_language import LOG_BETAS, TOKENS, MarkovLanguage, log_densities
+from benchmarks.markov_pair import MarkovPair, MarkovPolicy, pairs_of
 from benchmarks.trap_path import TrapPath
 from benchmarks.validity_table import Case, Served
 from tether.control import PolicyPath
@@ -35,6 +36,11 @@ def cases() -> list[Case]:
                     run = partial(calibrated, world, family, rows)
                     name = f"token_{family}, {rows:,} rows, {ROUNDS} rounds"
                     found.append(Case(world.name, name, {"loss": ALPHA}, run, repeats, 40))
+    for harm, rule in (("spread", "mix"), ("rare", "clip")):
+        world = MarkovLanguage(16, 5.0, harm)
+        for further, how in ((False, "Controller"), (True, "twice its beta (wrong)")):
+            run, name = partial(by_controller, world, rule, 200, further), f"token_{rule}, {how}"
+            found.append(Case(world.name, name, {"loss": ALPHA}, run, 100, 20, wrong=further))
     near = MarkovLanguage(64, 2.0, "spread")
     for rows, repeats in ((100, 200), (1_000, 40)):
         run, name = partial(calibrated, near, "clip", rows), f"token_clip, {rows:,} rows"
@@ -49,6 +55,39 @@ def cases() -> list[Case]:
             wrong = not everywhere
             found.append(Case(path.name, name, {"loss": ALPHA}, run, 400, 40, wrong=wrong))
     return found
+
+
+class FurtherPair(MarkovPair):
+    """Wrong: what is served has twice the beta that was calibrated."""
+
+    def tethered(self, found: tether.Calibration) -> MarkovPolicy:
+        """The policy at twice a calibrated beta."""
+        return self.at(found.log_beta + np.log(2))
+
+
+def by_controller(
+    world: MarkovLanguage, rule: str, rows: int, further: bool, rng: np.random.Generator
+) -> list[Served]:
+    """What the last of several rounds of a controller serves; wrongly, at a larger beta."""
+    make = FurtherPair if further else MarkovPair
+    pair = make(world, MarkovPolicy(world.safe, world.length), rule)
+    with tether.Controller(
+        pair.safe,
+        store="sqlite://",
+        alpha=ALPHA,
+        alarm_risk=0.9,
+        family=pair.family,
+        calibration_share=1.0,
+        draws=DRAWS_PER_LEVEL,
+        seed=int(rng.integers(2**31)),
+    ) as run:
+        current = run.begin()
+        for number in range(ROUNDS):
+            taken = current.act(rng.integers(TOKENS, size=(rows, 1)), rng)
+            run.observe(taken.ids, world.losses(pairs_of(taken.contexts, taken.actions)))
+            current = run.begin(pair, name=f"policy {number}")
+        found, policy = current.calibration, current.policy
+    return [_served(world, policy.model, found)]
 
 
 def along_traps(path: TrapPath, everywhere: bool, rng: np.random.Generator) -> list[Served]:
