@@ -7,6 +7,7 @@ Clip gives up after 16 draws, as it does with contexts. A cell has the reward th
 the safe model, in standard deviations of its answers' rewards, and the true risk.
 
     python -m benchmarks.token_level --runs 20
+    python -m benchmarks.token_level --only token --runs 8 --lengths 16 64
     python -m benchmarks.token_level --smoothness
 """
 
@@ -292,12 +293,14 @@ def main() -> None:
     parser.add_argument("--harm", choices=("spread", "rare"), action="append")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--nats", type=float, nargs="+", default=[1, 5, 20, 40])
+    parser.add_argument("--only", default="", help="families whose name contains this")
     parser.add_argument("--smoothness", action="store_true", help="slopes instead of rewards")
     arguments = parser.parse_args()
     if arguments.smoothness:
         return print_smoothness(arguments)
-    print("| harm | tokens | nats | optimized | " + " | ".join(FAMILIES) + " |")
-    print("| --- " * (4 + len(FAMILIES)) + "|")
+    families = [family for family in FAMILIES if arguments.only in family]
+    print("| harm | tokens | nats | optimized | " + " | ".join(families) + " |")
+    print("| --- " * (4 + len(families)) + "|")
     for harm in arguments.harm or ("spread", "rare"):
         for length in arguments.lengths:
             for nats in arguments.nats:
@@ -308,7 +311,7 @@ def main() -> None:
                 best = bench.world.optimized
                 gain = (bench.world.mean_reward(best) - mean) / deviation
                 cells = [f"{gain:.2f} ({bench.world.risk(best):.2f})"]
-                for family in FAMILIES:
+                for family in families:
                     runs = np.array(
                         [
                             run(bench, family, np.random.default_rng(k))
