@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,17 +114,31 @@ def _run(what: str, log: Any, folder: str) -> int:
     return passes
 
 
-def measure(what: str, folder: str) -> dict[str, float]:
-    """Run one thing in this process."""
-    import tether
-    from tether.scan import open_source
-
-    peak, watched, stop = [0.0], [0.0], threading.Event()
+def watched(work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Processor seconds, the most private memory in megabytes meanwhile, and the result."""
+    peak, spent_here, stop = [private_memory()], [0.0], threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.05):
             peak[0] = max(peak[0], private_memory())
-            watched[0] = time.thread_time()
+            spent_here[0] = time.thread_time()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    start = time.process_time()
+    try:
+        result = work()
+        spent = time.process_time() - start - spent_here[0]  # without looking at the memory
+        return spent, max(peak[0], private_memory()), result
+    finally:
+        stop.set()
+        watching.join()
+
+
+def measure(what: str, folder: str) -> dict[str, float]:
+    """Run one thing in this process."""
+    import tether
+    from tether.scan import open_source
 
     names = open_source(folder).names
     contexts = "log_safe_all_0" in names
@@ -135,15 +150,8 @@ def measure(what: str, folder: str) -> dict[str, float]:
         write_world(Path(small), ROWS_OF_START_UP, contexts=contexts)
         _run(what, tether.Log.scan(small, **settings), small)
     log = tether.Log.scan(folder, **settings)
-    watching = threading.Thread(target=watch)
-    watching.start()
-    start = time.process_time()
-    passes = _run(what, log, folder)
-    spent = time.process_time() - start
-    stop.set()
-    watching.join()
-    spent -= watched[0]  # looking at the memory is no part of the task
-    return {"seconds": spent, "megabytes": peak[0], "passes": passes}
+    spent, megabytes, passes = watched(lambda: _run(what, log, folder))
+    return {"seconds": spent, "megabytes": megabytes, "passes": passes}
 
 
 def in_fresh_process(what: str, folder: Path) -> dict[str, float]:

@@ -7,7 +7,9 @@ from scipy.stats import norm
 
 import tether
 from tests.policies.test_tethered import Geometric
+from tether.control.families import find_family
 from tether.policies import Normalizer
+from tether.policies.normalizer import exact_normalizer
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0), tether.Gaussian(1.0)
 
@@ -111,3 +113,16 @@ def test_the_normalizer_of_a_family_of_ones_own_is_estimated():
     assert abs(found.log_psi[0] + 1 / 8) < 4 * found.standard_error[0] < 0.1
     far = tether.Tethered(SAFE, tether.Gaussian(12.0), 1.0, family=Geometric(), normalizer_draws=50)
     assert far.normalizer(1).standard_error[0] == np.inf
+
+
+@pytest.mark.parametrize("family", ["clip", "budgeted_clip(4)"])
+@pytest.mark.parametrize("actions", [3, 17])
+def test_the_normalizer_of_a_row_of_a_table_does_not_depend_on_other_rows(family, actions):
+    tables = np.log(np.random.default_rng(0).dirichlet(np.ones(actions), size=(2, 200)))
+    found = exact_normalizer(*tables, find_family(family), 0.3).log_psi
+    for rows in (1, 2, 7):
+        parts = [
+            exact_normalizer(*tables[:, start : start + rows], find_family(family), 0.3).log_psi
+            for start in range(0, 200, rows)
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts), found)

@@ -99,7 +99,8 @@ class ContextDraws:
         """Log of the normalizer of each context."""
         if family.normalized or np.isinf(log_beta):
             return np.zeros(len(self.start))
-        if len(self.start) == 1 and isinstance(family, Clip):
+        if len(self.start) == 1 < len(self.row) and isinstance(family, Clip):
+            # never for a table: the bits of its row may not depend on the rows beside it
             total = sum(map_blocks(partial(self._sum, family, log_beta), len(self.log_safe)))
             if MIN_PLAIN_SUM < total < MAX_PLAIN_SUM:
                 return np.full(1, np.log(total))

@@ -147,7 +147,8 @@ class Log(LogOverview):
 
         Contexts must be stated, since a frame does not tell whether the policies depend on some of
         its columns; without a statement the error lists the columns that could be contexts. A
-        column called `log_mix` and tables called `log_safe_all_…` are used if they exist.
+        column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are used if they
+        exist.
 
         Parameters
         ----------
@@ -169,7 +170,8 @@ class Log(LogOverview):
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
-            A number that optimized over safe probability never exceeds.
+            A number that optimized over safe probability never exceeds; by default the largest of
+            the column `max_ratio`, if there is one.
         reward : str, optional
             The column of rewards; none are read unless it is named.
 
@@ -195,6 +197,8 @@ class Log(LogOverview):
         """
         names = [loss] if isinstance(loss, str) else list(loss)
         used = [*names, log_safe, log_optimized, log_mix or "log_mix", reward or "reward"]
+        used.append("max_ratio")
+        stated = frames.optional(frame, "max_ratio", None) if max_ratio is None else None
         for columns in (log_safe_all, log_optimized_all, log_mix_all):
             used += columns or []
         losses: Losses
@@ -219,7 +223,7 @@ class Log(LogOverview):
             log_mix=frames.optional(frame, "log_mix", log_mix),
             **tables,
             safe_share=safe_share,
-            max_ratio=max_ratio,
+            max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
 
