@@ -5,8 +5,8 @@ import tomllib
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
-EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.S)
-"""A block of Python that a page shows, or runs when the site is built."""
+EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)```", re.S)
+"""A block of Python that a page shows, or runs when the site is built, without its options."""
 
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):

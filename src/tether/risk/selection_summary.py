@@ -80,9 +80,10 @@ def _risk(selection: Selection) -> str:
     where = "at this threshold" if selection.exists else "at the safest threshold"
     if selection.method == "LTT":
         return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
+    limit = "at most" if selection.exists else "above"
     return (
-        f"{selection.risk:.4g} {where}, with one more item at the worst loss; up to alpha = "
-        f"{selection.alpha:.4g} passes"
+        f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: the mean loss {where}, with "
+        "one more item at the worst loss"
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import part
-from tether._core.types import Floats
+from tether._core.contexts import part, take
+from tether._core.types import Floats, Integers
 from tether.control.blend import blend_scores
 from tether.policies.categorical import picked, positions
 from tether.policies.normalizer import (
@@ -74,11 +74,20 @@ class CalibrationRows:
         """Of a policy's scores: rows, or rows × actions."""
         return (len(self),) if self._width is None else (len(self), self._width)
 
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """The columns of scores that are needed: their names, and the rounds of the policies."""
+        of_safe = [] if self.all_actions is None else [(SAFE_TABLE, SAFE)]
+        return of_safe + [(self.name, each) for each in sorted({*self.deployed, self.number})]
+
     def at_taken(self, table: Floats) -> Floats:
         """Of a column or a table of scores, those of the actions that were taken."""
+        return self._at_taken(table, self.actions)
+
+    def _at_taken(self, table: Floats, actions: NDArray[Any]) -> Floats:
         if self.all_actions is None:
             return table
-        return picked(table, positions(self.all_actions, self.actions))
+        return picked(table, positions(self.all_actions, actions))
 
     def estimates(self, number: int) -> bool:
         """Whether a round's policy has a normalizer that is estimated in each row's context."""
@@ -148,36 +157,52 @@ class CalibrationRows:
 
     def _score(self) -> None:
         """Let every policy score the rows that it has not scored yet."""
-        if self.all_actions is not None:
-            self.scores.complete(SAFE_TABLE, [SAFE], len(self), self._scores_of)
-        self.scores.complete(
-            self.name, sorted({*self.deployed, self.number}), len(self), self._scores_of
-        )
+        for name, number in self.columns:
+            self.scores.complete(name, [number], len(self), self._scores_of)
 
     def _scores_of(self, number: int, rows: slice) -> Floats:
-        if number == self.number:
-            kind, policy = "optimized", self.candidate
-        elif number == SAFE:
-            kind, policy = "safe", self.safe
-        else:
-            kind, policy = "optimized", self.deployed[number].optimized
         contexts = part(self.contexts, rows.start, rows.stop)
-        if self._width is None or self.all_actions is None:
-            scores = taken = policy_calls.score(kind, policy, contexts, self.actions[rows])
-        else:
-            table = policy_calls.table(kind, policy, contexts)
-            scores = np.broadcast_to(table, (rows.stop - rows.start, self._width))
-            taken = picked(scores, positions(self.all_actions, self.actions[rows]))
-        self._check_unchanged(number, kind, taken, rows)
+        scores = self._scored_by(number, contexts, self.actions[rows])
+        self._check_unchanged(number, scores, rows)
         return scores
 
-    def _check_unchanged(self, number: int, kind: str, taken: Floats, rows: slice) -> None:
+    def _scored_by(self, number: int, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """The scores that a policy gives to some rows, without a look at what is stored."""
+        kind, policy = self._kind(number), self.candidate
+        if number != self.number:
+            policy = self.safe if number == SAFE else self.deployed[number].optimized
+        if self._width is None:
+            return policy_calls.score(kind, policy, contexts, actions)
+        return np.broadcast_to(
+            policy_calls.table(kind, policy, contexts), (len(actions), self._width)
+        )
+
+    def _check_unchanged(self, number: int, scores: Floats, rows: slice) -> None:
         """Refuse a policy that scores its own actions differently than when it took them."""
         known = self._log_safe[rows] if number == SAFE else self._log_optimized[rows]
         own = ~np.isnan(known) & ((self.served[rows] == number) | (number == SAFE))
         if own.any():
             name = "safe" if number == SAFE else f"policy of round {number}"
-            compare_scores(name, taken[own], known[own], kind)
+            taken = self._at_taken(scores, self.actions[rows])
+            compare_scores(name, taken[own], known[own], self._kind(number))
+
+    def check_given(self, number: int, scores: Floats, sample: Integers) -> None:
+        """Refuse scores of the last rows that a policy would not give them, now or back then.
+
+        It scores those rows of the `sample` again. What it scored when it acted is compared too.
+        """
+        start = len(self) - len(scores)
+        self._check_unchanged(number, scores, slice(start, len(self)))
+        sample = sample[sample >= start]
+        if len(sample):
+            again = self._scored_by(number, take(self.contexts, sample), self.actions[sample])
+            name = f"policy of round {number}" if number else "safe policy"
+            kind, given = self._kind(number), scores[sample - start]
+            compare_scores(f"{name} in the job", again.ravel(), given.ravel(), kind)
+
+    @staticmethod
+    def _kind(number: int) -> str:
+        return "safe" if number == SAFE else "optimized"
 
     def _read_safe(self) -> Floats:
         if self.all_actions is None:

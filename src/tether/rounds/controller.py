@@ -46,6 +46,7 @@ from tether.rounds.stored_policies import PolicyLoader
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
     from tether.rounds.aims.aim_settings import AimSettings
+    from tether.rounds.calibration_job import CalibrationJob
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
@@ -261,7 +262,13 @@ class Controller(RunRecords):
             for text in durability_warnings(connection):
                 warnings.warn(text, DurabilityWarning, stacklevel=2)
 
-    def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
+    def begin(
+        self,
+        optimized: OptimizedLike | None = None,
+        *,
+        name: str | None = None,
+        job: CalibrationJob | None = None,
+    ) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
 
         In a ramp it begins with the share that even a loss of the bound everywhere could not hurt.
@@ -280,6 +287,11 @@ class Controller(RunRecords):
         name : str, default "safe"
             The name under which the policy is looked up after a restart; "round 3" and so on by
             default.
+        job : CalibrationJob, optional
+            The calibration of this round and policy as `tether.rounds.export_calibration` wrote it
+            (docs/how_to/scale.md). Rows are then read in blocks, and those that were stored after
+            the export are left to later rounds. Which job is given must not depend on what its
+            calibration found.
 
         Returns
         -------
@@ -294,14 +306,14 @@ class Controller(RunRecords):
             If another process has begun this round meanwhile.
         ValueError
             If a policy has changed, is not available, or takes actions that the safe one never
-            takes.
+            takes; or the job is not of this run, round and policy, or its files have changed.
         StoreError
             If the round could not be stored.
         """
         with self._lock:
-            if self.settings.is_ramp:
+            if self.settings.is_ramp and job is None:
                 return begin_ramp(self, optimized, name)
-            return begin_round(self, optimized, name)
+            return begin_round(self, optimized, name, job)
 
     def advance(self) -> RampRound:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
