@@ -17,7 +17,9 @@ from tether.cli.app import app as command_line
 PAGE = "command_line.md"
 INTRODUCTION = """# The command line
 
-What `tether COMMAND --help` says, for every command. It needs `pip install 'tether[cli]'`, and some commands need further [extras](../start/install.md). A value marked with … can be given several times.
+What `tether COMMAND --help` says, for every command. It needs `pip install 'tether[cli]'`, and some
+commands need further [extras](../start/install.md). A value marked with … can be given several
+times.
 """
 LIST = re.compile(r"<list\[(\w+)\]>")
 """A value that can be given several times."""
