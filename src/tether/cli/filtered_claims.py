@@ -97,7 +97,7 @@ def copy_kept(
     written = schema
     if columns.mark is not None:
         written = schema.append(pa.field(columns.mark, pa.bool_()))
-    counts = []
+    counts: list[FilteredClaims] = []
     with (
         files.replacing(target, overwrite=overwrite) as temporary,
         _writer(temporary, written, is_csv) as writer,

@@ -170,8 +170,7 @@ class Claims:
         log_weights : str, optional
             The column of their logarithms; for `log_weights=claims.log_weights`.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read; columns in the names of folders, such as
-            `day=2026-01-01`, may be used.
+            Which rows of Parquet files to read.
 
         Returns
         -------
