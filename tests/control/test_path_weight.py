@@ -45,9 +45,14 @@ def test_few_draws_at_a_beta_are_worth_a_warning():
     log = path.make_log(300, rng)
     for draws, warned in ((4, True), (16, False)):
         found = tether.calibrate(
-            log, path.make_proposals(draws, rng), alpha=0.1, family="token_clip"
+            log, path.make_proposals(draws, rng), alpha=0.5, family="token_clip"
         )
         assert any("probability of up to 0.2" in each for each in found.warnings) == warned
+        terms = found.promise_terms["loss"]
+        assert terms.unforeseen == pytest.approx(0.5 / (draws + 1))
+        assert 0.5 + terms.stability + terms.unforeseen <= found.promise < 1
+        assert "(actions that no draw foresees)" in " ".join(found.summary().split())
+        assert tether.Calibration.from_dict(found.to_dict()).promise == found.promise
 
 
 def test_draws_of_other_policies_alone_are_refused():

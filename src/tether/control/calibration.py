@@ -184,15 +184,19 @@ class Calibration(records.Saved, Described):
 
     @cached_property
     def promise_terms(self) -> dict[str, PromiseTerms]:
-        """What each promise is made of: alpha, stability, and the excess of the safe policy."""
+        """What each promise is made of: alpha, stability, the excess of the safe policy, and more.
+
+        Along a path there is also what actions that no draw foresees may add.
+        """
         if self.confidence is not None:
             return {
                 each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound)
                 for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
+        unforeseen = self._problem.test_weight.unforeseen
         return {
-            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each))
+            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each), unforeseen)
             for each in self.constraints
         }
 

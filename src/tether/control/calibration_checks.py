@@ -95,8 +95,9 @@ def _promises(saved: Mapping[str, Any]) -> Iterator[str]:
                 f"promise_terms[{name!r}] has stability = {terms['stability']!r}, but alpha, bound "
                 f"and stability give {implied[-1]!r}"
             )
-        if terms["safe_excess"] == math.inf or (certain and terms["safe_excess"] != 0):
-            yield f"promise_terms[{name!r}] has safe_excess = {terms['safe_excess']!r}"
+        for key, largest in (("safe_excess", math.inf), ("unforeseen", factor)):
+            if terms[key] == math.inf or terms[key] > largest or (certain and terms[key] != 0):
+                yield f"promise_terms[{name!r}] has {key} = {terms[key]!r}"
 
 
 def _asked(saved: Mapping[str, Any]) -> Iterator[str]:
@@ -243,8 +244,8 @@ def _totals(saved: Mapping[str, Any]) -> dict[str, float]:
     totals = {}
     for each in saved["constraints"]:
         terms = saved["promise_terms"][each["name"]]
-        total = min(each["bound"], terms["alpha"] + terms["stability"] + terms["safe_excess"])
-        totals[each["name"]] = total if _exists(saved) else each["bound"]
+        total = sum(terms[key] for key in ("alpha", "stability", "safe_excess", "unforeseen"))
+        totals[each["name"]] = min(each["bound"], total) if _exists(saved) else each["bound"]
     return totals
 
 

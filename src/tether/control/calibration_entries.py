@@ -189,7 +189,7 @@ def _relative_weights(values: Any) -> None:
 
 
 def _terms(name: str, terms: Any) -> None:
-    exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound"))
+    exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound", "unforeseen"))
     for key, value in terms.items():
         real(f"{name}[{key!r}]", value, 0)
 

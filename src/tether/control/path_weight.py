@@ -31,7 +31,7 @@ is at most (B − α)·w_i(k_i) + α·(w_i(κ) − w_i(k_i))₊, and the mean of
 
     α + (B − α)/(m + 1) + the stability term,
 
-where unforeseen points enter the stability term by what they weigh at κ alone, and where on some
+which is what a promise states, where unforeseen points enter the stability term by what they weigh at κ alone, and where on some
 logs no level passes, the term for these logs. The second summand is a worst case. A policy that
 takes an action of loss B with probability 1/(m + 1), which nobody took before, comes within a
 factor of e of it. The draws must not depend on the log: their contexts come from the same
@@ -67,6 +67,11 @@ class PathWeight:
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+
+    @property
+    def unforeseen(self) -> float:
+        """1/(m + 1), with the fewest draws m of a level."""
+        return 1 / (self.fewest_draws + 1)
 
     def candidates(self, problem: Problem) -> Candidates:
         """None: the weights are in the table."""

@@ -65,6 +65,11 @@ class TestWeight(Protocol):
         """Whether the weight grows with beta without end."""
         ...
 
+    @property
+    def unforeseen(self) -> float:
+        """A bound on the probability that the next action weighs more; 0 where it is assumed."""
+        ...
+
     def candidates(self, problem: Problem) -> Candidates:
         """The points among which the heaviest is found at every beta."""
         ...
@@ -81,6 +86,7 @@ class Empirical:
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """All possible draws; the largest ratio per context if the mixture is the safe policy."""
@@ -115,6 +121,7 @@ class Analytic:
     label: ClassVar[str] = "analytic"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = True
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """An infinite ratio in every context."""
@@ -135,6 +142,7 @@ class MaxRatio:
     label: ClassVar[str] = "max_ratio"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """One point: without a normalizer, contexts do not matter."""
@@ -154,6 +162,7 @@ class Fixed:
 
     constant: float
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     @property
     def label(self) -> float:
