@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
 from tether.control.log_overview import LogOverview
@@ -101,6 +102,10 @@ class Log(LogOverview):
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
     ) -> None:
+        columns = {"loss": loss, "log_safe": log_safe, "log_optimized": log_optimized}
+        columns |= {"context": context, "log_mix": log_mix, "reward": reward}
+        tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
+        check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)

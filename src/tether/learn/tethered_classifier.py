@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta
@@ -132,6 +133,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
         X = checked_features(self, X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -188,6 +190,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.safe, name):
                     setattr(self, name, getattr(self.safe, name))
+        check_row_indexes({"X": X, "y": y, "actions": actions, "losses": losses})
         X = checked_features(self, X)
         if y is not None and actions is None and losses is None:
             labels = plain_column("y", y)

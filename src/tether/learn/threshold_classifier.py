@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from tether._core import validate
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.checked_features import checked_features, shared_tags
@@ -124,6 +125,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
         X = checked_features(self, X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -163,6 +165,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.estimator, name):
                     setattr(self, name, getattr(self.estimator, name))
+        check_row_indexes({"X": X, "y": y, "groups": groups})
         X = checked_features(self, X)
         check_consistent_length(X, y)
         return self._calibrate(X, plain_column("y", y), groups)

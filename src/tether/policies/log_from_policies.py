@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
@@ -117,6 +118,8 @@ def make_log(
     >>> calibrate(log, alpha=0.6, family="mix").exists
     True
     """
+    given = {"contexts": contexts, "actions": actions, "losses": losses}
+    check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
     if isinstance(safe, Shortlist):
         for_policies = (logged_by, safe_share, propensities, min_propensity)
         if any(each is not None for each in for_policies):
@@ -167,8 +170,8 @@ def make_log(
         columns["context"] = labels(contexts)
     finite = is_finite(optimized)
     if propensities is not None:
-        given = checked_propensities(propensities, len(actions), finite=finite)
-        compare_with_policy(given, columns["log_safe"])
+        stated = checked_propensities(propensities, len(actions), finite=finite)
+        compare_with_policy(stated, columns["log_safe"])
     logging_policy = "safe" if logged_by is None else "logged_by"
     _check_possible(logging_policy, columns[_column(logging_policy)])
     known_scores = columns.get("log_safe_all", columns["log_safe"])
