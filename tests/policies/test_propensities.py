@@ -112,6 +112,7 @@ def test_densities_of_continuous_actions_may_exceed_one():
         )
 
 
+@pytest.mark.filterwarnings("ignore:nothing useful is promised")  # of the floor that is not one
 def test_deployed_risk_of_mix_from_propensities_is_at_most_alpha():
     """Over 400 logs of 80 rows; with a floor that is not one, alpha is exceeded."""
     safe = tether.Categorical.from_probabilities([[0.88, 0.1, 0.02], [0.1, 0.88, 0.02]])

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.shown import few
+from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.problem import Problem
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -48,6 +50,8 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
+    elif not found.covered:
+        yield not_covered(found)
     elif not found.useful:
         yield (
             f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
@@ -71,11 +75,11 @@ def find_warnings(
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "
             f"test_weight"
         )
-    outside = measured.outside_share()
-    if outside and found.actions is None:
+    if found.outside_share:
         yield (
-            f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
-            f"tethered policy takes them either, not even at an infinite beta"
+            f"{RESTRICTED_WORDS}: {found.outside_share:.1%} of the optimized "
+            f"policy's decisions are actions that the safe policy never takes{_outside(problem)}, "
+            f"and no tethered policy takes them either, not even at an infinite beta"
         )
     if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
@@ -88,6 +92,27 @@ def find_warnings(
             f"rows"
         )
     yield from measured.score_warnings()
+
+
+def not_covered(found: Calibration) -> str:
+    """The log does not contain what the tethered policy does, in words."""
+    return (
+        f"nothing useful is promised: the log contains only {found.coverage:.1%} of what this "
+        f"policy does (by chance at most {found.coverage_limit:.1%}), and nothing is known of the "
+        f"losses of the rest. The policy that took the actions never takes some of them, rows are "
+        f"missing, or the probabilities (propensities, min_propensity, max_ratio) are not those "
+        f"with which the actions were taken"
+    )
+
+
+def _outside(problem: Problem | ProblemInParts) -> str:
+    """The names of the actions that only the optimized policy takes, if the log has them."""
+    log = problem.given_log if isinstance(problem, Problem) else None
+    names = None if log is None or log.scored_by is None else log.scored_by.actions
+    if log is None or names is None or log.log_safe_all is None or log.log_optimized_all is None:
+        return ""
+    never = np.isneginf(log.log_safe_all).all(axis=0) & (log.log_optimized_all > -np.inf).any(0)
+    return f" ({few(names[never])})" if never.any() else ""
 
 
 def _asked(found: Calibration) -> float:

@@ -76,11 +76,20 @@ def _headline(found: Calibration) -> str:
     family = f"(family {found.family})"
     if not found.exists:
         return f"beta = 0: serve the safe policy only {family}"
+    if not found.covered:
+        return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
-        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
-        return f"beta = inf: {passes} {family}"
+        return f"beta = inf: {_passes(found)} {family}"
     size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
     return f"beta = {size}, between 0, the safe policy, and inf, the optimized one {family}"
+
+
+def _passes(found: Calibration) -> str:
+    """What passes at an infinite beta."""
+    policy = "the blend" if found.blend else "the optimized policy"
+    if found.outside_share:
+        return f"{policy} passes, restricted to the safe policy's actions"
+    return f"{policy} passes{'' if found.blend else ' as it is'}"
 
 
 def _promise(found: Calibration, constraint: Constraint) -> str:

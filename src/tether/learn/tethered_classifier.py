@@ -55,8 +55,9 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The largest possible loss.
     family : str, default "clip"
         How beta turns two policies into one, as in `tether.calibrate`.
-    outside : str, default "error"
-        What to do with classes that the safe classifier never takes, as in `tether.Tethered`.
+    outside : str, optional
+        What to do with classes that the safe classifier never takes, as in `tether.Tethered`: by
+        default they are never taken.
     calibration_share : float, default 0.5
         The share of the rows of `fit` that is held out to calibrate on.
     random_state : int, RandomState or None, default None
@@ -96,7 +97,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss: Any = None,
         bound: float = 1.0,
         family: str = "clip",
-        outside: str = "error",
+        outside: str | None = None,
         calibration_share: float = 0.5,
         random_state: Any = None,
     ) -> None:

@@ -18,6 +18,7 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
+from tether.policies.logged_actions import check_logged_actions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.propensities import (
     checked_propensities,
@@ -25,6 +26,7 @@ from tether.policies.propensities import (
     log_of_propensities,
     max_ratio_of,
 )
+from tether.policies.served_policies import note_policies
 from tether.policies.shortlist import Shortlist
 
 
@@ -153,7 +155,10 @@ def make_log(
         policies["logged_by"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
     columns: dict[str, Any] = {}
-    if known is None or isinstance(contexts, int):
+    tables: dict[str, Floats] = {}
+    logging_policy = "safe" if logged_by is None else "logged_by"
+    finite = is_finite(optimized)
+    if known is None:
         log_safe, log_optimized = policy_calls.score_both(safe, optimized, contexts, actions)
         columns = {_column("safe"): log_safe, _column("optimized"): log_optimized}
         if logged_by is not None:
@@ -162,20 +167,22 @@ def make_log(
     else:
         taken = positions(known, actions)
         for name, policy in policies.items():
-            table = policy_calls.table(name, policy, contexts)
-            all_scores = np.broadcast_to(table, (len(taken), table.shape[1]))
-            columns[f"{_column(name)}_all"] = all_scores
-            columns[_column(name)] = picked(table, taken)
+            tables[name] = policy_calls.table(name, policy, contexts)
+            columns[_column(name)] = picked(tables[name], taken)
+            if not isinstance(contexts, int):
+                shape = (len(taken), len(known))
+                columns[f"{_column(name)}_all"] = np.broadcast_to(tables[name], shape)
     if not isinstance(contexts, int):
         columns["context"] = labels(contexts)
-    finite = is_finite(optimized)
     if propensities is not None:
         stated = checked_propensities(propensities, len(actions), finite=finite)
         compare_with_policy(stated, columns["log_safe"])
-    logging_policy = "safe" if logged_by is None else "logged_by"
-    _check_possible(logging_policy, columns[_column(logging_policy)])
-    known_scores = columns.get("log_safe_all", columns["log_safe"])
-    max_ratio = max_ratio_of(min_propensity, known_scores, finite=finite)
+    log_logged = columns[_column(logging_policy)]
+    _check_possible(logging_policy, log_logged)
+    max_ratio = max_ratio_of(min_propensity, tables.get("safe", columns["log_safe"]), finite=finite)
+    if known is not None:
+        logged_table = tables[logging_policy]
+        check_logged_actions(known, taken, tables["optimized"], logged_table, None, log_logged)
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,
@@ -185,6 +192,7 @@ def make_log(
         approximate=approximate,
         ratio_error=ratio_error,
         reward=rewards,
+        scored_by=note_policies(safe, optimized, contexts, known, tables),
     )
 
 

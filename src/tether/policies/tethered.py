@@ -27,6 +27,7 @@ from tether.policies.normalizer import (
     normalizers_by_context,
 )
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
+from tether.policies.served_policies import check_served
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
@@ -68,10 +69,11 @@ class Tethered:
         65,536 without contexts.
     seed : int, default 0
         The seed of these draws.
-    outside : str, default "error"
+    outside : str, optional
         What to do with actions that only the optimized policy takes: refuse them ("error"), or,
         for clip, never take them ("never"). An infinite beta is then the optimized policy
-        restricted to the safe one's actions.
+        restricted to the safe one's actions. By default "never" if the calibration saw such
+        actions, and is of the restricted policy, otherwise "error".
 
     Raises
     ------
@@ -100,7 +102,7 @@ class Tethered:
         max_draws: int = MAX_DRAWS,
         normalizer_draws: int | None = None,
         seed: int = 0,
-        outside: str = "error",
+        outside: str | None = None,
     ) -> None:
         self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
         self.calibration = beta if isinstance(beta, Calibration) else None
@@ -115,6 +117,11 @@ class Tethered:
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
+        if self.calibration is not None:
+            check_served(self.safe, as_policy("optimized", optimized), self.calibration)
+        if outside is None:
+            restricted = self.calibration is not None and self.calibration.outside_share > 0
+            outside = "never" if restricted and self.family.clips else "error"
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not self.family.clips:
             raise ValueError(
