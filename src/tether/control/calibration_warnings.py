@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.safe_excess import NEAR_STANDARD_ERRORS
 from tether._core.shown import few
+from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.problem import Problem
 from tether.control.solvers import search
@@ -35,7 +37,9 @@ def find_warnings(
     """What a careful reader would want to know before deploying."""
     if found.approximate is not None:
         yield found.approximate
-    if not found.exists and found.asked_promise is not None:
+    if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
+        yield hopeless
+    elif not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
             f"collect rows (tether.plan says how many), or ask for a larger promise"
@@ -92,6 +96,30 @@ def find_warnings(
             f"rows"
         )
     yield from measured.score_warnings()
+
+
+def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
+    """The safe policy itself is above what was asked for, so that more rows do not help."""
+    for each in found.constraints:
+        safe = measured.safe_mean(each)
+        asked = each.alpha if found.asked_promise is None else found.asked_promise[each.name]
+        if safe.mean <= asked:
+            continue
+        clearly = safe.mean - NEAR_STANDARD_ERRORS * safe.standard_error > asked
+        text = (
+            f"no beta passes: the safe policy's own mean loss{_named(found, each)} is "
+            f"{safe.mean:.4g} ± {safe.standard_error:.2g}, above {asked:.4g}: more rows will "
+            f"{'not help' if clearly else 'help only if this is chance'}. Serve the safe policy "
+            f"only, or ask for more than its own loss"
+        )
+        if safe.mean > each.bound / 2:
+            text += f". Is {each.bound:g} the harm, and 0 the good outcome?"
+        return text
+    return None
+
+
+def _named(found: Calibration, constraint: Constraint) -> str:
+    return f" of {constraint.name!r}" if len(found.constraints) > 1 else ""
 
 
 def not_covered(found: Calibration) -> str:

@@ -112,10 +112,11 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
 
 def _risk(found: Calibration, constraint: Constraint) -> str:
     """The calibrated risk beside what may be, and the scale of the loss."""
-    return (
+    text = (
         f"{found.risks[constraint.name]:.4g} at this beta, with the next action at the worst loss, "
-        f"{constraint.bound:g}; up to alpha = {constraint.alpha:.4g} passes"
+        f"{constraint.bound:g}"
     )
+    return f"{text}; up to alpha = {constraint.alpha:.4g} passes" if found.exists else text
 
 
 def _stability_facts(found: Calibration) -> list[tuple[str, str]]:
