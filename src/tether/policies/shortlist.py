@@ -18,7 +18,11 @@ from tether.control.log import Log
 from tether.policies.picker import Picker, checked_temperature
 from tether.policies.pool import Pool
 from tether.policies.sampler import as_sampler
-from tether.policies.shortlist_checks import check_exchangeable, check_scored_alone
+from tether.policies.shortlist_checks import (
+    check_exchangeable,
+    check_scored_alone,
+    check_temperature,
+)
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
 from tether.policies.tethered_shortlist import TetheredShortlist, check_calibration
@@ -304,6 +308,7 @@ class Shortlist:
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
         check_exchangeable(scores, place)
+        check_temperature(picker, scores)
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
         return Log(
