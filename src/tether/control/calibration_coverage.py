@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tether.control.coverage import Coverage, is_covered
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 class CalibrationCoverage:
     """What a calibration says of actions that its log cannot contain."""
 
+    log_beta: float
+    family: str
+
     if TYPE_CHECKING:
 
         @property
@@ -22,6 +27,15 @@ class CalibrationCoverage:
 
         @cached_property
         def _diagnostics(self) -> Diagnostics: ...
+
+    @property
+    def optimized_share(self) -> float | None:
+        """The share of decisions that the optimized policy makes in a mix; None for others.
+
+        Serving mix is routing: this share goes to the optimized policy, at random, and the rest to
+        the safe one.
+        """
+        return float(np.exp(-np.logaddexp(0.0, -self.log_beta))) if self.family == "mix" else None
 
     @cached_property
     def outside_share(self) -> float:

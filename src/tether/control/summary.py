@@ -25,6 +25,9 @@ def describe_calibration(found: Calibration) -> Description:
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
         facts.append((risk, _risk(found, constraint)))
+    if found.optimized_share is not None:
+        share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
+        facts.append(("traffic", f"{share}, at random; the others are the safe policy's"))
     facts += [
         *_stability_facts(found),
         ("log", f"{found.rows:,} rows, {'' if found.contextual else 'no '}contexts"),

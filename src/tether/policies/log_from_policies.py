@@ -16,6 +16,7 @@ from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.proposals import Proposals
+from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
 from tether.policies.logged_actions import check_logged_actions
@@ -149,7 +150,7 @@ def make_log(
         return log_of_propensities(
             optimized, contexts, actions, losses, propensities, min_propensity, rewards
         )
-    safe = as_policy("safe", safe)
+    safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
@@ -248,7 +249,7 @@ def make_proposals(
     """
     if isinstance(safe, Shortlist):
         return None
-    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    safe, optimized = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
     if not isinstance(draws, DrawPlan):
         draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)

@@ -19,6 +19,7 @@ from tether._core.types import Floats
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
 from tether.control.calibration import Calibration
+from tether.control.family import Family
 from tether.control.scored_by import ScoredBy
 from tether.policies.fingerprint import fingerprint
 from tether.policies.policy import Policy, is_finite
@@ -61,6 +62,23 @@ def check_served(safe: Policy, optimized: Policy, found: Calibration) -> None:
         _compare_scores(given, noted)
     elif found.policies:
         _compare_digests(given, found.policies)
+
+
+def default_outside(found: Calibration | None, family: Family) -> str:
+    """What to do with actions that only the optimized policy takes: what was calibrated."""
+    restricted = found is not None and found.outside_share > 0
+    return "never" if restricted and family.clips else "error"
+
+
+def require_safe(safe: Any, beta: Any) -> None:
+    """Say how a calibration without a safe policy is served."""
+    if safe is None:
+        share = getattr(beta, "optimized_share", None)
+        route = "" if share is None else (
+            f". This calibration of mix is served without one: give the optimized policy a share "
+            f"of {share:.4g} of the requests, at random, and leave the others where they are"
+        )
+        raise TypeError(f"safe must be a policy, got None{route}")
 
 
 def _compare_scores(given: Mapping[str, Policy], noted: ScoredBy) -> None:

@@ -15,6 +15,7 @@ from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
+from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.family_checks import check_family
 from tether.policies.mixture import Mixture
@@ -27,7 +28,7 @@ from tether.policies.normalizer import (
     normalizers_by_context,
 )
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
-from tether.policies.served_policies import check_served
+from tether.policies.served_policies import check_served, default_outside, require_safe
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
@@ -104,9 +105,13 @@ class Tethered:
         seed: int = 0,
         outside: str | None = None,
     ) -> None:
-        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+        require_safe(safe, beta)
+        given = as_policy("safe", safe), as_policy("optimized", optimized)
+        self.safe, self.optimized = align_actions(*given)
         self.calibration = beta if isinstance(beta, Calibration) else None
         self.blend = 0.0 if self.calibration is None else self.calibration.blend
+        if self.calibration is not None:
+            check_served(self.safe, self.optimized, self.calibration)
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)
@@ -117,11 +122,7 @@ class Tethered:
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
-        if self.calibration is not None:
-            check_served(self.safe, as_policy("optimized", optimized), self.calibration)
-        if outside is None:
-            restricted = self.calibration is not None and self.calibration.outside_share > 0
-            outside = "never" if restricted and self.family.clips else "error"
+        outside = default_outside(self.calibration, self.family) if outside is None else outside
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not self.family.clips:
             raise ValueError(
