@@ -211,7 +211,9 @@ def test_what_is_missing_is_said():
     ):
         tether.make_log(safe, optimized, context, action, loss, min_propensity=0.5)
     log = tether.make_log(None, optimized, context, action, loss, propensities=p)
-    with pytest.raises(ValueError, match=r"needs proposals.*or state the largest ratio: min_propensity in"):
+    with pytest.raises(
+        ValueError, match=r"needs proposals.*or state the largest ratio: min_propensity in"
+    ):
         tether.calibrate(log, alpha=0.5, family="mix")
-    with pytest.raises(ValueError, match="the log has contexts, so proposals are needed"):
+    with pytest.raises(ValueError, match="use family=.mix., or pass the safe policy"):
         tether.calibrate(log, alpha=0.5)

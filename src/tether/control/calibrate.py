@@ -319,7 +319,7 @@ def _constraints(
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if isinstance(log, Log) and (loss := log.loss[name]).max() > worst:
-            accepted = f"a loss of at most bound = {worst:g}"
+            accepted = f"a loss of at most bound = {worst:g}; pass a larger bound= if there is one"
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
         constraints.append(Constraint(name, tolerated, worst, factor))
     return tuple(constraints)

@@ -102,6 +102,8 @@ def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) ->
     accepted = "a probability above 0" + (" and at most 1" if finite else "")
     bad = ~((values > 0) & (values <= top) & np.isfinite(values))
     if bad.any():
+        if finite and values.min() > 0 and 1 < values.max() <= 100:
+            accepted += f" (40 % is 0.4; the largest is {values.max():g})"
         validate.reject("propensities", values, bad, accepted)
     return np.minimum(values, 1.0) if finite else values
 

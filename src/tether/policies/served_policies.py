@@ -74,9 +74,13 @@ def require_safe(safe: Any, beta: Any) -> None:
     """Say how a calibration without a safe policy is served."""
     if safe is None:
         share = getattr(beta, "optimized_share", None)
-        route = "" if share is None else (
-            f". This calibration of mix is served without one: give the optimized policy a share "
-            f"of {share:.4g} of the requests, at random, and leave the others where they are"
+        route = (
+            ""
+            if share is None
+            else (
+                f". This calibration of mix is served without one: give the optimized policy a share "
+                f"of {share:.4g} of the requests, at random, and leave the others where they are"
+            )
         )
         raise TypeError(f"safe must be a policy, got None{route}")
 

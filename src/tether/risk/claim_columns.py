@@ -28,6 +28,14 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return validate.frozen(array)
+    first = array.reshape(-1)[0].item() if array.dtype.kind in "US" and array.size else None
+    if array.dtype.kind == "O" and array.size:
+        first = array.reshape(-1)[0]
+    if isinstance(first, str):
+        raise TypeError(
+            f"{name} must hold booleans, or 0 and 1, got text such as {first!r}: compare it, as in "
+            f"column == {first!r}"
+        )
     if array.dtype.kind not in "fiubO":
         raise TypeError(f"{name} must hold booleans, or 0 and 1, got {shown(array)}")
     numbers = validate.floats(name, array)
