@@ -215,5 +215,5 @@ def test_what_is_missing_is_said():
         ValueError, match=r"needs proposals.*or state the largest ratio: min_propensity in"
     ):
         tether.calibrate(log, alpha=0.5, family="mix")
-    with pytest.raises(ValueError, match="use family=.mix., or pass the safe policy"):
+    with pytest.raises(ValueError, match=r"use family=.mix., or pass the safe policy"):
         tether.calibrate(log, alpha=0.5)

@@ -72,17 +72,16 @@ def default_outside(found: Calibration | None, family: Family) -> str:
 
 def require_safe(safe: Any, beta: Any) -> None:
     """Say how a calibration without a safe policy is served."""
-    if safe is None:
-        share = getattr(beta, "optimized_share", None)
-        route = (
-            ""
-            if share is None
-            else (
-                f". This calibration of mix is served without one: give the optimized policy a share "
-                f"of {share:.4g} of the requests, at random, and leave the others where they are"
-            )
-        )
-        raise TypeError(f"safe must be a policy, got None{route}")
+    if safe is not None:
+        return
+    share = getattr(beta, "optimized_share", None)
+    if share is None:
+        raise TypeError("safe must be a policy, got None")
+    raise TypeError(
+        f"safe must be a policy, got None. This calibration of mix is served without one: give the "
+        f"optimized policy a share of {share:.4g} of the requests, at random, and leave the others "
+        f"where they are"
+    )
 
 
 def _compare_scores(given: Mapping[str, Policy], noted: ScoredBy) -> None:

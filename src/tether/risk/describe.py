@@ -10,6 +10,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
+from tether.risk.kept_share import KeptCounts
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
@@ -151,9 +152,10 @@ def _tie_warning(
     rule: Rule, sweep: Sweep, index: int, promise: float, tolerated: float
 ) -> tuple[str, ...]:
     """A warning where a score that many claims share stops the walk far below what is tolerated."""
-    counts = sweep.kept_counts
-    following = index + 1
-    if counts is None or index < 0 or following >= len(sweep.thresholds) or sweep.safer != "larger":
+    counts, following = sweep.kept_counts, index + 1
+    if not isinstance(counts, KeptCounts) or not sweep.exact or sweep.safer != "larger":
+        return ()  # only then is every candidate a score, and the next one the next lower score
+    if index < 0 or following >= len(sweep.thresholds):
         return ()
     here, then = counts.shares(np.array([index, following]))
     if then - here < LARGE_TIE or promise > TIE_PROMISE_SHARE * tolerated:
