@@ -25,6 +25,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "command_line_page",
     "encrypted_kernels",
     "experiment_pages",
     "reference_pages",

@@ -35,6 +35,19 @@ def test_the_reference_has_a_page_for_every_room_with_public_names(monkeypatch):
     assert set(pages.ROOMS) == {"tether", *_rooms()}
 
 
+def test_the_command_line_has_a_page_with_every_command_and_option(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_extensions")
+    try:
+        written = importlib.import_module("command_line_page").page()
+    finally:
+        sys.modules.pop("command_line_page", None)
+    for command in ("tether calibrate", "tether filter", "tether release start"):
+        assert f"\n## {command}\n" in written
+    options = set(re.findall(r"^\| `[^`]*?(--[a-z-]+)", written, re.M))
+    assert {"--what-if", "--max-ratio", "--item", "--mark", "--no-context"} <= options
+    assert "\\[default: log\\_safe\\]" in written, "defaults are shown, and are no markup"
+
+
 def _listed(page):
     """The pages that the tables of contents of a page name."""
     for entries in TOCTREE.findall(page.read_text("utf-8")):

@@ -62,7 +62,10 @@ class FilterResult:
 @report_errors
 def filter_(
     claims: Annotated[
-        Path, typer.Argument(help="New claims: a Parquet or CSV file with one row per claim.")
+        Path,
+        typer.Argument(
+            help="New claims, one row each: a Parquet or CSV file, or a folder or glob of Parquet."
+        ),
     ],
     threshold: Annotated[
         Path, typer.Option(help="The selection that `tether threshold --out` saved.")
@@ -82,8 +85,9 @@ def filter_(
 ) -> None:
     """Keep the claims whose score reaches a threshold that was found.
 
-    The promise is for complete items: the file must hold every claim of an item. Nothing is written
-    and the exit code is 3 if the selection has no useful promise.
+    The promise is for complete items: every claim of an item must be there. The claims of a folder
+    or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
+    has no useful promise.
     """
     require_file(threshold)
     files.require_other_file(out, claims, threshold)
@@ -100,8 +104,8 @@ def filter_(
     columns = ClaimColumns(score, group, mark)
 
     def copy() -> FilteredClaims:
-        with progress.step(f"filtering {claims}"):
-            return copy_kept(claims, out, selection, columns, overwrite=force)
+        with progress.step(f"filtering {claims}") as step:
+            return copy_kept(claims, out, selection, columns, overwrite=force, step=step)
 
     counts = run_interruptibly(copy)
     show(FilterResult(counts, selection, out), as_json=as_json)

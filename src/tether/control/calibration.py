@@ -138,6 +138,13 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
         """The calibrated risk at beta of every constraint."""
         return self._diagnostics.risks()
 
+    @cached_property
+    def safe_losses(self) -> dict[str, float] | None:
+        """The safe policy's mean loss on the log, for every loss; None if loaded from a file."""
+        if self._stored_problem is None:
+            return None
+        return {each.name: self._diagnostics.safe_mean(each).mean for each in self.constraints}
+
     @property
     def ratio_error(self) -> float:
         """The factor by which every importance weight may be wrong, in either direction."""

@@ -11,6 +11,7 @@ from tether._core.safe_excess import NEAR_STANDARD_ERRORS
 from tether._core.shown import few
 from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
+from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tether.control.diagnostics import Diagnostics
     from tether.control.parts.problem import ProblemInParts
 
+MIN_DRAWS_PER_LEVEL = 16
+"""Fewer draws than this at a beta of a path are worth a warning."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -78,6 +81,13 @@ def find_warnings(
             f"{heavier} row(s) of the log have a larger weight than the test point, which should "
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "
             f"test_weight"
+        )
+    weight = problem.test_weight
+    if isinstance(weight, PathWeight) and weight.fewest_draws < MIN_DRAWS_PER_LEVEL:
+        yield (
+            f"some betas have only {weight.fewest_draws} draws of their own policy: the next "
+            f"action weighs more than the condition allows with a probability of up to "
+            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws"
         )
     if found.outside_share:
         yield (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
@@ -158,7 +159,8 @@ class Log(LogOverview):
 
         Contexts must be stated, since a frame does not tell whether the policies depend on some of
         its columns; without a statement the error lists the columns that could be contexts. A
-        column called `log_mix` and tables called `log_safe_all_…` are used if they exist.
+        column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are used if they
+        exist.
 
         Parameters
         ----------
@@ -180,7 +182,8 @@ class Log(LogOverview):
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
-            A number that optimized over safe probability never exceeds.
+            A number that optimized over safe probability never exceeds; by default the largest of
+            the column `max_ratio`, if there is one.
         reward : str, optional
             The column of rewards; none are read unless it is named.
 
@@ -206,6 +209,8 @@ class Log(LogOverview):
         """
         names = [loss] if isinstance(loss, str) else list(loss)
         used = [*names, log_safe, log_optimized, log_mix or "log_mix", reward or "reward"]
+        used.append("max_ratio")
+        stated = frames.optional(frame, "max_ratio", None) if max_ratio is None else None
         for columns in (log_safe_all, log_optimized_all, log_mix_all):
             used += columns or []
         losses: Losses
@@ -230,7 +235,7 @@ class Log(LogOverview):
             log_mix=frames.optional(frame, "log_mix", log_mix),
             **tables,
             safe_share=safe_share,
-            max_ratio=max_ratio,
+            max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
 
@@ -249,6 +254,8 @@ class Log(LogOverview):
         log_mix_all: str | Sequence[str] | None = None,
         safe_draws: Sequence[str] | None = None,
         optimized_draws: Sequence[str] | None = None,
+        log_logged: str | None = None,
+        log_base_limit: str | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
         reward: str | None = None,
@@ -282,6 +289,8 @@ class Log(LogOverview):
             Columns of lists with the draws of each policy in the context of the row: their
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
+        log_logged, log_base_limit : str, optional
+            The columns of `Acting`, which a promise with a confidence needs with a mixture.
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
@@ -289,7 +298,8 @@ class Log(LogOverview):
         reward : str, optional
             The column of rewards; none are read unless it is named.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------
@@ -310,6 +320,7 @@ class Log(LogOverview):
             scores=(log_safe, log_optimized, log_mix),
             tables=(log_safe_all, log_optimized_all, log_mix_all),
             draws=(safe_draws, optimized_draws),
+            acting=(log_logged, log_base_limit),
             safe_share=safe_share,
             max_ratio=max_ratio,
             reward=reward,

@@ -24,9 +24,9 @@ from tether.control.constraint import Constraint
 from tether.control.problem import Problem
 
 ASSUMPTIONS = (
-    "the log was produced by the policies its mixture names and was not used for training; "
-    "contexts keep coming from the same distribution; losses lie in [0, bound]; every "
-    "log-probability is that of the policy as it samples"
+    "the safe policy took the logged actions (or the policies that log_mix states); the optimized "
+    "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
+    "between 0 and its bound; each log-probability is that of the policy as it samples"
 )
 
 

@@ -189,7 +189,8 @@ class Proposals:
             The column of policies that made the draws, or "safe" or "optimized" for all draws; the
             column `source` if there is one, else the optimized policy.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------

@@ -17,7 +17,7 @@ TETHERED_REWARD_COLOR, SAFE_REWARD_COLOR = "#0b6b5d", "#1c2226"
 
 
 def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
-    """Plot the expected reward of the tethered policy along alpha, with intervals.
+    """Plot the expected reward of the tethered policy along alpha or promise, with intervals.
 
     The reward of the safe policy is a horizontal line. Without rewards, the share of decisions that
     change is drawn. Alphas that are mappings are numbered.
@@ -39,7 +39,9 @@ def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
 def _draw(grid: AlphaGrid, axes: Axes) -> None:
     columns = grid.to_frame()
     named = "reward" if "reward" in columns else "changed"
-    alphas = columns.get("alpha", np.arange(1.0, len(grid.entries) + 1))
+    words, _ = grid.entries[0].asked
+    numbers = np.arange(1.0, len(grid.entries) + 1)
+    alphas = columns.get(words.replace(" ", "_"), numbers)
     order = np.argsort(alphas, kind="stable")
     low, high = (columns[f"{named}_{end}"][order] for end in ("lower", "upper"))
     finite = np.isfinite(high - low)
@@ -54,6 +56,6 @@ def _draw(grid: AlphaGrid, axes: Axes) -> None:
         axes.axhline(first.gain.reward.safe.mean, color=SAFE_REWARD_COLOR, label="safe")
         axes.legend(frameon=False)
     numbered = isinstance(first.alpha, Mapping)
-    axes.set_xlabel("number of the alphas" if numbered else "alpha")
+    axes.set_xlabel(f"number of the {words}s" if numbered else words)
     axes.set_ylabel("expected reward" if named == "reward" else "share of decisions that change")
     axes.spines[["top", "right"]].set_visible(False)

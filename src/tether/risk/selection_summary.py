@@ -82,8 +82,11 @@ def _risk(selection: Selection) -> str:
     where = "at this threshold" if selection.exists else "at the safest threshold"
     if selection.method == "LTT":
         return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
-    text = f"{selection.risk:.4g} {where}, with one more item at the worst loss"
-    return f"{text}; up to alpha = {selection.alpha:.4g} passes" if selection.exists else text
+    limit = "at most" if selection.exists else "above"
+    return (
+        f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: the mean loss {where}, with "
+        "one more item at the worst loss"
+    )
 
 
 def risk_of_shown(selection: Selection) -> str | None:

@@ -28,6 +28,7 @@ from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError
+from tether.rounds.path_pairs import PathOptimized, PathTethered
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import first_id
@@ -55,10 +56,16 @@ class DeployedPolicy:
     """
 
     optimized: Policy
-    policy: Tethered
+    policy: Tethered | PathTethered
     reference: int
     normalizer: Normalizer | None
     probe: tuple[Any, NDArray[Any], Floats] | None = None
+
+    @property
+    def tethered(self) -> Tethered:
+        """The policy of a family that is not a path: it follows from the scores of two."""
+        assert isinstance(self.policy, Tethered)
+        return self.policy
 
 
 class PolicyRegistry:
@@ -154,11 +161,15 @@ class PolicyRegistry:
             row = connection.execute(query.limit(1)).one_or_none()
         return SAFE if row is None or row.log_beta == -np.inf else int(row.number)
 
-    def tethered(self, optimized: Policy, reference: int, calibration: Calibration) -> Tethered:
+    def tethered(
+        self, optimized: Policy, reference: int, calibration: Calibration
+    ) -> Tethered | PathTethered:
         """The calibrated policy between the reference and the optimized one.
 
         Clip becomes budgeted clip where its normalizing constant is not known.
         """
+        if isinstance(optimized, PathOptimized):
+            return optimized.pair.tethered(calibration)
         same = self._family is not None and self._family.name == calibration.family
         return Tethered(
             self.policy(reference),
@@ -233,6 +244,7 @@ class PolicyRegistry:
         if row["log_psi"] is not None:  # as it was estimated then, not again
             error = row["log_psi_error"] or 0.0
             normalizer = Normalizer(np.array([row["log_psi"]]), np.array([error]))
+            assert isinstance(policy, Tethered)
             policy.remember(normalizer)
         return DeployedPolicy(optimized, policy, row["reference"], normalizer)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tether._core.kernels import Kernel, merge_all
+from tether._core.shown import shown
 
 FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
 """The packages whose frames are taken as a source."""
@@ -43,7 +44,13 @@ class FunctionSource:
 
     def reduce(self, kernel: Kernel) -> Any:
         """Merge what the function returns."""
-        return merge_all(self.function(kernel))
+        summaries = self.function(kernel)
+        if not isinstance(summaries, Iterable):
+            raise TypeError(
+                f"{self!r} must return the summaries of kernel.partial(columns) for all "
+                f"partitions, got {shown(summaries)}"
+            )
+        return merge_all(summaries)
 
     def __repr__(self) -> str:
         return f"FunctionSource({getattr(self.function, '__name__', self.function)!s})"
@@ -59,7 +66,8 @@ def open_source(source: Any, *, where: Any = None) -> Source:
         lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
         `names` and `reduce`.
     where : pyarrow.compute.Expression, optional
-        Which rows of Parquet files to read.
+        Which rows of Parquet files to read; columns in the names of folders, such as
+        `day=2026-01-01`, may be used.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""Live servers for the tests of this folder, started once: a start takes long."""
+"""Live servers for the tests of this folder: a start takes long, and each takes 3 GB of memory.
+
+So one runs throughout, and others for the tests of one file.
+"""
 
 import pytest
 
@@ -31,21 +34,21 @@ def server(folder):
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def base_server(folder):
     """A vLLM that serves `base` alone."""
     with started(folder, alone=("base", "base")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tuned_server(folder):
     """A vLLM that serves `tuned` alone, its adapter merged into the weights."""
     with started(folder, alone=("merged", "tuned")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def exchanging_server(folder):
     """One whose adapters are exchanged: afterwards it mixes up weights, so others do not use it."""
     with started(folder, "--max-loras", "2") as running:

@@ -25,8 +25,8 @@ def describe_release(history: ReleaseHistory) -> Description:
     if alarm is not None:
         headline, tone = f"{headline} since an alarm", "stop"
         warnings = (f"alarm of the {alarm.monitor} monitor: {alarm.message}",)
-    elif history.stalled:
-        warnings = (history.stalled,)
+    else:
+        warnings = tuple(each for each in (history.missing, history.stalled) if each)
     tolerated = "; ".join(
         f"{name}: {history.target} {each.alpha:g}, of losses up to {each.bound:g}"
         for name, each in history.limits.items()
