@@ -28,7 +28,8 @@ from tether.control.context_draws import ContextDraws, check_normalizer, gather_
 from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
 from tether.control.families import BudgetedClip, Clip, Mix, is_of_package
 from tether.control.family import Family
-from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.log import Log
+from tether.control.log_checks import SHARE_TOLERANCE
 from tether.control.mix_weights import mix_weights
 from tether.control.path_weight import PathWeight, largest_weights
 from tether.control.policy_path import PathDensities, PathFamily, PolicyPath

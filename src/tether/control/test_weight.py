@@ -79,6 +79,12 @@ class TestWeight(Protocol):
         ...
 
 
+STATE_MAX_RATIO = (
+    "; or state the largest ratio: min_propensity in tether.make_log, max_ratio in tether.Log, "
+    "--max-ratio on the command line"
+)
+
+
 @dataclass(frozen=True)
 class Empirical:
     """The largest weight among the draws."""
@@ -229,13 +235,13 @@ def find_test_weight(
         raise ValueError(
             f"test_weight 'empirical' of family {family.name!r} needs proposals: fresh "
             f"draws among which to find the largest weight (tether.make_proposals makes them)"
-            + ("; or state max_ratio in the log" if takes_max_ratio else "")
+            + (STATE_MAX_RATIO if takes_max_ratio else "")
         )
     if not bounded:
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
             f"have no bound; use 'empirical' with proposals, or a number"
-            + ("; or state max_ratio in the log" if takes_max_ratio else "")
+            + (STATE_MAX_RATIO if takes_max_ratio else "")
         )
     _require_safe_share(log, "analytic")
     return Analytic()

@@ -64,7 +64,7 @@ class ActionSpace:
     @property
     def fingerprint(self) -> str | None:
         """That of the safe policy, which draws the candidates in a run on shortlists."""
-        return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]
+        return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)
 
     def check_served(self, optimized: Any) -> None:
         """Let policies on servers compare the model that is served with the one they began with.
