@@ -116,18 +116,20 @@ def _run(what: str, log: Any, folder: str) -> int:
 
 def watched(work: Callable[[], Any]) -> tuple[float, float, Any]:
     """Processor seconds, the most private memory in megabytes meanwhile, and the result."""
-    peak, stop = [private_memory()], threading.Event()
+    peak, spent_here, stop = [private_memory()], [0.0], threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.05):
             peak[0] = max(peak[0], private_memory())
+            spent_here[0] = time.thread_time()
 
     watching = threading.Thread(target=watch)
     watching.start()
     start = time.process_time()
     try:
         result = work()
-        return time.process_time() - start, max(peak[0], private_memory()), result
+        spent = time.process_time() - start - spent_here[0]  # without looking at the memory
+        return spent, max(peak[0], private_memory()), result
     finally:
         stop.set()
         watching.join()

@@ -49,28 +49,24 @@ def releases(new_risk):
 # The mean share over releases, and the complaints about what is served, with two standard errors of
 # each mean. The share of a single release goes up and down with its losses.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7.5), sharex=True, layout="constrained")
 systems = {"better": 0.005, "slightly worse": 0.015, "worse": 0.05, "always harmful": 1.0}
 colors = ["#117733", "#1f5fa8", "#b07a12", "#c8442f"]
 for (name, risk), color in zip(systems.items(), colors, strict=True):
     shares = releases(risk)
     risks = shares * risk + (1 - shares) * old_risk
-    for axes, values, label in ((left, shares, f"{name} ({risk:g})"), (right, risks, None)):
+    for axes, values, label in ((above, shares, f"{name} ({risk:g})"), (below, risks, None)):
         error = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
         mean = values.mean(axis=0)
         axes.errorbar(range(1, steps + 1), mean, error, fmt="o-", color=color, label=label)
-left.set(
-    xlabel="step",
-    ylabel="mean share of the new system",
-    title="Each grows as far as its losses allow",
-)
-left.legend(fontsize=9)
-right.axhline(0.02, linestyle="--", color="#888888")
-right.annotate("promise", (1, 0.02), xytext=(0, 4), textcoords="offset points", color="#666666")
-right.set(
+above.set(ylabel="mean share of the new system", title="Each grows as far as its losses allow")
+above.legend(fontsize=9)
+below.axhline(0.02, linestyle="--", color="#888888")
+below.annotate("promise", (1, 0.02), xytext=(0, 4), textcoords="offset points", color="#666666")
+below.set(
     xlabel="step",
     ylabel="mean risk of what is served",
     title="And what is served stays within the promise",
 )
-right.set_ylim(0, 0.025)
+below.set_ylim(0, 0.025)
 plt.show()

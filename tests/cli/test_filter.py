@@ -80,8 +80,8 @@ def test_a_selection_without_a_useful_promise_writes_nothing(claims, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--score", "z"], "--score: .* has 0 columns 'z'; its columns are"),
-        (["--score", "text"], "column 'text' must hold numbers"),
+        (["--score", "z"], "--score: .* has no column 'z'; its columns are"),
+        (["--score", "text"], "column 'text' must hold a number in every row, got .* in row 1"),
         (["--score", "s", "--group", "g"], "--group 'g' was given, but .* one threshold for all"),
         (["--score", "s", "--mark", "q"], "has a column 'q' already"),
     ],

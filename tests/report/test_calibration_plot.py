@@ -117,6 +117,7 @@ def test_neither_rounds_nor_the_page_is_imported():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "tether.report.notebook_figure", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
         make_calibration().plot()

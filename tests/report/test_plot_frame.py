@@ -61,6 +61,7 @@ def test_a_name_with_an_underscore_in_front_stays_in_the_legend():
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tether.report.notebook_figure", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
         plot_frame.new_figure()

@@ -21,6 +21,7 @@ from tether.cli.terminal import (
     show,
 )
 from tether.risk import Selection
+from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,14 @@ class FilterResult:
         by = f"score >= {found.threshold:.6g}"
         if found.groups:
             by = f"one threshold for each of {len(found.groups)} groups"
-        return (
-            f"kept {counts.kept:,} of {counts.read:,} claims ({share:.1%}): {by}\n"
-            f"  promise   expected {found.loss} at most {found.promise:.4g}, {found.statement}\n"
-            f"  saved in {self.out}"
+        there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
+        text = (
+            f"kept {counts.kept:,} of {counts.read:,} claims ({share:.1%}{there}): {by}\n"
+            f"  promise   {found.statement}\n"
         )
+        if counts.outside > MANY_OUTSIDE * counts.read:
+            text += f"  ! {outside_in_words(found, counts.outside, counts.read)}\n"
+        return f"{text}  saved in {self.out}"
 
 
 @report_errors

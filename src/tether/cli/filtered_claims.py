@@ -27,7 +27,8 @@ from tether.cli.table_file import (
     open_csv,
 )
 from tether.cli.terminal import require_file
-from tether.risk import Selection, filter_claims
+from tether.risk import Selection
+from tether.risk.claim_filter import count_outside, keep_claims
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,8 @@ class ClaimColumns:
         """Raise unless the file has these columns and the selection fits them."""
         for option, name in (("score", self.score), ("group", self.group)):
             if name is not None and names.count(name) != 1:
-                raise ValueError(
-                    f"--{option}: {path} has {names.count(name)} columns {name!r}; its columns "
-                    f"are {names}"
-                )
+                has = f"{names.count(name)} columns" if name in names else "no column"
+                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {names}")
         if self.mark is not None and self.mark in names:
             raise ValueError(f"--mark: {path} has a column {self.mark!r} already")
         if selection.groups and self.group is None:
@@ -65,10 +64,11 @@ class ClaimColumns:
 
 @dataclass(frozen=True)
 class FilteredClaims:
-    """How many claims were read and kept."""
+    """How many claims were read and kept, and how many scores are outside the calibration's."""
 
     read: int
     kept: int
+    outside: int
 
 
 def copy_kept(
@@ -97,7 +97,7 @@ def copy_kept(
     written = schema
     if columns.mark is not None:
         written = schema.append(pa.field(columns.mark, pa.bool_()))
-    counts = []
+    counts: list[FilteredClaims] = []
     with (
         files.replacing(target, overwrite=overwrite) as temporary,
         _writer(temporary, written, is_csv) as writer,
@@ -112,7 +112,11 @@ def copy_kept(
                 for batch in _kept(batches, selection, columns, written, counts):
                     writer.write_batch(batch)
                     step.advance(counts[-1].read)
-    return FilteredClaims(sum(each.read for each in counts), sum(each.kept for each in counts))
+    return FilteredClaims(
+        sum(each.read for each in counts),
+        sum(each.kept for each in counts),
+        sum(each.outside for each in counts),
+    )
 
 
 def _kept(
@@ -125,9 +129,11 @@ def _kept(
     """What is kept of each batch of one file; the counts of a batch are appended."""
     read = 0
     for batch in batches:
-        keeps = _keeps(batch, selection, columns, read)
+        scores = _numbers(columns.score, batch.column(columns.score), read)
+        keeps = _keeps(batch, scores, selection, columns)
         read += batch.num_rows
-        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum())))
+        outside = count_outside(selection, scores)
+        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside))
         mask = pa.array(keeps)
         if columns.mark is None:
             yield batch.filter(mask)
@@ -165,27 +171,30 @@ def _described(schema: Any) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _keeps(batch: Any, selection: Selection, columns: ClaimColumns, before: int) -> Booleans:
-    """Which claims of a batch are kept; errors count rows from the start of the file."""
+def _keeps(batch: Any, scores: Any, selection: Selection, columns: ClaimColumns) -> Booleans:
+    """Which claims of a batch are kept."""
     if not batch.num_rows:
         return np.zeros(0, dtype=np.bool_)
-    scores = _numbers(columns.score, batch.column(columns.score), before)
     if columns.group is None:
-        return filter_claims(selection, scores)
+        return keep_claims(selection, scores)
     groups = batch.column(columns.group)
     if groups.null_count:
         raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
-    return filter_claims(selection, scores, groups=groups.to_numpy(zero_copy_only=False))
+    return keep_claims(selection, scores, groups.to_numpy(zero_copy_only=False))
 
 
 def _numbers(name: str, column: Any, before: int) -> Any:
-    """A column of finite numbers; those of a CSV file are text."""
+    """A column of finite numbers, those of a CSV file are text; errors count rows of the file."""
     if column.null_count:
         raise ValueError(f"column {name!r} has {column.null_count} missing value(s)")
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"column {name!r} must hold numbers: {error}") from None
+    except pa.ArrowInvalid:
+        row, value = next((k, v) for k, v in enumerate(column.to_pylist()) if not _is_number(v))
+        raise ValueError(
+            f"column {name!r} must hold a number in every row, got {value!r} in row "
+            f"{before + row + 1}"
+        ) from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(
@@ -193,6 +202,14 @@ def _numbers(name: str, column: Any, before: int) -> Any:
             f"{before + int(bad[0]) + 1}"
         )
     return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        pa.array([value]).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_csv(path: Path) -> bool:

@@ -28,6 +28,9 @@ def describe_calibration(found: Calibration) -> Description:
         if found.exists and found.confidence is None:
             facts.append(("made of", _terms(found, constraint)))
         facts.append((risk, _risk(found, constraint)))
+    if found.optimized_share is not None:
+        share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
+        facts.append(("traffic", f"{share}, at random; the others are the safe policy's"))
     facts += [
         *_stability_facts(found),
         ("log", f"{found.rows:,} rows, {'' if found.contextual else 'no '}contexts"),
@@ -81,11 +84,20 @@ def _headline(found: Calibration) -> str:
     family = f"(family {found.family})"
     if not found.exists:
         return f"beta = 0: serve the safe policy only {family}"
+    if not found.covered:
+        return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
-        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
-        return f"beta = inf: {passes} {family}"
+        return f"beta = inf: {_passes(found)} {family}"
     size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
     return f"beta = {size} {family}: 0 is the safe policy, inf the optimized one"
+
+
+def _passes(found: Calibration) -> str:
+    """What passes at an infinite beta."""
+    policy = "the blend" if found.blend else "the optimized policy"
+    if found.outside_share:
+        return f"{policy} passes, restricted to the safe policy's actions"
+    return f"{policy} passes{'' if found.blend else ' as it is'}"
 
 
 def _promise(found: Calibration, constraint: Constraint) -> str:
@@ -101,12 +113,13 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
 
 
 def _terms(found: Calibration, constraint: Constraint) -> str:
-    """The three terms of a promise, with what each is for."""
+    """The terms of a promise, with what each is for."""
     terms = found.promise_terms[constraint.name]
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     return (
         f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
         f"log) + {excess:.2g} (safe excess: on some logs no beta passes)"
+        + (f" + {terms.unforeseen:.2g} (actions that no draw foresees)" * (terms.unforeseen > 0))
     )
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta
@@ -57,8 +58,9 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The largest possible loss.
     family : str, default "clip"
         How beta turns two policies into one, as in `tether.calibrate`.
-    outside : str, default "error"
-        What to do with classes that the safe classifier never takes, as in `tether.Tethered`.
+    outside : str, optional
+        What to do with classes that the safe classifier never takes, as in `tether.Tethered`: by
+        default they are never taken.
     calibration_share : float, default 0.5
         The share of the rows of `fit` that is held out to calibrate on.
     random_state : int, RandomState or None, default None
@@ -98,7 +100,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss: Any = None,
         bound: float = 1.0,
         family: str = "clip",
-        outside: str = "error",
+        outside: str | None = None,
         calibration_share: float = 0.5,
         random_state: Any = None,
     ) -> None:
@@ -213,6 +215,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: ArrayLike) -> Self:
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
         X = checked_features(self, X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -238,6 +241,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.safe, name):
                     setattr(self, name, getattr(self.safe, name))
+        check_row_indexes({"X": X, "y": y, "actions": actions, "losses": losses})
         X = checked_features(self, X)
         if y is not None and actions is None and losses is None:
             if callable(self.loss):  # it may know of classes that no classifier does

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from tether._core import validate
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.all_or_nothing import all_or_nothing
@@ -200,6 +201,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: ArrayLike) -> Self:
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
         X = checked_features(self, X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -225,6 +227,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in ("n_features_in_", "feature_names_in_"):
                 if hasattr(self.estimator, name):
                     setattr(self, name, getattr(self.estimator, name))
+        check_row_indexes({"X": X, "y": y, "groups": groups})
         X = checked_features(self, X)
         return self._calibrate(X, known_labels(y, X.shape[0], self.classes_), groups)
 

@@ -11,7 +11,7 @@ from tether._core.validate import integer_at_least, real
 class ArmCounts:
     """The rows of one system in the calibration window, and the sum of their losses.
 
-    A row is one key: the first unit that the system answered for it (docs/explanation/release.md).
+    A row is one key: the first unit that the system answered for it (:doc:`/explanation/release`).
 
     Parameters
     ----------

@@ -156,10 +156,10 @@ class RampShare:
             rows = "all rows so far"
             if each.new.pending:
                 rows += f", {each.new.rows:,} of the new{each.new.missing_text(bound)}"
-            decided = f"{rows}; limited by {self.binding}"
+            decided = f"{rows}{self._limited}"
         elif each.new.rows:
             rows = f"{each.new.rows:,} rows of {window}{each.new.missing_text(bound)}"
-            decided = f"{rows}; limited by {self.binding}"
+            decided = f"{rows}{self._limited}"
         if not old.pending:
             return decided
         return f"{decided}; {old.rows:,} rows of the old{old.missing_text(bound)}"
@@ -212,4 +212,9 @@ class RampShare:
             f"{name} ≤ {each.promise:.3g} (alpha {each.alpha:.3g})"
             for name, each in self.guardrails.items()
         )
-        return f"share {self.share:.3g}: {kind}, {stated}; limited by {self.binding}"
+        return f"share {self.share:.3g}: {kind}, {stated}{self._limited}"
+
+    @property
+    def _limited(self) -> str:
+        """Which guardrail keeps the share below 1, if one does."""
+        return f"; limited by {self.binding}" if self.share < 1 else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether.control.alpha_grid import AlphaGrid
+from tether.report.plot_frame import figure_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,16 +23,10 @@ def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
     The reward of the safe policy is a horizontal line. Without rewards, the share of decisions that
     change is drawn. Alphas that are mappings are numbered.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
     if axes is not None:
         _draw(grid, axes)
-        parent: Any = axes.figure
-        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
-        return figure
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        return figure_of(axes)
+    figure = new_figure()
     _draw(grid, figure.add_subplot())
     return figure
 

@@ -25,12 +25,12 @@ LABELED_BELOW = 0.75
 
 
 def new_figure(width: float = 6.4, height: float = 4.0) -> Figure:
-    """Make a figure whose margins fit its labels."""
+    """Make a figure whose margins fit its labels, and which a notebook shows by itself."""
     try:
-        from matplotlib.figure import Figure
+        from tether.report.notebook_figure import NotebookFigure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
 def figure_of(axes: Axes) -> Figure:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claims import CLAIMS_PER_BLOCK
+from tether.risk.claim_columns import CLAIMS_PER_BLOCK
 
 ITEMS_PER_BLOCK = 1 << 14
 """How many items are looked at at once."""

@@ -21,6 +21,7 @@ from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.errors import LossesMissingError
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import (
     MAX_PROBES,
     SAFE,
@@ -65,6 +66,12 @@ def calibrate_round(
     reference = SAFE if settings.against == "safe" else registry.last()
     reference = SAFE if reference in retired else reference
     contexts, actions = take(rows.contexts, where), rows.actions[where]
+    along_path = isinstance(optimized, PathOptimized)
+    if along_path and isinstance(contexts, int):
+        raise ValueError(
+            f"family {family.name!r} needs contexts, the prompts that are answered: this run has "
+            f"none"
+        )
     served = rows.served[where]
     counts = count_served(served[used])
     past_policies = with_references(registry, {*counts, reference})
@@ -85,7 +92,7 @@ def calibrate_round(
         actions,
         rows.log_safe[where],
         served,
-        rows.log_optimized[where],
+        rows.log_prob[where] if along_path else rows.log_optimized[where],
         past_policies,
         scores,
     )

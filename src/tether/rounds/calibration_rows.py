@@ -16,6 +16,7 @@ from tether._core import policy_calls
 from tether._core.contexts import part, take
 from tether._core.types import Floats, Integers
 from tether.control.blend import blend_scores
+from tether.control.policy_path import PolicyPath
 from tether.policies.categorical import picked, positions
 from tether.policies.normalizer import (
     Normalizer,
@@ -25,11 +26,13 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import Policy, shared_actions
 from tether.rounds.mixture_sums import Density
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
 from tether.rounds.score_columns import Scores
 
-SAFE_TABLE, NORMALIZERS = "log_safe_all", "normalizers"
-"""Names of columns: the safe policy at every action; log ψ and its error in each row's context."""
+SAFE_TABLE, NORMALIZERS, PATH_TABLE = "log_safe_all", "normalizers", "log_path"
+"""Names of columns: the safe policy at every action; log ψ and its error in each row's context; the
+safe policy, the optimized one and those along their path."""
 
 
 class CalibrationRows:
@@ -37,6 +40,8 @@ class CalibrationRows:
 
     `number` is that of the round that begins, and `candidate` its optimized policy; `deployed` are
     the policies of past rounds that are needed, with those that their betas are measured against.
+    `log_optimized` is what the policies of past rounds stated of their own actions: the scores of
+    the optimized policy or, along a path, the density of what was served.
     """
 
     def __init__(
@@ -62,9 +67,14 @@ class CalibrationRows:
         self._log_safe, self._log_optimized = log_safe, log_optimized
         self._width = None if self.all_actions is None else len(self.all_actions)
         self.name = "log_optimized" if self.all_actions is None else "log_optimized_all"
-        self._score()
+        self.policy_path: PolicyPath | None = None
+        if isinstance(candidate, PathOptimized):
+            self.name = "log_tethered"
+            self._score_path(candidate)
+        else:
+            self._score()
+            self.candidate_scores = self._read(number, 0, len(self))
         self.safe_density = Density(self._read_safe())
-        self.candidate_scores = self._read(number, 0, len(self))
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -91,7 +101,9 @@ class CalibrationRows:
 
     def estimates(self, number: int) -> bool:
         """Whether a round's policy has a normalizer that is estimated in each row's context."""
-        policy = self.deployed[number].policy
+        if self.policy_path is not None:
+            return False
+        policy = self.deployed[number].tethered
         exact = policy.family.normalized or np.isinf(policy.log_beta)
         return self.contextual and self.all_actions is None and not exact
 
@@ -122,8 +134,10 @@ class CalibrationRows:
     def _density(
         self, number: int, scores: Floats, reference: Density, normalizer: Normalizer | None
     ) -> Density:
+        if self.policy_path is not None:  # what is kept are densities already
+            return Density(scores)
         deployed = self.deployed[number]
-        policy, log_reference = deployed.policy, reference.log
+        policy, log_reference = deployed.tethered, reference.log
         log_optimized = blend_scores(scores, log_reference, policy.blend)
         both = (log_reference, log_optimized)
         if policy.family.normalized or np.isinf(policy.log_beta):
@@ -141,15 +155,15 @@ class CalibrationRows:
         self, number: int, kept: Floats, scores: Floats, reference: Density, start: int
     ) -> None:
         """Estimate the normalizers of a round's policy that are not kept yet, in `kept`."""
-        deployed, stop = self.deployed[number], start + len(kept)
+        policy, stop = self.deployed[number].tethered, start + len(kept)
 
         def compute(_: int, rows: slice) -> Floats:
             assert rows.start >= start, "normalizers of earlier rows are missing"
             here = slice(rows.start - start, rows.stop - start)
-            blended = blend_scores(scores[here], reference.log[here], deployed.policy.blend)
+            blended = blend_scores(scores[here], reference.log[here], policy.blend)
             contexts = part(self.contexts, rows.start, rows.stop)
             at_rows = (reference.log[here], blended)
-            found = settled_normalizer(deployed.policy, contexts, *at_rows)
+            found = settled_normalizer(policy, contexts, *at_rows)
             kept[here] = np.stack([found.log_psi, found.standard_error], axis=1)
             return kept[here]
 
@@ -159,6 +173,29 @@ class CalibrationRows:
         """Let every policy score the rows that it has not scored yet."""
         for name, number in self.columns:
             self.scores.complete(name, [number], len(self), self._scores_of)
+
+    def _score_path(self, candidate: PathOptimized) -> None:
+        """Let past policies score the rows that they have not scored yet, and the path all."""
+        pair = candidate.pair
+        self.scores.complete(self.name, sorted(self.deployed), len(self), self._densities_of)
+
+        def along_path(_: int, rows: slice) -> Floats:
+            contexts = part(self.contexts, rows.start, rows.stop)
+            return pair.path_scores(contexts, self.actions[rows])
+
+        self.scores.complete(PATH_TABLE, [self.number], len(self), along_path)
+        width = 2 + len(pair.log_betas)
+        table = self.scores.read(PATH_TABLE, [self.number], 0, len(self), width)[self.number]
+        self.candidate_scores = table[:, 1]
+        self.policy_path = PolicyPath(pair.family, pair.log_betas, table[:, 2:])
+
+    def _densities_of(self, number: int, rows: slice) -> Floats:
+        """The densities of what a past round served."""
+        contexts = part(self.contexts, rows.start, rows.stop)
+        policy = self.deployed[number].policy
+        taken = policy_calls.score("tethered", policy, contexts, self.actions[rows])
+        self._check_unchanged(number, taken, rows)
+        return taken
 
     def _scores_of(self, number: int, rows: slice) -> Floats:
         contexts = part(self.contexts, rows.start, rows.stop)

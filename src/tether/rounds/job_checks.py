@@ -22,7 +22,7 @@ from tether.rounds.store.serving import Serving
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
 
-ROUNDING_TOLERANCE = 1e-9
+MACHINE_TOLERANCE = 1e-9
 """How far numbers may be from those of another machine, relative and absolute."""
 
 
@@ -43,7 +43,7 @@ def check_same(job: CalibrationJob, name: str, own: Any) -> None:
     theirs = getattr(job, name)
     same = theirs == own
     if isinstance(own, float) and isinstance(theirs, float):
-        same = bool(np.isclose(theirs, own, rtol=ROUNDING_TOLERANCE, atol=ROUNDING_TOLERANCE))
+        same = bool(np.isclose(theirs, own, rtol=MACHINE_TOLERANCE, atol=MACHINE_TOLERANCE))
     if not same:
         raise ValueError(
             f"the job in {job.folder} is not of the round that begins: its {name} is {theirs!r}, "
@@ -106,7 +106,7 @@ def check_block(job: CalibrationJob, plan: CalibrationPlan, block: Block) -> Non
 def _check_log(job: CalibrationJob, name: str, log: Log) -> None:
     written = read_table(job.folder, name, job.digests[name])
     for column, values in log_columns(log).items():
-        tolerance = 0.0 if column.startswith(LOSS.partition("{")[0]) else ROUNDING_TOLERANCE
+        tolerance = 0.0 if column.startswith(LOSS.partition("{")[0]) else MACHINE_TOLERANCE
         if column not in written.column_names or not _agree(written[column], values, tolerance):
             raise ValueError(
                 f"{column} in {name} of the job in {job.folder} is not what follows from the store"

@@ -84,9 +84,11 @@ class RoundStart:
             note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
         without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
         policy = registry.tethered(optimized, self.reference, without_log)
-        normalizer = normalize(policy)
-        if normalizer is not None:
-            policy.remember(normalizer)
+        normalizer = None
+        if isinstance(policy, Tethered):
+            normalizer = normalize(policy)
+            if normalizer is not None:
+                policy.remember(normalizer)
         deployed = DeployedPolicy(optimized, policy, self.reference, normalizer, probe)
         return replace(self, note=note, calibration=without_log, deployed=deployed)
 
@@ -162,6 +164,9 @@ class RoundStart:
             "from_safe": proposals.from_safe,
             "context": None if context is None else context.view(np.float64),
         }
+        if (path := proposals.policy_path) is not None:
+            columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
+            columns["log_beta"] = path.log_beta
         for name, values in columns.items():
             if values is not None:
                 writer.score_pieces(piece_rows(number, DRAWS + name, 0, [number], values[None]))

@@ -55,10 +55,11 @@ def two_losses_table(rows: nw.LazyFrame[Any], constraint: Constraint, number: in
         power = (math.frexp(abs(amount))[1] - 1) // POWER_DIGITS
         unit = round(math.ldexp(abs(amount), UNIT_DIGITS - POWER_DIGITS * power))
         rising = unit * count - (unit * int(record["less"]) >> digits)
-        place = row_key(np.int64(bin_number), np.int64(power), np.int64(amount < 0))
-        entries.append((int(place), count, *halves(unit * count), *halves(rising)))
-    table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 6)
-    return BinTable(table[:, 0], table[:, 1], table[:, 2:])
+        place = (bin_number, power, int(amount < 0))
+        entries.append((*place, count, *halves(unit * count), *halves(rising)))
+    table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 8)
+    keys = row_key(table[:, 0], table[:, 1], table[:, 2])
+    return BinTable(keys, table[:, 3], table[:, 4:])
 
 
 def _fitting_digits(most: int) -> int:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+MISSING_FOLDER_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """How Hive writes that there is no value."""
 
 
@@ -23,7 +23,7 @@ def folder_values(path: str) -> dict[str, str | None]:
     for part in PurePath(path).parts[:-1]:
         name, separator, value = part.partition("=")
         if separator and name:
-            found[unquote(name)] = None if value == NO_VALUE else unquote(value)
+            found[unquote(name)] = None if value == MISSING_FOLDER_VALUE else unquote(value)
     return found
 
 

@@ -1,6 +1,5 @@
 """The group `tether release`: its commands, and those that it shares with other stores."""
 
-import tether
 from tests.cli.command_line import one_line, run
 from tether.rounds import read_release
 
@@ -35,14 +34,6 @@ def test_halt_resume_and_status(store):
     assert ": over" in one_line(shown)
     assert "halt by ann" in one_line(shown)
     assert [each.act for each in read_release(store).audit] == ["halt", "resume"]
-
-
-def test_release_status_shows_no_run_of_a_controller(tmp_path):
-    path = tmp_path / "run.db"
-    tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=path).close()
-    done = run("release", "status", path)
-    assert done.exit_code == 2
-    assert "holds the rounds of a controller: open it with tether.Controller" in one_line(done)
 
 
 def test_the_table_of_steps_fits_into_80_columns(store, monkeypatch):

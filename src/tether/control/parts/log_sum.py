@@ -9,6 +9,7 @@ no float of the result can tell.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,8 +113,8 @@ class LogSums:
     each: tuple[LogSum, ...]
 
     @classmethod
-    def of(cls, terms: list[Floats]) -> LogSums:
-        """One sum of each array."""
+    def of(cls, terms: Iterable[Floats]) -> LogSums:
+        """One sum of each array; arrays that are made one by one need not be held together."""
         return cls(tuple(LogSum.of(logs) for logs in terms))
 
     def merge(self, other: LogSums) -> LogSums:
