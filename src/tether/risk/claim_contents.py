@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.bit_sums import MODULUS, sum_bits
 from tether.risk.claim_parts import ClaimPart
-
-MODULUS = 1 << 64
-"""Sums of bits are kept modulo this."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,5 @@ class ReadContents:
             if column is not None
         )
         logs = np.zeros(0) if part.log_weights is None else part.log_weights
-        sums = (_sum(claims.scores), _sum(claims.scores[claims.supported]), _sum(logs))
+        sums = (sum_bits(claims.scores), sum_bits(claims.scores[claims.supported]), sum_bits(logs))
         return Contents(claims.n_items, len(claims.scores), sums, kinds)
-
-
-def _sum(values: Floats) -> int:
-    return int(np.ascontiguousarray(values).view(np.uint64).sum(dtype=np.uint64))
