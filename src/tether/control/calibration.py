@@ -190,10 +190,7 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
 
     @cached_property
     def promise_terms(self) -> dict[str, PromiseTerms]:
-        """What each promise is made of: alpha, stability, the excess of the safe policy, and more.
-
-        Along a path there is also what actions that no draw foresees may add.
-        """
+        """What each promise is made of: alpha, stability, safe excess, and what is unforeseen."""
         if self.confidence is not None:
             return {
                 each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound)

@@ -31,12 +31,12 @@ is at most (B − α)·w_i(k_i) + α·(w_i(κ) − w_i(k_i))₊, and the mean of
 
     α + (B − α)/(m + 1) + the stability term,
 
-which is what a promise states, where unforeseen points enter the stability term by what they weigh at κ alone, and where on some
-logs no level passes, the term for these logs. The second summand is a worst case. A policy that
-takes an action of loss B with probability 1/(m + 1), which nobody took before, comes within a
-factor of e of it. The draws must not depend on the log: their contexts come from the same
-distribution, and if they are contexts of the log itself, this holds up to the influence that one
-row has on the calibration.
+which is what a promise states, where unforeseen points enter the stability term by what they weigh
+at κ alone, and where on some logs no level passes, the term for these logs. The second summand is a
+worst case. A policy that takes an action of loss B with probability 1/(m + 1), which nobody took
+before, comes within a factor of e of it. The draws must not depend on the log: their contexts come
+from the same distribution, and if they are contexts of the log itself, this holds up to the
+influence that one row has on the calibration.
 """
 
 from __future__ import annotations
