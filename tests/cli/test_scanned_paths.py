@@ -83,7 +83,7 @@ def test_other_alphas_and_methods_have_the_same_answers_in_parts(tmp_path):
             other[changed[0]][changed[1]][changed[2]], rel=1e-6
         )
     grouped = (tmp_path / "claims.parquet", "--group", "topic")
-    for arguments in ((claims,), (*grouped, "--where", "score >= 0")):
+    for arguments in ((claims,), (*grouped, "--where", "item >= 0")):
         in_memory = grouped if "--group" in arguments else (tmp_path / "claims.parquet",)
         every = (*THRESHOLD, "--method", "all")
         expected = answer("threshold", *in_memory, *every)["methods"]
@@ -226,6 +226,10 @@ def test_what_cannot_be_read_in_parts_is_refused(tmp_path):
     result = run("calibrate", tmp_path / "log", *CALIBRATE, "--where", "loss")
     assert result.exit_code == 2
     assert "--where must be COLUMN" in result.stderr
+    for column in ("loss", "log_optimized"):
+        result = run("calibrate", tmp_path / "log", *CALIBRATE, "--where", f"{column} < 0.5")
+        assert result.exit_code == 2
+        assert f"chooses rows by '{column}'" in " ".join(result.stderr.split())
 
 
 def test_conditions_are_read_as_numbers_truth_values_or_texts(tmp_path):
@@ -241,5 +245,7 @@ def test_conditions_are_read_as_numbers_truth_values_or_texts(tmp_path):
     assert rows("n < 2.5") == rows("n <= 2") == [1, 2]
     assert rows("n > 2") == [3]
     assert row_condition(None) is None
+    with pytest.raises(ValueError, match="chooses rows by 'n', which the result is computed from"):
+        row_condition(["b = true", "n >= 2"], ("n", "t"))
     assert not is_in_parts(None)
     assert is_in_parts(tmp_path)

@@ -86,6 +86,8 @@ class MethodComparison:
             shown = f"{shown} to {max(thresholds):.4g}"
         if not found.useful:
             why = "no threshold passes" if not found.exists else "no useful promise"
+            if name == "crc" and not found.monotone:
+                why = "promises nothing: losses are not monotone"
             return (name, "-", "-" if not found.exists else f"{found.promise:.4g}", "-", "-", why)
         confidence = found.settings.get("confidence")
         with_probability = "" if confidence is None else f"with probability {confidence:g}"

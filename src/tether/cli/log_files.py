@@ -120,7 +120,8 @@ def _scanned(
 ) -> tuple[Any, Any]:
     """The log and the proposals in parts, of which only the named columns are read."""
     require_parquet(log, proposals)
-    condition = row_condition(where)
+    scores = [name for key, name in columns.items() if key != "context"]
+    condition = row_condition(where, (*losses, *scores, *([reward] if reward else [])))
     with _naming_the_file(log):
         loss: Any = losses[0] if len(losses) == 1 else losses
         actions = tether.Log.scan(

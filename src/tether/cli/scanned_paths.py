@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ import typer
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Only rows with e.g. 'split = test' or 'score >= 0.5'; several must all hold. "
+        help="Only rows with e.g. 'split = test' or 'day >= 20260101'; several must all hold. "
         "Parquet files only."
     ),
 ]
@@ -43,8 +43,11 @@ def is_in_parts(path: Path | None, where: list[str] | None = None) -> bool:
     return bool(where) or path.is_dir() or (not path.exists() and glob.has_magic(str(path)))
 
 
-def row_condition(where: list[str] | None) -> Any:
-    """The conditions as one expression of Arrow; None without any."""
+def row_condition(where: list[str] | None, measured: Collection[str] = ()) -> Any:
+    """The conditions as one expression of Arrow; None without any.
+
+    Rows may not be chosen by what is `measured` of them: future ones cannot be.
+    """
     if not where:
         return None
     import pyarrow.compute as pc
@@ -55,6 +58,11 @@ def row_condition(where: list[str] | None) -> Any:
         if match is None:
             raise ValueError(
                 f"--where must be COLUMN, a comparison (= != < <= > >=) and a value, got {text!r}"
+            )
+        if match["name"] in measured:
+            raise ValueError(
+                f"--where chooses rows by {match['name']!r}, which the result is computed from: "
+                "nothing that is promised for such rows holds for future ones"
             )
         compare = COMPARISONS[match["sign"]]
         condition = compare(pc.field(match["name"]), _value(match["value"]))

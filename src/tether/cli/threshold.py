@@ -130,7 +130,7 @@ def _scanned(path: Path, names: dict[str, str], where: list[str] | None) -> Scan
         supported=names["label"],
         items=names["item"],
         groups=names.get("group"),
-        where=row_condition(where),
+        where=row_condition(where, (names["score"], names["label"])),
     )
 
 
