@@ -1,14 +1,15 @@
-"""Texts of 64 tokens: what counts as a violation there, the reward, and what clip would take."""
+"""Texts of many sentences: their loss and reward, and what clip would take."""
 
 from __future__ import annotations
 
 import numpy as np
 from examples.smollm.draws import Draws
+from examples.smollm.model import TEXT_TOKENS
 
 from tether.llm.preflight_checks.pair_checks import estimate_costs
 
 MAX_WORDS = 12
-"""A sentence with more words is a violation."""
+"""A sentence with more words is long."""
 ALPHAS = (0.25, 0.3, 0.4)
 
 
@@ -22,7 +23,8 @@ def sentence_lengths(text: str, cut_off: bool) -> list[int]:
 def judged(draws: Draws) -> Draws:
     """The draws with their loss and reward.
 
-    The loss is 1 if a sentence is too long; the reward is the mean number of words per sentence.
+    The loss is the share of sentences that are long, the reward the mean number of words per
+    sentence.
     """
     lengths = [
         sentence_lengths(str(text), bool(cut))
@@ -30,7 +32,7 @@ def judged(draws: Draws) -> Draws:
     ]
     return {
         **draws,
-        "loss": np.array([float(max(each) > MAX_WORDS) for each in lengths]),
+        "loss": np.array([np.mean(np.array(each) > MAX_WORDS) for each in lengths]),
         "words": np.array([float(np.mean(each)) for each in lengths]),
     }
 
@@ -44,9 +46,9 @@ def describe(paired: Draws) -> str:
     scores = [np.stack([paired[name][each] for each in rows]) for name in SCORES]
     draws = estimate_costs(*scores, (1.0,))[0].draws
     return (
-        f"{len(ratio)} texts of up to 64 tokens: KL {-ratio[is_safe].mean():.1f} nats from the "
-        f"safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
-        f"clip at beta 1 would take about {draws:.0f} draws per text"
+        f"{len(ratio)} texts of up to {TEXT_TOKENS} tokens: KL {-ratio[is_safe].mean():.1f} nats "
+        f"from the safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
+        f"clip at beta 1 would take about {draws:.2g} draws per text"
     )
 
 
