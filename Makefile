@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_optimization routing \
   logged_bandit peers
@@ -119,4 +119,4 @@ $(BIN)/python:
 
 clean:
 	rm -rf $(VENV) .venv-vllm build dist docs/_build docs/gallery docs/experiments docs/reference/generated \
-	  docs/reference/tether*.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	  docs/reference/tether*.rst docs/reference/command_line.md .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
+from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
 from tether.llm.local.batched_model import pack_rows
 from tether.llm.local.causal_policy import DEFAULT_BATCH_TOKENS
@@ -28,25 +27,18 @@ VOCABULARY_SIZE = 4096
 
 
 def model() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY_SIZE,
+    tuned = small_llama(
+        "default",
+        ["q_proj", "v_proj"],
+        vocabulary_size=VOCABULARY_SIZE,
         hidden_size=256,
         intermediate_size=768,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        eos_token_id=0,
-        pad_token_id=None,
-    )
-    tuned = get_peft_model(
-        LlamaForCausalLM(config), LoraConfig(r=8, target_modules=["q_proj", "v_proj"])
+        layers=4,
     )
     for name, parameter in tuned.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.02)
-    return tuned.eval()
+    return tuned
 
 
 def rows(prompts: int, completions: int, rng: np.random.Generator) -> tuple[Any, Any]:

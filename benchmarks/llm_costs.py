@@ -1,14 +1,16 @@
 """What one answer costs under each family, by its length and by how far the policies are apart.
 
-python -m benchmarks.llm_costs
+    python -m benchmarks.llm_costs
+    python -m benchmarks.llm_costs --only token --draws 8    # some families, less exact divergences
 
 A small Llama with random weights and a LoRA whose size is set so that the Kullback–Leibler
 divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 16, 64 or 256
 tokens. Draws per answer are expected values; latencies are ratios of processor seconds, one prompt
 at a time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip
-and mix, where clip takes the most draws, and N for best of N, the largest that changes anything.
-A clip that would take too many draws is not run: its latency is a lower bound, its draws in one
-batch. A family that is added to `families` and `expected_draws` is a further column.
+and mix, where clip takes the most draws, and at every token, and N for best of N, the largest that
+changes anything. A tether at every token takes one draw of each token from both models. A clip that
+would take too many draws is not run: its latency is a lower bound, its draws in one batch. A family
+that is added to `families` and `expected_draws` is a further column.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
-from tether.llm import CausalPolicy
+from benchmarks.small_llama import small_llama
+from tether.llm import CausalPolicy, TokenTether
+from tether.llm.local.token_rule import TOKEN_FAMILIES
 from tether.llm.preflight_checks.pair_checks import estimate_costs
 
 LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
@@ -43,23 +45,15 @@ Serve = Callable[[Any, np.random.Generator], Any]
 
 
 def adapted() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY_SIZE,
+    return small_llama(
+        "tuned",
+        ["q_proj", "v_proj", "down_proj"],
+        vocabulary_size=VOCABULARY_SIZE,
         hidden_size=128,
         intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
+        layers=2,
         initializer_range=0.1,
-        eos_token_id=0,
-        pad_token_id=None,
     )
-    base = LlamaForCausalLM(config)
-    targets = LoraConfig(r=8, target_modules=["q_proj", "v_proj", "down_proj"])
-    model = get_peft_model(base, targets, adapter_name="tuned")
-    return model.eval()
 
 
 def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, CausalPolicy]:
@@ -76,26 +70,26 @@ def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, Causa
 
 
 def log_scores(
-    safe: CausalPolicy, optimized: CausalPolicy, prompts: Any, rng: np.random.Generator
+    safe: CausalPolicy, optimized: CausalPolicy, prompts: Any, draws: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of draws of the safe and then of the optimized policy, one row per prompt."""
-    repeated = np.repeat(prompts, DRAWS, axis=0)
+    repeated = np.repeat(prompts, draws, axis=0)
     found = []
     for policy in (safe, optimized):
         scores = safe.log_prob_both(optimized, repeated, policy.sample(repeated, rng))
-        found.append([each.reshape(len(prompts), DRAWS) for each in scores])
+        found.append([each.reshape(len(prompts), draws) for each in scores])
     return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 
 
 def at_divergence(
-    model: Any, length: int, nats: float, prompts: Any, rng: np.random.Generator
+    model: Any, length: int, nats: float, prompts: Any, draws: int, rng: np.random.Generator
 ) -> tuple[CausalPolicy, CausalPolicy, np.ndarray, np.ndarray]:
     """Policies that are this far apart, to 5 %, and scores of fresh draws of both."""
     scale = 0.1
     for _ in range(SCALE_STEPS):
         safe, optimized = policies(model, scale, length)
-        log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
-        measured = (log_safe - log_optimized)[:, :DRAWS].mean()
+        log_safe, log_optimized = log_scores(safe, optimized, prompts, draws, rng)
+        measured = (log_safe - log_optimized)[:, :draws].mean()
         if abs(measured / nats - 1) < 0.05:
             break
         scale *= np.sqrt(nats / max(measured, nats / 100))
@@ -116,6 +110,9 @@ def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
         ),
         "mix": tether.Tethered(safe, optimized, 1.0, family="mix"),
     }
+    for family in TOKEN_FAMILIES:
+        pair = TokenTether(safe, optimized, family=family)
+        served[f"token {family}"] = pair.tethered(1.0)
     for size in SIZES:
         chosen = tether.Shortlist(safe, optimized, size=size)
         served[f"best of {size}"] = chosen.tethered(float(size))
@@ -134,6 +131,7 @@ def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str,
     missed = [(1 - rate) ** BUDGET for rate in rates]
     budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
     found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}
+    found |= {f"token {family}": 1.0 for family in TOKEN_FAMILIES}
     return found | {f"best of {n}": float(n) for n in SIZES} | {"best of 8, by a score": 8.0}
 
 
@@ -157,13 +155,23 @@ def batch_seconds(safe: CausalPolicy, draws: int, prompts: Any, rng: np.random.G
     return time.process_time() - begun
 
 
-def measure(model: Any, length: int, nats: float, rng: np.random.Generator) -> dict[str, Any]:
-    """One line of the table."""
+def measure(
+    model: Any,
+    length: int,
+    nats: float,
+    rng: np.random.Generator,
+    draws_each: int = DRAWS,
+    only: str = "",
+) -> dict[str, Any]:
+    """One line of the table, of the families whose name contains `only`."""
     prompts = rng.integers(1, VOCABULARY_SIZE, size=(PROMPTS, PROMPT_TOKENS))
-    safe, optimized, log_safe, log_optimized = at_divergence(model, length, nats, prompts, rng)
+    safe, optimized, log_safe, log_optimized = at_divergence(
+        model, length, nats, prompts, draws_each, rng
+    )
     ratio = log_safe - log_optimized
     draws, tasks = expected_draws(log_safe, log_optimized), families(safe, optimized)
-    is_run = draws["clip"] <= MAX_RUN_DRAWS
+    draws, tasks = ({k: v for k, v in each.items() if only in k} for each in (draws, tasks))
+    is_run = draws.get("clip", 0.0) <= MAX_RUN_DRAWS
     if not is_run:
         del tasks["clip"]
     spent = seconds({"plain": safe.sample, **tasks}, prompts, rng)
@@ -173,8 +181,8 @@ def measure(model: Any, length: int, nats: float, rng: np.random.Generator) -> d
         shown["clip"] = f"> {least * draws['clip'] / MAX_RUN_DRAWS:,.0f}"
     return {
         "length": length,
-        "nats": ratio[:, :DRAWS].mean(),
-        "nats back": -ratio[:, DRAWS:].mean(),
+        "nats": ratio[:, :draws_each].mean(),
+        "nats back": -ratio[:, draws_each:].mean(),
         "draws": draws,
         "latency": shown,
     }
@@ -184,13 +192,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--divergences", type=float, nargs="+", default=DIVERGENCES)
+    parser.add_argument("--draws", type=int, default=DRAWS, help="of each policy at each prompt")
+    parser.add_argument("--only", default="", help="families whose name contains this")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     model, names = adapted(), None
     for length in arguments.lengths:
         for nats in arguments.divergences:
             rng = np.random.default_rng([length, round(10 * nats)])
-            line = measure(model, length, nats, rng)
+            line = measure(model, length, nats, rng, arguments.draws, arguments.only)
             if names is None:
                 names = list(line["draws"])
                 print("| tokens | nats | " + " | ".join(names) + " |")

@@ -7,6 +7,7 @@ Clip gives up after 16 draws, as it does with contexts. A cell has the reward th
 the safe model, in standard deviations of its answers' rewards, and the true risk.
 
     python -m benchmarks.token_level --runs 20
+    python -m benchmarks.token_level --only token --runs 8 --lengths 16 64
     python -m benchmarks.token_level --smoothness
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
 
 ALPHA, ROWS, ROUNDS, BUDGET, POOL = 0.1, 500, 4, 16, 20_000
-LEVELS = np.append(np.arange(0, len(LOG_BETAS), 8), len(LOG_BETAS))
+DRAWS_PER_LEVEL = 32
 FAMILIES = ("token clip", "token mix", "clip", "mix", "best of 16")
 
 
@@ -92,15 +93,11 @@ def token_rounds(bench: Bench, family: str, rng: np.random.Generator) -> list:
         pairs = np.concatenate(rows)
         table, answers = log_densities(pairs, path), bench.scored(pairs)
         log_mix = mixture(answers.log_safe, table, served)
-        drawn = np.concatenate([world.draw(path[level], 64, rng) for level in LEVELS])
-        at = np.repeat(LEVELS, 64)
+        drawn = np.concatenate([world.draw(each, DRAWS_PER_LEVEL, rng) for each in path])
+        at = np.repeat(np.arange(len(path)), DRAWS_PER_LEVEL)
         drawn_table = log_densities(drawn, path)
         drawn_mix = mixture(bench.scored(drawn).log_safe, drawn_table, served)
-        log_test = [
-            (drawn_table[counted, k] - drawn_mix[counted]).max()
-            for k in range(len(path))
-            for counted in [at <= LEVELS[np.searchsorted(LEVELS, k)]]
-        ]
+        log_test = [(drawn_table[at <= k, k] - drawn_mix[at <= k]).max() for k in range(len(path))]
         served.append(largest_passing(table - log_mix[:, None], np.array(log_test), answers.loss))
         model = world.safe if served[-1] < 0 else path[served[-1]]
         shown.append((world.risk(model), world.mean_reward(model), 1.0))
@@ -296,12 +293,14 @@ def main() -> None:
     parser.add_argument("--harm", choices=("spread", "rare"), action="append")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--nats", type=float, nargs="+", default=[1, 5, 20, 40])
+    parser.add_argument("--only", default="", help="families whose name contains this")
     parser.add_argument("--smoothness", action="store_true", help="slopes instead of rewards")
     arguments = parser.parse_args()
     if arguments.smoothness:
         return print_smoothness(arguments)
-    print("| harm | tokens | nats | optimized | " + " | ".join(FAMILIES) + " |")
-    print("| --- " * (4 + len(FAMILIES)) + "|")
+    families = [family for family in FAMILIES if arguments.only in family]
+    print("| harm | tokens | nats | optimized | " + " | ".join(families) + " |")
+    print("| --- " * (4 + len(families)) + "|")
     for harm in arguments.harm or ("spread", "rare"):
         for length in arguments.lengths:
             for nats in arguments.nats:
@@ -312,7 +311,7 @@ def main() -> None:
                 best = bench.world.optimized
                 gain = (bench.world.mean_reward(best) - mean) / deviation
                 cells = [f"{gain:.2f} ({bench.world.risk(best):.2f})"]
-                for family in FAMILIES:
+                for family in families:
                     runs = np.array(
                         [
                             run(bench, family, np.random.default_rng(k))

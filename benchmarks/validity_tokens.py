@@ -2,7 +2,8 @@
 
 Several rounds: each calibrates on all rows so far, against the mixture of the policies that served,
 then serves the tethered policy. Wrong on purpose: the beta of clip, calibrated on the scores of
-whole answers, served at every token.
+whole answers, served at every token; twice the beta that rounds calibrated; and a test weight from
+draws at every eighth beta alone, on a path that is built against it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from functools import partial
 import numpy as np
 
 import tether
-from benchmarks.markov_language import LOG_BETAS, MarkovLanguage, log_densities
+from benchmarks.markov_language import LOG_BETAS, TOKENS, MarkovLanguage, log_densities
+from benchmarks.markov_pair import MarkovPair, MarkovPolicy, pairs_of
+from benchmarks.trap_path import TrapPath
 from benchmarks.validity_table import Case, Served
 from tether.control import PolicyPath
 
 ALPHA = 0.1
 ROUNDS = 3
-LEVELS = np.append(LOG_BETAS[::8], np.inf)
-DRAWS_PER_LEVEL = 64
+LEVELS = np.append(LOG_BETAS, np.inf)
+DRAWS_PER_LEVEL = 32
 
 
 def cases() -> list[Case]:
@@ -33,13 +36,66 @@ def cases() -> list[Case]:
                     run = partial(calibrated, world, family, rows)
                     name = f"token_{family}, {rows:,} rows, {ROUNDS} rounds"
                     found.append(Case(world.name, name, {"loss": ALPHA}, run, repeats, 40))
+    for harm, rule in (("spread", "mix"), ("rare", "clip")):
+        world = MarkovLanguage(16, 5.0, harm)
+        for further, how in ((False, "Controller"), (True, "twice its beta (wrong)")):
+            run, name = partial(by_controller, world, rule, 200, further), f"token_{rule}, {how}"
+            found.append(Case(world.name, name, {"loss": ALPHA}, run, 100, 20, wrong=further))
     near = MarkovLanguage(64, 2.0, "spread")
     for rows, repeats in ((100, 200), (1_000, 40)):
         run, name = partial(calibrated, near, "clip", rows), f"token_clip, {rows:,} rows"
         found.append(Case(near.name, f"{name}, {ROUNDS} rounds", {"loss": ALPHA}, run, repeats, 40))
     run, name = partial(with_beta_of_clip, near, 1_000), "beta of clip, 1,000 rows (wrong)"
     found.append(Case(near.name, name, {"loss": ALPHA}, run, 40, 20, wrong=True))
+    for trap in (0.2, 0.03):
+        path = TrapPath(trap)
+        for everywhere in (True, False):
+            name = "draws at every beta" if everywhere else "draws at every 8th (wrong)"
+            run = partial(along_traps, path, everywhere)
+            wrong = not everywhere
+            found.append(Case(path.name, name, {"loss": ALPHA}, run, 400, 40, wrong=wrong))
     return found
+
+
+class FurtherPair(MarkovPair):
+    """Wrong: what is served has twice the beta that was calibrated."""
+
+    def tethered(self, found: tether.Calibration) -> MarkovPolicy:
+        """The policy at twice a calibrated beta."""
+        return self.at(found.log_beta + np.log(2))
+
+
+def by_controller(
+    world: MarkovLanguage, rule: str, rows: int, further: bool, rng: np.random.Generator
+) -> list[Served]:
+    """What the last of several rounds of a controller serves; wrongly, at a larger beta."""
+    make = FurtherPair if further else MarkovPair
+    pair = make(world, MarkovPolicy(world.safe, world.length), rule)
+    with tether.Controller(
+        pair.safe,
+        store="sqlite://",
+        alpha=ALPHA,
+        alarm_risk=0.9,
+        family=pair.family,
+        calibration_share=1.0,
+        draws=DRAWS_PER_LEVEL,
+        seed=int(rng.integers(2**31)),
+    ) as run:
+        current = run.begin()
+        for number in range(ROUNDS):
+            taken = current.act(rng.integers(TOKENS, size=(rows, 1)), rng)
+            run.observe(taken.ids, world.losses(pairs_of(taken.contexts, taken.actions)))
+            current = run.begin(pair, name=f"policy {number}")
+        found, policy = current.calibration, current.policy
+    return [_served(world, policy.model, found)]
+
+
+def along_traps(path: TrapPath, everywhere: bool, rng: np.random.Generator) -> list[Served]:
+    """One round on a path that is built against draws at some of its betas."""
+    proposals = path.make_proposals(DRAWS_PER_LEVEL, rng, everywhere=everywhere)
+    log = path.make_log(1_000, rng)
+    found = tether.calibrate(log, proposals, alpha=ALPHA, family="token_clip")
+    return [Served({"loss": path.risk(found.log_beta)}, found.log_beta, found)]
 
 
 def calibrated(

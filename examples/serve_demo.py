@@ -33,7 +33,7 @@ from starlette.routing import Route
 
 from tether.rounds import read_release, verify_store
 
-ALPHA = 0.1
+PROMISE = 0.1
 """At most one answer in ten may be wrong."""
 ERRORS = {"old": 0.05, "new": 0.02, "new, after the change": 0.4}
 """How often each model is wrong."""
@@ -42,7 +42,8 @@ REQUESTS_PER_SECOND, CLIENTS, STEP_SECONDS = 60, 20, 8
 SETTINGS = """
 [release]
 store = "release.db"
-guardrails = {{ wrong = {alpha} }}
+guardrails = {{ wrong = {promise} }}
+promise = true
 step_duration = "{step}s"
 wait = 1
 
@@ -166,12 +167,14 @@ def main(seconds: float = 90.0, port: int = 8080) -> dict[str, Counter[str]]:
     with tempfile.TemporaryDirectory() as folder, open(Path(folder, "service.log"), "wb") as log:
         file, store = Path(folder, "serve.toml"), str(Path(folder, "release.db"))
         ports = {"port": port, "old": old.port, "new": new.port}
-        file.write_text(SETTINGS.format(alpha=ALPHA, step=STEP_SECONDS, **ports))
+        file.write_text(SETTINGS.format(promise=PROMISE, step=STEP_SECONDS, **ports))
         command = [sys.executable, "-m", "tether", "serve", str(file)]
         process = subprocess.Popen(command, stderr=log)
         try:
             wait_until_ready(address, process)
-            print(f"tether serves two models with alpha = {ALPHA:g} for {seconds:g} seconds.")
+            print(
+                f"tether serves two models with a promise of {PROMISE:g} for {seconds:g} seconds."
+            )
             print(f"The dashboard: {address}/\n", flush=True)
             counted = asyncio.run(load(address, new, seconds))
         finally:

@@ -45,7 +45,7 @@ def test_rounds_stores_alarms_and_acts_of_people_are_logged(records, tmp_path):
     assert "the safe policy serves (no optimized policy was given)" in records.text
     assert "round 2 of sqlite:///" in records.text
     run.halt("too many complaints", actor="ada")
-    assert "alarm 1 in round 2 (halt)" in records.text
+    assert "alarm 1 (halt)" in records.text
     assert "halt by ada" in records.text
     run.resume("mended", actor="ada")
     assert "resume by ada" in records.text

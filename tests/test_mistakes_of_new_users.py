@@ -218,3 +218,55 @@ def test_mistakes_in_observations(taken):
         with pytest.raises((TypeError, ValueError), match=message) as raised:
             run.observe(ids, losses)
         assert len(str(raised.value)) < 300
+
+
+SCORED = LogisticRegression().fit(FRAME[["loss"]], FRAME.ward)
+THREE = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tether.Log([0.1, np.nan], [0.0, 0.0], [0.0, 0.0]), "count a missing loss as"),
+        (
+            lambda: tether.make_log(
+                None, NEW, None, ["a"] * 30, np.zeros(30), propensities=np.full(30, 40.45)
+            ),
+            r"at most 1 \(40 % is 0.4; the largest is 40.45\)",
+        ),
+        (lambda: tether.calibrate(tether.Log([50.0], [0.0], [0.0]), alpha=0.1), "a larger bound="),
+        (
+            lambda: tether.make_log(SAFE, SCORED.predict_proba, FRAME[["loss"]], FRAME.ward, LOG),
+            "pass the model itself, not its predict_proba",
+        ),
+        (
+            lambda: tether.calibrate(
+                tether.make_log(
+                    None, THREE, np.arange(30), ["a"] * 30, np.zeros(30),
+                    propensities=np.full(30, 0.5),
+                ),
+                alpha=0.1,
+            ),
+            "use family='mix', or pass the safe policy",
+        ),
+        (
+            lambda: tether.Tethered(None, NEW, tether.calibrate(
+                tether.Log(np.zeros(90), np.zeros(90), np.zeros(90), max_ratio=1.0),
+                alpha=0.1, family="mix",
+            )),
+            "give the optimized policy a share of 1 of the requests",
+        ),
+        (lambda: tether.Claims([0.1, 0.2], ["yes", "no"], [0, 2]), "as in column == 'yes'"),
+        (lambda: tether.Claims([0.1, 0.2], pd.Series(["True", "x"]), [0, 2]), "column == 'True'"),
+    ],
+)  # fmt: skip
+def test_further_mistakes_are_explained(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_a_mix_states_its_share_of_the_traffic():
+    found = tether.calibrate(LOG, tether.Proposals([-1.0], [-0.9]), alpha=0.2, family="mix")
+    assert found.optimized_share == pytest.approx(tether.Mix().optimized_share(found.log_beta))
+    assert f"{found.optimized_share:.4g} of the decisions are the optimized" in str(found)
+    assert tether.calibrate(LOG, alpha=0.2).optimized_share is None

@@ -5,8 +5,8 @@ import tomllib
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
-EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(.*?)```", re.S)
-"""A block of Python that a page shows, or runs when the site is built."""
+EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)```", re.S)
+"""A block of Python that a page shows, or runs when the site is built, without its options."""
 
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
@@ -17,6 +17,8 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
             exec(compile(example, page.name, "exec"), names)
         if page == README:
             _check_the_ramp(names["release"].history())
+        if page.name == "canary.md":
+            _check_the_tutorial(names["history"])
     assert "family geometric" in capsys.readouterr().out
     assert (tmp_path / "found.json").exists()
 
@@ -28,7 +30,15 @@ def _check_the_ramp(release):
     assert 0 < shares[1] < 0.1
     assert shares == sorted(shares)
     assert shares[-1] > 0.9
-    assert all(step.calibration.promises["wrong"] < 0.2 for step in release.steps[1:])
+    assert all(step.calibration.promises["wrong"] <= 0.1 for step in release.steps[1:])
+
+
+def _check_the_tutorial(release):
+    """It says "at most 2 %", and prints no promise above it; its shares grow from day to day."""
+    assert all(step.calibration.promises["complaint"] <= 0.02 for step in release.steps)
+    shares = [step.share for step in release.steps]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 def test_links_lead_somewhere():

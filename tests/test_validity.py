@@ -68,7 +68,7 @@ def test_published_figures_of_one_gaussian_world():
 KINDS = {
     "draws": ("n = 200", 0.1),
     "shortlists": ("n = 50", 0.04),
-    "tokens": ("16 tokens, 5 nats", 0.03),
+    "tokens": ("spread harm, 16 tokens, 5 nats", 0.05),
     "promises": ("argmax, n = 200", 0.1),
     "confidence": ("Gaussian shift", 0.1),
     "controller": ("400 rows", 0.02),
@@ -99,12 +99,35 @@ def test_the_beta_of_whole_answers_breaks_alpha_at_every_token():
     (right,) = (
         c for c in PARTS["tokens"]() if "2 nats" in c.world and ", 100 rows, " in c.procedure
     )
-    (wrong,) = (c for c in PARTS["tokens"]() if c.wrong)
+    (wrong,) = (c for c in PARTS["tokens"]() if "beta of clip" in c.procedure)
     (line,) = simulate(wrong, 12)
     assert line.failures
     (line,) = simulate(right, 10)
     assert line.failures == []
     assert line.reward_kept.mean() > 0.1
+
+
+@pytest.mark.slow
+def test_rounds_at_every_token_serve_the_beta_that_they_calibrated():
+    """What is served at twice that beta breaks alpha."""
+    both = [
+        case
+        for case in PARTS["tokens"]()
+        if "rare" in case.world and ("Controller" in case.procedure or "twice" in case.procedure)
+    ]
+    assert [case.wrong for case in both] == [False, True]
+    for case in both:
+        (line,) = simulate(replace(case, promised=4), 8)
+        assert bool(line.failures) == case.wrong, str(line)
+        assert line.reward_kept.mean() > 0.3
+
+
+def test_a_path_is_safe_where_draws_at_some_of_its_betas_miss_what_lies_between():
+    traps = [case for case in PARTS["tokens"]() if "traps" in case.world]
+    assert sorted(case.wrong for case in traps) == [False, False, True, True]
+    for case in traps:
+        (line,) = simulate(replace(case, promised=5), 30)
+        assert bool(line.failures) == case.wrong, str(line)
 
 
 def test_the_risk_and_the_reward_of_a_language_are_those_of_its_answers():

@@ -6,8 +6,11 @@ every public name has one page.
 
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from numpydoc.xref import DEFAULT_LINKS
 from sphinx.application import Sphinx
 
 ROOMS = {
@@ -48,6 +51,34 @@ def names_by_room() -> dict[str, list[str]]:
     return pages
 
 
+@cache
+def addresses() -> dict[str, str]:
+    """Return the full name under which each public name is described, by the name alone."""
+    full: dict[str, str] = {}
+    for room, names in names_by_room().items():
+        for name in names:
+            full.setdefault(name, f"{room}.{name}")
+    return full
+
+
+def addresses_of_classes() -> dict[str, str]:
+    """Return those of classes, which are the types of parameters."""
+    return {
+        name: full
+        for name, full in addresses().items()
+        if inspect.isclass(getattr(importlib.import_module(full.rpartition(".")[0]), name))
+    }
+
+
+def resolve(app: Sphinx, env: Any, node: Any, content: Any) -> Any:
+    """Link a name in a docstring that another room describes."""
+    full = addresses().get(node["reftarget"]) if node.get("refdomain") == "py" else None
+    if full is None:
+        return None
+    domain = env.get_domain("py")
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, content)
+
+
 def page(room: str, title: str, names: list[str]) -> str:
     """Return the page of one room, in reStructuredText."""
     module = importlib.import_module(room)
@@ -76,5 +107,7 @@ def write_pages(app: Sphinx, config: object) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
+    DEFAULT_LINKS.clear()  # of numpydoc: they lead to other sites, and nothing is fetched here
     app.connect("config-inited", write_pages)
+    app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

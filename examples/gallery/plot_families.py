@@ -35,7 +35,7 @@ safe, optimized = density(0.0, 1.0), density(1.5, 0.7)
 families = [tether.Clip(), tether.Mix(), tether.BudgetedClip(4)]
 betas = [0.3, 1.0, 4.0]
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(3, 1, figsize=(7, 8), sharex=True, layout="constrained")
 for panel, family in zip(axes, families, strict=True):
     panel.fill_between(grid, np.exp(safe) / width, color="#1f5fa8", alpha=0.15, label="safe")
     panel.fill_between(
@@ -47,7 +47,7 @@ for panel, family in zip(axes, families, strict=True):
         log = family.log_density(safe, optimized, np.log(beta), log_psi)
         panel.plot(grid, np.exp(log) / width, style, color="#117733", label=f"beta = {beta:g}")
     panel.set_title(family.name)
-    panel.set_xlabel("action")
-axes[0].set_ylabel("density")
-axes[0].legend(loc="upper left", fontsize=8)
+    panel.set_ylabel("density")
+axes[-1].set_xlabel("action")
+axes[0].legend(loc="upper left", fontsize=9)
 plt.show()

@@ -227,3 +227,37 @@ def test_a_name_of_undecodable_bytes_is_a_path(tmp_path):
     name = tmp_path / os.fsdecode(b"caf\xe9")
     files.write_text(name, "kept")
     assert files.as_path("path", name).read_text() == "kept"
+
+
+def write_folder(path, content, act=lambda: None):
+    """Write a folder with one file, while something else happens."""
+    with files.replacing_folder(path) as temporary:
+        (temporary / "one").write_text(content)
+        act()
+
+
+def test_a_folder_is_written_completely_or_not_at_all(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for target in (tmp_path / "new" / "folder", tmp_path / "empty"):
+        with pytest.raises(RuntimeError, match="no"):
+            write_folder(target, "1", lambda: fail(RuntimeError("no")))
+        assert not target.exists() or list(target.iterdir()) == []
+        write_folder(target, "2")
+        assert (target / "one").read_text() == "2"
+        assert left_behind(target.parent) == []
+
+
+def test_a_folder_with_files_is_never_replaced(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    target = tmp_path / "late"
+
+    def be_faster():
+        target.mkdir()
+        (target / "one").write_text("theirs")
+
+    for path, act in ((tmp_path, None), (tmp_path / "file", None), (target, be_faster)):
+        with pytest.raises(FileExistsError, match="must be empty or new"):
+            write_folder(path, "mine", act or (lambda: fail(AssertionError("it must not begin"))))
+    assert (target / "one").read_text() == "theirs"
+    assert (tmp_path / "file").read_text() == "kept"
+    assert left_behind(tmp_path) == []

@@ -142,6 +142,10 @@ def test_exit_code_three_when_no_beta_passes(files):
         ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--loss", "cost"], "no column 'cost'"),
         (
+            ["calibrate", "loss.csv", "--alpha", 0.1, "--no-context"],
+            "Name the columns with --loss, --log-safe and --log-optimized",
+        ),
+        (
             ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "knot"],
             "got 'knot'",
         ),
@@ -227,6 +231,9 @@ def test_the_gain_is_part_of_what_is_shown(files):
         entry.beta for entry in grid.entries
     ]
     assert tether.Calibration.from_dict(content).log_beta == found.log_beta
+    promised = ("--promise", 0.1, *options[3:], *named)
+    others = run("calibrate", files / "rewards.parquet", "--no-context", *promised)
+    assert "what 2 promises would buy" in others.output, "asked for as the promise was"
     without = run("calibrate", files / "rewards.parquet", *options)
     assert "reward" not in without.output
     assert "loss, tethered" in without.output

@@ -80,8 +80,8 @@ def test_a_selection_without_a_useful_promise_writes_nothing(claims, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--score", "z"], "--score: .* has 0 columns 'z'; its columns are"),
-        (["--score", "text"], "column 'text' must hold numbers"),
+        (["--score", "z"], "--score: .* has no column 'z'; its columns are"),
+        (["--score", "text"], "column 'text' must hold a number in every row, got .* in row 1"),
         (["--score", "s", "--group", "g"], "--group 'g' was given, but .* one threshold for all"),
         (["--score", "s", "--mark", "q"], "has a column 'q' already"),
     ],
@@ -120,3 +120,48 @@ def test_the_output_is_of_the_same_kind_and_replaces_nothing(claims, tmp_path):
     assert "there is no file" in one_line(
         run("filter", claims, "--threshold", "none.json", "--score", "s", "--out", out)
     )
+
+
+def folder_of_claims(folder):
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(4000), 5)):
+        table = pa.table({name: np.asarray(values)[rows] for name, values in TABLE.items()})
+        pyarrow.parquet.write_table(table, folder / f"{number}.parquet")
+
+
+def test_the_claims_of_a_folder_or_a_glob_are_written_into_one_file(tmp_path):
+    selection, path = found(tmp_path)
+    folder_of_claims(tmp_path / "new")
+    kept = tether.filter_claims(selection, SCORES)
+    for number, source in enumerate((tmp_path / "new", tmp_path / "new" / "*.parquet")):
+        out = tmp_path / f"{number}.parquet"
+        done = run("filter", source, "--threshold", path, "--score", "s", "--out", out)
+        assert done.exit_code == 0, done.output
+        assert f"kept {kept.sum():,} of 4,000 claims" in done.stdout
+        np.testing.assert_array_equal(read(out)["s"].to_numpy(), SCORES[kept])
+
+
+def test_a_wrong_file_of_a_folder_is_named_and_nothing_is_written(tmp_path):
+    _, path = found(tmp_path)
+    folder_of_claims(tmp_path / "new")
+    out = tmp_path / "out" / "kept.parquet"
+    out.parent.mkdir()
+    command = ("filter", tmp_path / "new", "--threshold", path, "--score", "s", "--out")
+    third = tmp_path / "new" / "3.parquet"
+    table = pyarrow.parquet.read_table(third)
+    scores = table["s"].to_numpy().copy()
+    scores[7] = np.nan
+    wrong = {
+        "must hold finite scores, got nan in row 8": table.set_column(1, "s", pa.array(scores)),
+        "the columns differ from those of": table.drop(["text"]),
+    }
+    for message, other in wrong.items():
+        pyarrow.parquet.write_table(other, third)
+        done = run(*command, out)
+        assert done.exit_code == 2
+        assert "3.parquet: " in done.stderr
+        assert message in one_line(done)
+        assert list(out.parent.iterdir()) == []
+    done = run(*command, tmp_path / "new" / "kept.parquet")
+    assert done.exit_code == 2
+    assert "whose files are read" in one_line(done)

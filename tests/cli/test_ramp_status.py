@@ -31,7 +31,7 @@ def test_status_shows_the_share_and_what_decided_it(tmp_path, monkeypatch):
     assert 0 < second["share"] < third["share"] == 1
     assert second["policy_rows"] == second["rows"] - second["safe_rows"]
     assert third["ramp_share"]["guardrails"]["loss"]["new"]["rows"] == second["policy_rows"]
-    assert third["why"] == f"{second['policy_rows']} rows of round 2; bound by loss"
+    assert third["why"] == f"{second['policy_rows']} rows of round 2"
     assert "beta" not in third
     assert "calibration" not in third
 

@@ -1,6 +1,9 @@
 """Folders, globs, conditions and files that do not fit: the command line reads them in parts."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +63,94 @@ def test_where_chooses_rows_by_columns_that_are_not_read_otherwise(tmp_path):
         "calibrate", tmp_path / "split.parquet", *CALIBRATE, "--where", "split = calibration"
     )
     assert abs(np.log(found["beta"] / expected["beta"])) <= 1e-10
+
+
+def test_other_alphas_and_methods_have_the_same_answers_in_parts(tmp_path):
+    log, claims = tmp_path / "log", tmp_path / "claims"
+    tables.write_log(log)
+    columns = tables.write_claims(claims)
+    one_file(log, tmp_path / "log.parquet")
+    group = np.where(columns["item"] % 3 == 0, "a", "b")
+    one_file(claims, tmp_path / "claims.parquet", topic=group)
+    what_if = (*CALIBRATE, "--what-if", 0.12, "--what-if", 0.2)
+    expected = answer("calibrate", tmp_path / "log.parquet", *what_if)["what_if"]["entries"]
+    found = answer("calibrate", log, *what_if)["what_if"]["entries"]
+    assert [each["alpha"] for each in found] == [0.12, 0.2]
+    for one, other in zip(found, expected, strict=True):
+        assert one["beta"] == pytest.approx(other["beta"], rel=1e-10)
+        changed = "gain", "changed", "mean"
+        assert one[changed[0]][changed[1]][changed[2]] == pytest.approx(
+            other[changed[0]][changed[1]][changed[2]], rel=1e-6
+        )
+    grouped = (tmp_path / "claims.parquet", "--group", "topic")
+    for arguments in ((claims,), (*grouped, "--where", "score >= 0")):
+        in_memory = grouped if "--group" in arguments else (tmp_path / "claims.parquet",)
+        every = (*THRESHOLD, "--method", "all")
+        expected = answer("threshold", *in_memory, *every)["methods"]
+        found = answer("threshold", *arguments, *every)["methods"]
+        assert list(found) == list(expected)
+        for name, one in found.items():
+            for entry in ("threshold", "kept", "true_kept"):
+                assert one[entry] == expected[name][entry], (name, entry)
+
+
+def test_columns_in_the_names_of_folders_choose_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    days = {day: tables.log_columns(rng, 900) for day in ("2026-01-01", "2026-01-02", "2026-02-01")}
+    for number, (day, columns) in enumerate(days.items()):
+        (tmp_path / "log" / f"day={day}" / f"part={number}").mkdir(parents=True)
+        place = tmp_path / "log" / f"day={day}" / f"part={number}" / "0.parquet"
+        parquet.write_table(pa.table(columns), place)
+    january = {
+        name: np.concatenate([days[day][name] for day in list(days)[:2]])
+        for name in days["2026-01-01"]
+    }
+    parquet.write_table(pa.table(january), tmp_path / "january.parquet")
+    expected = answer("calibrate", tmp_path / "january.parquet", *CALIBRATE)
+    for where in ("day < 2026-02-01", "part <= 1", "day != 2026-02-01"):
+        found = answer("calibrate", tmp_path / "log", *CALIBRATE, "--where", where)
+        assert found["rows"] == expected["rows"]
+        assert abs(np.log(found["beta"] / expected["beta"])) <= 1e-10
+    result = run("calibrate", tmp_path / "log", *CALIBRATE, "--where", "month = 1")
+    assert result.exit_code == 2
+    assert "month" in result.stderr
+
+
+SCAN_WITHOUT_END = """
+import sys, time
+from tether.__main__ import main
+from tether.scan import parquet
+
+original = parquet.to_arrays
+
+def slowly(batch):
+    print("ready", flush=True)
+    time.sleep(1)
+    return original(batch)
+
+parquet.to_arrays = slowly
+main()
+"""
+
+
+def test_ctrl_c_ends_a_scan_with_130_and_writes_nothing(tmp_path):
+    tables.write_log(tmp_path / "log", n_files=400, rows=5)
+    out = tmp_path / "results" / "found.json"
+    out.parent.mkdir()
+    arguments = ["calibrate", str(tmp_path / "log"), *CALIBRATE[:-1], "--out", str(out)]
+    command = [sys.executable, "-c", SCAN_WITHOUT_END, *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert "ready" in process.stdout.readline()  # of one thread or of both
+            process.send_signal(signal.SIGINT)
+            _, shown = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 130, shown
+    assert "interrupted" in shown
+    assert list(out.parent.iterdir()) == []
 
 
 def test_a_file_that_does_not_fit_into_memory_is_read_in_parts(tmp_path, monkeypatch):
@@ -129,9 +220,6 @@ def test_what_cannot_be_read_in_parts_is_refused(tmp_path):
     result = run("calibrate", tmp_path / "log.csv", *CALIBRATE, "--where", "loss = 0")
     assert result.exit_code == 2
     assert "is no Parquet file" in result.stderr
-    result = run("calibrate", tmp_path / "log", *CALIBRATE, "--what-if", "0.2")
-    assert result.exit_code == 2
-    assert "needs a log in memory" in result.stderr
     result = run("calibrate", tmp_path / "nothing*.parquet", *CALIBRATE)
     assert result.exit_code == 2
     assert "no Parquet files" in result.stderr

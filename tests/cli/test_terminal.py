@@ -105,3 +105,38 @@ def test_results_and_errors_of_an_interruptible_calculation_are_its_own():
     assert terminal.run_interruptibly(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         terminal.run_interruptibly(lambda: 1 / 0)
+
+
+SHOWN_TO_NOBODY = """
+import sys
+from tether.cli import terminal
+
+class Long:
+    def to_dict(self):
+        return {"text": "x" * %d}
+
+@terminal.report_errors
+def command():
+    sys.stdin.read()
+    terminal.show(Long(), as_json=True)
+
+import typer
+app = typer.Typer()
+app.command()(command)
+app()
+"""
+
+
+@pytest.mark.parametrize("length", [10, 1_000_000])
+def test_a_reader_that_has_seen_enough_is_no_error(length):
+    with subprocess.Popen(
+        [sys.executable, "-c", SHOWN_TO_NOBODY % length],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        process.stdin.close()
+        shown = process.stderr.read()
+        assert process.wait(120) == 141
+    assert shown == b""

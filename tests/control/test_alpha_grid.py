@@ -60,7 +60,7 @@ def test_text_and_json_warn_against_choosing_afterwards():
     assert any(row.split()[:5] == ["0.001", "0", "no", "useful", "promise"] for row in rows)
     assert "reward" in text
     assert "traffic" in text
-    assert "choosing alpha from this table spends the promise" in text
+    assert "choosing from this table spends the promise" in text
     content = json.loads(json.dumps(records.encode(grid.to_dict()), allow_nan=False))
     assert [entry["alpha"] for entry in content["entries"]] == ALPHAS
     assert "spends the promise" in content["warning"]
@@ -74,3 +74,22 @@ def test_bad_alphas_are_named():
         tether.gain_over_alphas(log, alphas=[0.5, {"loss": 0.5}])
     with pytest.raises(ValueError, match="alpha must be above 0 and below 1, got 2"):
         tether.gain_over_alphas(log, alphas=[2])
+
+
+def test_promises_can_be_asked_for_instead():
+    log = FiniteWorld.draw(3).log()
+    promises = [0.5, 0.6, 0.7]
+    grid = tether.gain_over_alphas(log, promises=promises)
+    for asked, entry in zip(promises, grid.entries, strict=True):
+        found = tether.calibrate(log, promise=asked)
+        assert (entry.beta, entry.promise, entry.alpha) == (found.beta, found.promise, found.alpha)
+        assert entry.asked_promise == asked
+    assert grid.to_frame()["asked_promise"].tolist() == promises
+    assert [entry["asked_promise"] for entry in grid.to_dict()["entries"]] == promises
+    header = str(grid).splitlines()[1]
+    assert header.split()[:3] == ["asked", "promise", "beta"]
+    assert grid.plot().axes[0].get_xlabel() == "asked promise"
+    with pytest.raises(TypeError, match="give either alphas or promises"):
+        tether.gain_over_alphas(log)
+    with pytest.raises(ValueError, match="promises is empty"):
+        tether.gain_over_alphas(log, promises=[])

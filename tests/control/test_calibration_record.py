@@ -83,7 +83,7 @@ def test_what_the_new_entries_say():
     assert (made["alpha"]["ratio_error"], made["alpha"]["blend"]) == (1.0, 0.0)
     assert made["alpha"]["robustness"] > 1 > made["none"]["robustness"]
     assert set(made["alpha"]["promise_terms"]["loss"]) == {
-        "alpha", "stability", "safe_excess", "bound",
+        "alpha", "stability", "safe_excess", "bound", "unforeseen",
     }  # fmt: skip
     assert made["promise"]["asked_promise"] == {"loss": 0.12}
     assert made["promise"]["promise"] <= 0.12

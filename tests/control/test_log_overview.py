@@ -101,3 +101,13 @@ def test_the_summary_says_what_is_in_the_log():
 def test_bins_are_checked():
     with pytest.raises(ValueError, match="bins must be an integer of at least 1, got 0"):
         make_log().by_ratio(0)
+
+
+def test_the_largest_ratio_survives_a_frame():
+    log = tether.Log([0, 1], [-1.0, -2.0], [-1.5, -1.0], context=["a", "b"], max_ratio=13.5)
+    frame = log.to_frame()
+    assert frame["max_ratio"].tolist() == [13.5, 13.5]
+    assert tether.Log.from_frame(frame, context="context").max_ratio == 13.5
+    assert tether.Log.from_frame(frame, context="context", max_ratio=20.0).max_ratio == 20.0
+    named = tether.Log({"max_ratio": [0, 1]}, [-1.0, -2.0], [-1.5, -1.0], max_ratio=3.0)
+    assert set(named.to_frame()) == {"loss[max_ratio]", "log_safe", "log_optimized", "max_ratio"}

@@ -23,7 +23,10 @@ def mix_table(log_safe, log_optimized, log_betas=BETAS):
 
 
 def mix_as_path(rows, rng, log_mix=None):
-    """A log and proposals whose path is the family mix at some betas."""
+    """A log and proposals whose path is the family mix at some betas.
+
+    All draws count at every beta: they are those of the first one, and copies at the others.
+    """
     actions, safe, optimized = scores(rows, rng)
     log = tether.Log(
         actions > 1.5,
@@ -31,8 +34,10 @@ def mix_as_path(rows, rng, log_mix=None):
         optimized,
         policy_path=PolicyPath("token_mix", BETAS, mix_table(safe, optimized)),
     )
-    _, safe, optimized = scores(200, rng, shift=1.0)
-    path = PolicyPath("token_mix", BETAS, mix_table(safe, optimized), drawn_at=np.full(200, np.inf))
+    copied = np.append(np.arange(200), np.arange(len(BETAS)))
+    safe, optimized = (each[copied] for each in scores(200, rng, shift=1.0)[1:])
+    drawn_at = np.concatenate((np.full(200, BETAS[0]), BETAS[1:], [np.inf]))
+    path = PolicyPath("token_mix", BETAS, mix_table(safe, optimized), drawn_at=drawn_at)
     return log, tether.Proposals(safe, optimized, policy_path=path)
 
 
@@ -150,11 +155,16 @@ def test_what_does_not_fit_together_is_refused():
     with pytest.raises(ValueError, match="needs drawn_at"):
         tether.Proposals(log.log_safe, log.log_optimized, policy_path=log.policy_path)
     drawn = PolicyPath(
-        "token_mix", BETAS + 1, proposals.policy_path.log_density, drawn_at=np.zeros(200)
+        "token_mix", BETAS + 1, proposals.policy_path.log_density, drawn_at=np.zeros(225)
     )
     moved = tether.Proposals(proposals.log_safe, proposals.log_optimized, policy_path=drawn)
     with pytest.raises(ValueError, match="other betas"):
         tether.calibrate(log, moved, alpha=0.1, family="token_mix")
+
+
+def test_a_path_of_some_rows_has_their_densities():
+    path = PolicyPath("token_clip", [0.0, 1.0], [[-1.0, -2.0], [-3.0, -4.0]])
+    assert path.rows(np.array([False, True])).log_density.tolist() == [[-3.0, -4.0]]
 
 
 @pytest.mark.parametrize(

@@ -73,4 +73,5 @@ def test_proposals_that_the_safe_policy_never_takes_are_warned_of():
     log = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50))
     found = tether.calibrate(log, proposals, alpha=0.2)
     assert found.beta == np.inf
-    assert any("99.0% of the proposals" in warning for warning in found.warnings)
+    assert any("99.0% of the optimized policy's" in warning for warning in found.warnings)
+    assert "passes, restricted to the safe policy's" in str(found)

@@ -5,7 +5,6 @@ import importlib
 import io
 import pkgutil
 import re
-import sys
 from pathlib import Path
 
 import tether
@@ -26,13 +25,31 @@ def _rooms():
             yield module.name
 
 
-def test_the_reference_has_a_page_for_every_room_with_public_names(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS / "_extensions")
-    try:
-        pages = importlib.import_module("reference_pages")
-    finally:
-        sys.modules.pop("reference_pages", None)
-    assert set(pages.ROOMS) == {"tether", *_rooms()}
+def test_the_reference_has_a_page_for_every_room_with_public_names(extension):
+    rooms = extension("reference_pages").ROOMS
+    assert set(rooms) == {"tether", *_rooms()}
+    listed = re.findall(
+        r"\{doc\}`(\S+) <\1>` \|", (DOCS / "reference" / "index.md").read_text("utf-8")
+    )
+    assert sorted(listed) == sorted(rooms)
+
+
+def test_types_in_docstrings_lead_to_the_pages_of_classes(extension):
+    pages = extension("reference_pages")
+    classes = pages.addresses_of_classes()
+    assert classes["Calibration"] == "tether.Calibration"
+    assert classes["Guardrail"] == "tether.release.Guardrail"
+    assert "ramp_share" not in classes
+    assert pages.addresses()["ramp_share"] == "tether.release.ramp_share"
+
+
+def test_the_command_line_has_a_page_with_every_command_and_option(extension):
+    written = extension("command_line_page").page()
+    for command in ("tether calibrate", "tether filter", "tether release start"):
+        assert f"\n## {command}\n" in written
+    options = set(re.findall(r"^\| `[^`]*?(--[a-z-]+)", written, re.M))
+    assert {"--what-if", "--max-ratio", "--item", "--mark", "--no-context"} <= options
+    assert "\\[default: log\\_safe\\]" in written, "defaults are shown, and are no markup"
 
 
 def _listed(page):
@@ -74,3 +91,8 @@ def test_the_summary_that_is_explained_is_that_of_the_first_tutorial(tmp_path, m
             exec(compile(cells.pop(0), "ten_minutes", "exec"), names)
     page = (DOCS / "how_to" / "read_the_summary.md").read_text("utf-8")
     assert f"```text\n{printed.getvalue().strip()}\n```" in page
+
+
+def test_no_page_draws_a_picture_without_showing_it():
+    for page in (*DOCS.glob("*/*.md"), *DOCS.glob("notebooks/*.ipynb")):
+        assert ".plot();" not in page.read_text("utf-8"), page

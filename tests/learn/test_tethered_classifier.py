@@ -200,7 +200,7 @@ def test_classifiers_without_probabilities_and_new_classes_are_refused():
     two = LogisticRegression().fit(X[Y < 2], Y[Y < 2])
     three = DecisionTreeClassifier(max_depth=2).fit(X, Y)
     with pytest.raises(ValueError, match="optimized has the class 2, which is not among"):
-        TetheredClassifier(two, three, alpha=0.6).calibrate(X, Y)
+        TetheredClassifier(two, three, alpha=0.6).calibrate(X[Y < 2], Y[Y < 2])
 
 
 def test_a_class_without_training_rows_has_probability_zero():
@@ -209,3 +209,74 @@ def test_a_class_without_training_rows_has_probability_zero():
     model = make().fit(X, labels)
     assert model.predict_proba(X).shape == (1500, 4)
     assert make_pipeline(StandardScaler(), make()).fit(X, Y).predict(X[:3]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (Y[:1], "y has 1 rows but X has 1500"),
+        (Y + 1, r"is 3 .*expected one of the classes 0, 1, 2"),
+        (Y.astype(str), r"y\[0\] is '\d' \(1,500 such"),
+        (np.where(np.arange(1500) < 7, np.nan, Y), r"y\[0\] is nan \(7 such"),
+        (Y[:, None], r"1 dimension, got shape \(1500, 1\)"),
+    ],
+)
+def test_labels_that_are_no_known_class_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        make().fit(X, Y).calibrate(X, labels)
+
+
+def test_a_function_of_the_labels_may_know_more_classes():
+    model = make(loss=lambda labels, actions: labels != actions).fit(X, Y)
+    assert model.calibrate(X, np.where(np.arange(1500) < 7, 9, Y)).calibration_.exists
+
+
+class Reversed(LogisticRegression):
+    """A classifier whose classes are not sorted."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.inner = LogisticRegression().fit(X, y)
+        self.classes_ = self.inner.classes_[::-1]
+        return self
+
+    def predict_proba(self, X):
+        return self.inner.predict_proba(X)[:, ::-1]
+
+
+def test_a_classifier_may_have_its_classes_in_any_order():
+    reverse, plain = (each.fit(X[:500], Y[:500]) for each in (Reversed(), LogisticRegression()))
+    model = TetheredClassifier(reverse, plain, alpha=0.72, random_state=0)
+    found = model.calibrate(X[500:], Y[500:])
+    assert found.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X))
+
+
+def test_other_classifiers_that_are_set_are_those_that_are_calibrated():
+    safe = DummyClassifier(strategy="uniform").fit(X[:500], Y[:500])
+    news = [LogisticRegression(C=c).fit(X[:500], Y[:500]) for c in (1e-4, 1.0)]
+    model = TetheredClassifier(safe, news[0], alpha=0.72, random_state=0).calibrate(X, Y)
+    model.set_params(optimized=news[1]).calibrate(X, Y)
+    assert model.optimized_ is news[1]
+
+
+def test_a_fit_or_calibration_that_fails_changes_nothing():
+    model = make().fit(X, Y)
+    before, kept = model.predict_proba(X), model.optimized_
+    with pytest.raises(ValueError, match="costs of shape"):
+        model.set_params(loss=np.zeros((2, 2))).fit(-X, Y)
+    with pytest.raises(ValueError, match="y has 1 rows"):
+        model.calibrate(X, Y[:1])
+    assert model.optimized_ is kept
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_the_most_likely_classes_are_no_log_of_draws():
+    safe = LogisticRegression(C=1e-3).fit(X[:500], Y[:500])
+    new = LogisticRegression().fit(X[:500], Y[:500])
+    model = TetheredClassifier(safe, new, alpha=0.6, random_state=0)
+    actions = safe.predict(X[500:])
+    losses = (actions != Y[500:]).astype(float)
+    with pytest.raises(ValueError, match=r"most likely class in each of 1,000 rows.*drawn"):
+        model.calibrate(X[500:], actions=actions, losses=losses)
+    model.calibrate(X[500:508], actions=actions[:8], losses=losses[:8])  # so few may be drawn

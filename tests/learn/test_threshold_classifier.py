@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -40,7 +41,8 @@ def test_the_threshold_is_that_of_the_method(method, loss):
     model = make(method=method, loss=loss).calibrate(X[CALIBRATION], Y[CALIBRATION])
     scores = MODEL.predict_proba(X[CALIBRATION])[:, 1]
     scored = tether.ScoredLabels(scores, Y[CALIBRATION])
-    assert model.threshold_ == getattr(tether, method)(scored, alpha=0.15, loss=loss).threshold
+    by_method = getattr(tether, method)(scored, alpha=0.15, loss=loss).threshold
+    assert by_method * (1 - 1e-10) <= model.threshold_ <= by_method
     predicted = model.predict(X[TEST])
     assert (predicted == (MODEL.predict_proba(X[TEST])[:, 1] >= model.threshold_)).all()
     wrong = predicted[Y[TEST] == 0].mean() if loss == "false_positive" else None
@@ -144,3 +146,82 @@ def test_mistakes_are_named():
     with pytest.warns(tether.PromiseWarning, match="no useful promise"):
         nothing = make(alpha=0.001).calibrate(X[1000:1100], Y[1000:1100])
     assert not nothing.predict(X[TEST]).any()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (Y + 1, r"y\[\d+\] is 2 .*expected one of the classes 0, 1"),
+        (2 * Y - 1, r"is -1 .*expected one of the classes 0, 1"),
+        (Y.astype(str), r"y\[0\] is '[01]' \(2,000 such"),
+        (np.where(np.arange(6000) < 1500, np.nan, Y), r"is nan \(500 such"),
+        (Y[:, None], r"1 dimension, got shape \(2000, 1\)"),
+        (Y[:1001], "y has 1 rows but X has 2000"),
+    ],
+)
+@pytest.mark.parametrize("loss", ["false_positive", "false_negative"])
+def test_labels_that_are_no_class_of_the_model_are_refused(labels, message, loss):
+    with pytest.raises(ValueError, match=message):
+        make(loss=loss).calibrate(X[CALIBRATION], labels[CALIBRATION])
+
+
+def test_another_estimator_that_is_set_is_the_one_that_is_calibrated():
+    other = LogisticRegression(C=1e-5).fit(X[:1000], Y[:1000])
+    model = make().calibrate(X[CALIBRATION], Y[CALIBRATION])
+    model.set_params(estimator=other).calibrate(X[CALIBRATION], Y[CALIBRATION])
+    fresh = ThresholdClassifier(other, alpha=0.15).calibrate(X[CALIBRATION], Y[CALIBRATION])
+    assert model.threshold_ == fresh.threshold_
+    assert model.estimator_ is other
+
+
+def test_a_fit_or_calibration_that_fails_changes_nothing():
+    model = ThresholdClassifier(LogisticRegression(), alpha=0.15, random_state=0)
+    with pytest.raises(ValueError, match="must be above 0"):
+        model.set_params(alpha=15).fit(X, Y)
+    assert not hasattr(model, "estimator_")
+    model.set_params(alpha=0.15).fit(X, Y)
+    before, kept = model.predict(X[TEST]), model.estimator_
+    with pytest.raises(ValueError, match="must be above 0"):
+        model.set_params(alpha=15).fit(-X, Y)
+    assert model.estimator_ is kept
+    with pytest.raises(ValueError, match="expected one of the classes"):
+        model.set_params(alpha=0.15, pos_label=0).calibrate(X, Y + 1)
+    with pytest.raises(ValueError, match="must be above 0"):
+        model.set_params(alpha=15).calibrate(X, Y)
+    assert (model.predict(X[TEST]) == before).all()
+
+
+class LastBits(LogisticRegression):
+    """Scores that differ in the last bit for a row alone, as sums in another order do."""
+
+    def predict_proba(self, X):
+        found = super().predict_proba(np.round(X))
+        return np.nextafter(found, 0) if len(found) == 1 else found
+
+
+@pytest.mark.parametrize("loss", ["false_positive", "false_negative"])
+def test_a_shared_score_decides_the_same_alone_and_among_others(loss):
+    model = LastBits().fit(X[:1000, :1], Y[:1000])
+    found = ThresholdClassifier(model, alpha=0.3, loss=loss)
+    found.calibrate(X[CALIBRATION, :1], Y[CALIBRATION])
+    cells = np.arange(-3.0, 4.0)[:, None]
+    assert 0 < found.predict(cells).mean() < 1
+    assert [found.predict(cell[None])[0] for cell in cells] == list(found.predict(cells))
+
+
+def test_a_score_that_is_no_number_and_a_model_of_other_classes_are_refused():
+    class Failing(LogisticRegression):
+        def predict_proba(self, X):
+            return np.where(X[:, :1] > 2, np.nan, super().predict_proba(X))
+
+    model = Failing().fit(X[:1000], Y[:1000])
+    rows = X[:, 0] < 1
+    found = ThresholdClassifier(model, alpha=0.15, loss="false_negative").calibrate(
+        X[rows], Y[rows]
+    )
+    with pytest.raises(
+        ValueError, match=r"predict_proba\(X\)\[.*\] is nan: expected a probability"
+    ):
+        found.predict(X)
+    with pytest.raises(ValueError, match=r"estimator has the class 0, which is not in y: \[5, 6\]"):
+        ThresholdClassifier(FrozenEstimator(MODEL), alpha=0.15).fit(X, Y + 5)

@@ -137,7 +137,7 @@ def test_an_alarm_stays():
     later = monitor.update([0.0] * 5000)
     assert later.alarm_at == first.alarm_at
     assert later.p_value <= 0.05 < math.exp(-later.log_wealth)
-    assert str(later).startswith(f"ALARM at loss {first.alarm_at}: after 5005 losses")
+    assert str(later).startswith(f"ALARM at loss {first.alarm_at} of 5005: their mean is")
 
 
 def test_before_the_first_loss():

@@ -173,7 +173,7 @@ def test_every_kind_of_log_keeps_its_rewards():
     bell = tether.Gaussian(0.0)
     logs = [
         tether.make_log(bell, bell, None, reward, reward * 0, rewards=reward),
-        tether.make_log(three, three, context, action, action, rewards=reward),
+        tether.make_log(three, three, context, three.sample(context, rng), action, rewards=reward),
         tether.make_log(None, two, context, action, action, rewards=reward, propensities=half),
         tether.make_log(None, three, context, action, action, rewards=reward, propensities=third),
         tether.make_log(None, bell, None, reward, reward * 0, rewards=reward, propensities=half),

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tether.policies import ratio_classifier
 from tether.policies.ratio_classifier import (
     RatioClassifier,
     cross_fit,
@@ -134,3 +137,9 @@ def test_probabilities_of_zero_and_one_have_finite_log_odds_and_others_are_refus
     assert np.isfinite(log_odds_of(sure, matrix)).all()
     with pytest.raises(ValueError, match="not between 0 and 1"):
         log_odds_of(Broken().fit(matrix, labels), matrix)
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ModuleNotFoundError, match=r"estimate_ratio needs sklearn: pip install"):
+        ratio_classifier.default_classifier(np.zeros((4, 2)))

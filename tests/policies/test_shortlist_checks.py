@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+import tether
 from tether import Shortlist
 from tether.policies import shortlist_checks
 
@@ -46,3 +47,34 @@ def test_ties_and_single_rows_raise_no_false_warning():
             scores = rng.integers(2, size=(30, 3)).astype(float)
             shortlist_checks.check_exchangeable(scores, rng.integers(3, size=30))
         shortlist_checks.check_exchangeable(np.full((1, 2), -np.inf), np.array([0]))
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [(0.01, "almost a uniform pick: the best of 8 .* of a possible 8"), (1000.0, "an argmax")],
+)
+def test_a_score_of_another_scale_is_told(scale, message):
+    rng = np.random.default_rng(0)
+    safe = tether.Gaussian(0.0)
+    actions = safe.sample(300, rng)
+    losses = np.zeros(300)
+
+    def scored(factor, **more):
+        return tether.Shortlist(safe, lambda _, drawn: factor * drawn, size=8, **more)
+
+    with pytest.warns(tether.AssumptionWarning, match=message):
+        scored(scale).make_log(None, actions, losses, rng)
+    scored(1.0).make_log(None, actions, losses, rng)
+    scored(scale, temperature=scale).make_log(None, actions, losses, rng)
+    scored(scale, temperature=0).make_log(None, actions, losses, rng)
+
+
+def test_the_scale_of_policies_of_ties_and_of_few_rows_is_not_judged():
+    rng = np.random.default_rng(1)
+    safe, near = tether.Gaussian(0.0), tether.Gaussian(0.01)
+    actions = safe.sample(300, rng)
+    tether.Shortlist(safe, near, size=8).make_log(None, actions, np.zeros(300), rng)
+    same = tether.Shortlist(safe, lambda _, drawn: np.zeros_like(drawn), size=8)
+    same.make_log(None, actions, np.zeros(300), rng)
+    flat = tether.Shortlist(safe, lambda _, drawn: 0.01 * drawn, size=8)
+    flat.make_log(None, actions[:10], np.zeros(10), rng)

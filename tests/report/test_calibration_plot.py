@@ -117,6 +117,27 @@ def test_neither_rounds_nor_the_page_is_imported():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "tether.report.notebook_figure", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
         make_calibration().plot()
+
+
+def test_the_promise_and_the_loss_of_today_stand_beside_alpha():
+    found = make_calibration()
+    written = {text.get_text() for text in found.plot().axes[0].texts}
+    assert f"promise: at most {found.promise:.3g}" in written
+    assert f"alpha = {found.alpha:g}" in written
+    assert f"safe policy today: {found.safe_losses['loss']:.3g}" in written
+    loaded = tether.Calibration.from_dict(found.to_dict())
+    assert loaded.safe_losses is None
+    assert not any("today" in text.get_text() for text in loaded.plot().axes[0].texts)
+
+
+def test_the_share_of_mix_is_in_the_title():
+    actions = np.random.default_rng(0).normal(size=500)
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 0.3) ** 2) / 2, max_ratio=5.0)
+    found = tether.calibrate(log, alpha=0.08, family="mix")
+    share = tether.Mix().optimized_share(found.log_beta)
+    title = found.plot().axes[0].get_title(loc="left")
+    assert title.endswith(f"{share:.1%} by the optimized policy")

@@ -72,6 +72,10 @@ def test_printing_shows_the_table_and_warns_against_choosing_afterwards():
     assert "chosen before its data were seen" in " ".join(text.split())
     none = str(tether.compare(calibrations(alphas=(0.001, 0.002))))
     assert none.startswith("2 calibrations, none of them with a useful promise")
+    assert [row.split()[5] for row in none.splitlines() if row.startswith("  alpha 0.00")] == [
+        "none",
+        "none",
+    ], "where nothing passes, nothing is promised"
 
 
 def test_other_things_are_refused():
@@ -81,3 +85,13 @@ def test_other_things_are_refused():
         tether.compare([0.5])
     with pytest.raises(TypeError, match="got both"):
         tether.compare([tether.gcrc(CLAIMS, alpha=0.2), *calibrations()])
+
+
+def test_every_result_of_a_mapping_has_a_name_of_its_own():
+    low, high = calibrations(alphas=(0.05, 0.1))
+    assert tether.compare({None: low, "high": high}).names == ("None", "high")
+    with pytest.raises(ValueError, match="two entries with the name '1'"):
+        tether.compare({1: low, "1": high})
+    for alone in (low, None):
+        with pytest.raises(TypeError, match=r"must be a list or a mapping of .*, got"):
+            tether.compare(alone)

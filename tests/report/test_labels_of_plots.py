@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -78,6 +78,9 @@ def test_of_selections(seed, alpha, loss):
 
 @FEW
 @given(seed=SEEDS, alphas=st.lists(LEVELS, min_size=1, max_size=6))
+@example(seed=1785, alphas=[0.001, 0.001, 0.001, 0.001, 0.2])
+@example(seed=1785, alphas=[0.2, 0.95])
+@example(seed=7, alphas=[0.2, 0.001, 0.95, 0.4])
 def test_of_comparisons(seed, alphas):
     log = random_log(seed, 1.0)
     found = [

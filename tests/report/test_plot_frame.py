@@ -50,9 +50,18 @@ def test_names_fit_on_one_line():
     assert plot_frame.one_line("a\nb  c") == "a b c"
     assert plot_frame.one_line("x" * 50, 10) == "x" * 9 + "…"
     assert plot_frame.one_line("$5") == r"\$5"
+    assert plot_frame.one_line("red \x1b[31m") == r"red \x1b[31m"
+
+
+def test_a_name_with_an_underscore_in_front_stays_in_the_legend():
+    axes = plot_frame.new_figure().subplots()
+    axes.plot([0, 1], label=plot_frame.one_line("_own"))
+    plot_frame.legend_above(axes)
+    assert [text.get_text().strip() for text in axes.get_legend().get_texts()] == ["_own"]
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tether.report.notebook_figure", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'tether\[plot\]'"):
         plot_frame.new_figure()

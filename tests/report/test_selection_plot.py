@@ -88,6 +88,7 @@ def test_pyplot_is_not_imported_and_matplotlib_only_when_needed():
         "import sys, numpy as np, tether; found = tether.crc(np.zeros((30, 2)), alpha=0.2);"
         "assert 'matplotlib' not in sys.modules; found.plot();"
         "assert 'matplotlib.pyplot' not in sys.modules;"
+        "del sys.modules['tether.report.notebook_figure'];"
         "sys.modules['matplotlib.figure'] = None\n"
         "try: found.plot()\n"
         "except ImportError as error: print(error)"

@@ -33,10 +33,30 @@ def test_filtering_without_groups():
     assert not tether.filter_claims(nothing, SCORES).any()
     with pytest.raises(ValueError, match="scores"):
         tether.filter_claims(found, [np.nan])
-    with pytest.raises(ValueError, match="known: none"):
+    with pytest.raises(ValueError, match="calibrated without groups"):
         tether.filter_claims(found, [0.5], groups=["a"])
 
 
 def test_a_number_is_not_a_selection():
     with pytest.raises(TypeError, match=r"selection must be a Selection .* got 0.5"):
         tether.filter_claims(0.5, [0.1])
+
+
+def test_scores_of_another_scale_are_told():
+    rng = np.random.default_rng(0)
+    scores = rng.random(2000)
+    claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 5))
+    found = tether.gcrc(claims, alpha=0.2)
+    with pytest.warns(tether.AssumptionWarning, match="of 100 scores lie outside those of the cal"):
+        tether.filter_claims(found, 100 * rng.random(100))
+    tether.filter_claims(found, rng.random(100))
+    tether.filter_claims(found, 0.5 + 0.5 * rng.random(100))  # a narrower range
+    tether.filter_claims(found, 100 * rng.random(5))  # too few to tell
+    by_hand = tether.gcrc(claims, [0.6, 0.7, 0.8], alpha=0.2)  # the range is not known
+    tether.filter_claims(by_hand, 100 * rng.random(100))
+
+
+def test_groups_for_a_selection_without_groups_are_refused_in_words():
+    claims = tether.Claims([0.9, 0.8, 0.3] * 20, [1, 1, 0] * 20, range(0, 61, 3))
+    with pytest.raises(ValueError, match="it was calibrated without groups"):
+        tether.filter_claims(tether.gcrc(claims, alpha=0.1), [0.9], groups=["neuro"])

@@ -4,11 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tether
 from tether._core import records
+from tether.risk import kept_share
 from tether.risk.kept_share import KeptShare, together
 
 METHODS = (tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt)
@@ -36,7 +37,18 @@ def counted(claims, threshold):
     return KeptShare("claims", len(claims.scores), kept, items, emptied)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.fixture(params=[None, 8], ids=["blocks of many", "blocks of eight"])
+def block_size(request, monkeypatch):
+    if request.param is not None:
+        monkeypatch.setattr(kept_share, "CLAIMS_PER_BLOCK", request.param)
+        monkeypatch.setattr(kept_share, "ITEMS_PER_BLOCK", request.param)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the same for all examples
+)
 @given(
     seed=st.integers(0, 10**6),
     items=st.integers(1, 40),
@@ -45,6 +57,7 @@ def counted(claims, threshold):
     method=st.sampled_from(METHODS),
     thresholds=st.sampled_from([None, [0.2, 0.5, 0.7], [-1.0, 0.5, np.inf]]),
 )
+@pytest.mark.usefixtures("block_size")
 def test_counts_are_those_of_the_definition(seed, items, alpha, loss, method, thresholds):
     claims = random_claims(seed, items)
     found = method(claims, thresholds, alpha=alpha, loss=loss)

@@ -60,3 +60,56 @@ def test_sizes_of_groups_are_counted_over_parts():
         [part([1, 2], group=np.array([0, 1])), part([3], group=np.array([1]))]
     )
     assert claims.group_sizes() == {0: 1, 1: 2}
+
+
+class ChangingParts(in_parts.ArrayParts):
+    """Parts of which a second pass reads others."""
+
+    def __init__(self, parts, later):
+        super().__init__(parts)
+        self.later = later
+
+    def reduce(self, kernel):
+        found = super().reduce(kernel)
+        self.parts = self.later
+        return found
+
+
+def changed(columns, name, change):
+    return {**columns, name: change(columns[name])}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: {key: value[:-1] for key, value in rows.items()}, "40 items, then 119 of 40"),
+        (lambda rows: changed(rows, "score", lambda s: s / 2), "120 of 40 with other values"),
+        (lambda rows: changed(rows, "label", lambda y: ~y), "120 of 40 with other values"),
+        (lambda rows: changed(rows, "weight", lambda w: 2 * w), "120 of 40 with other values"),
+        (lambda rows: changed(rows, "item", lambda i: i // 2), "120 of 20"),
+    ],
+)
+def test_rows_that_change_between_two_passes_are_an_error(change, message):
+    rng = np.random.default_rng(0)
+    rows = part(np.repeat(np.arange(40), 3), score=rng.random(120), label=rng.random(120) < 0.7)
+    claims = tether.risk.scanned_claims.ScannedClaims(
+        ChangingParts([rows], [change(rows)]), in_parts.COLUMNS
+    )
+    with pytest.raises(ValueError, match=f"gave other rows in a second pass: .*{message}"):
+        tether.gcrc(claims, alpha=0.3, weights=claims.weights)
+    with pytest.raises(ValueError, match="gave other rows"):
+        tether.gcrc(claims, alpha=0.3)
+    same = tether.risk.scanned_claims.ScannedClaims(
+        ChangingParts([rows], [{key: value[::-1] for key, value in rows.items()}]),
+        in_parts.COLUMNS,
+    )
+    assert tether.gcrc(same, alpha=0.3).exists
+
+
+@pytest.mark.parametrize("column", ["item", "group"])
+def test_numbers_in_one_part_and_strings_in_another_are_an_error(column):
+    first, second = part([1, 2]), part([3, 4])
+    second[column] = second[column].astype(str)
+    claims = in_parts.scanned([first, second])
+    with pytest.raises(TypeError, match=f"the column '{column}' holds numbers in one part and str"):
+        tether.gcrc(claims, alpha=0.5, groups=claims.groups)

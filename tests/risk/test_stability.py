@@ -157,6 +157,7 @@ def test_moves_of_class_rates_agree_with_replacing_every_item(pairs, alpha, loss
     )
 
 
+@pytest.mark.filterwarnings("ignore:are labels or scores inverted")
 def test_a_plateau_at_the_limit_takes_no_quadratic_work(monkeypatch):
     """Every item has claims on a long stretch where the sum stays within a bound of the limit."""
     queries, cells = [], []

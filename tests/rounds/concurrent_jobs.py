@@ -11,7 +11,7 @@ import numpy as np
 from tests.rounds.child_processes import DEADLINE_SECONDS
 from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
-from tether.rounds.calibrate_round import RoundStart
+from tether.rounds.round_start import RoundStart
 
 
 def make(url: str, journal: str, gate: str) -> None:
@@ -26,9 +26,11 @@ def begin(url: str, journal: str, gate: str, name: str) -> None:
     with open_run(url) as run:
         save = RoundStart.save
 
-        def save_together(*given):  # every process has calibrated before one of them writes
+        def save_together(
+            *given, **named
+        ):  # every process has calibrated before one of them writes
             _wait(notes, gate)
-            save(*given)
+            save(*given, **named)
 
         RoundStart.save = save_together
         try:

@@ -8,21 +8,28 @@ import pyarrow.parquet as parquet
 import pytest
 
 import tether
+from tests.rounds.small_runs import MovingGaussian
 from tests.rounds.worlds import WORLDS, World, one_round
-from tether.rounds import CalibrationJob, Controller, LossesMissingError, export_calibration
+from tether.rounds import (
+    CalibrationJob,
+    Controller,
+    LossesMissingError,
+    export_calibration,
+    job_files,
+)
 from tether.rounds import calibration_blocks as blocks
 
 
-def run_of(world, store, rounds=3, rows=120, **options):
+def run_of(world, store, rounds=3, rows=60, **options):
     """A run with past rounds, losses that are missing and actions that were withdrawn."""
     rng = np.random.default_rng(5)
     settings = {"alpha": 0.3, "alarm_risk": 0.95, "missing": "worst_case"} | options
     run = Controller(world.safe(), store=store, **settings)
     for number in range(1, 1 + rounds):
         one_round(run, world, number, rows, rng)
-    taken = run.round.act(world.contexts(60, rng), rng)
-    run.observe(taken.ids[:30], world.losses(taken.contexts, taken.actions)[:30])
-    run.withdraw(taken.ids[30:40], "never carried out")
+    taken = run.round.act(world.contexts(30, rng), rng)
+    run.observe(taken.ids[:18], world.losses(taken.contexts, taken.actions)[:18])
+    run.withdraw(taken.ids[18:24], "never carried out")
     return run
 
 
@@ -35,7 +42,7 @@ def check_same(found, begun):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "ROWS_PER_BLOCK", 151)
+    monkeypatch.setattr(blocks, "ROWS_PER_BLOCK", 97)
 
 
 @pytest.mark.parametrize("family", ["clip", "mix"])
@@ -108,7 +115,8 @@ def test_the_files_hold_one_moment_of_a_run_that_goes_on(tmp_path, monkeypatch):
                 run.observe(pending.ids[:1], [1.0])
                 run.round.act(3, rng)
 
-        monkeypatch.setattr("tether.rounds.calibration_export.read_blocks", busy)
+        monkeypatch.setattr("tether.rounds.calibration_logs.read_blocks", busy)
+        monkeypatch.setattr("tether.rounds.calibration_plan.read_blocks", busy)
         job = export_calibration(run, world.optimized(4), tmp_path / "busy")
         assert len(run.history().rounds) == 3
     assert job.rows == quiet.rows
@@ -135,12 +143,12 @@ def test_files_that_changed_are_refused(tmp_path):
 def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path):
     world = World("in contexts")
     with (
-        run_of(world, tmp_path / "run.db", rounds=1, missing="wait") as run,
+        run_of(world, "sqlite://", rounds=1, missing="wait") as run,
         pytest.raises(LossesMissingError, match="requires 100%"),
     ):
         export_calibration(run, world.optimized(3), tmp_path / "job")
     with (
-        run_of(world, tmp_path / "other.db", rounds=1) as run,
+        run_of(world, "sqlite://", rounds=1) as run,
         pytest.raises(ValueError, match="cannot be listed"),
     ):
         export_calibration(run, world.optimized(3), tmp_path / "job")
@@ -151,11 +159,56 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path):
         with pytest.raises(ValueError, match="alarm 1 stands"):
             export_calibration(run, tether.Gaussian(0.5), tmp_path / "job")
     with (
-        run_of(World("marginal"), tmp_path / "third.db", confidence=0.9, alpha=0.6) as run,
+        run_of(World("marginal"), "sqlite://", confidence=0.9, alpha=0.6) as run,
         pytest.raises(ValueError, match="confidence needs to know"),
     ):
         export_calibration(run, tether.Gaussian(0.5), tmp_path / "job")
-    assert not (tmp_path / "job" / "calibration.json").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("writer", ["write_scores", "write_table"])
+def test_an_export_that_fails_midway_leaves_nothing(tmp_path, monkeypatch, writer):
+    world, real, calls = World("marginal"), getattr(job_files, writer), []
+
+    def fail(*arguments):
+        calls.append(real(*arguments))
+        if len(calls) == 2:
+            raise OSError("no room")
+        return calls[-1]
+
+    monkeypatch.setattr(f"tether.rounds.calibration_export.{writer}", fail)
+    with run_of(world, "sqlite://", rounds=2) as run:
+        with pytest.raises(OSError, match="no room"):
+            export_calibration(run, world.optimized(3), tmp_path / "job")
+        assert list(tmp_path.iterdir()) == []
+        (tmp_path / "job").mkdir()
+        job = export_calibration(run, world.optimized(3), tmp_path / "job")  # it can be repeated
+    assert [each.name for each in tmp_path.iterdir()] == ["job"]
+    assert {each.name for each in (tmp_path / "job").iterdir()} == {
+        *job.digests,
+        "calibration.json",
+    }
+
+
+def test_past_policies_score_no_row_that_they_have_scored_before(tmp_path):
+    scored = []
+
+    class Counted(MovingGaussian):
+        def log_prob(self, contexts, actions):
+            scored.append((self.mean, len(actions)))
+            return super().log_prob(contexts, actions)
+
+    rng, past = np.random.default_rng(0), Counted(0.4)
+    with Controller(tether.Gaussian(0.0), store="sqlite://", alpha=0.3, alarm_risk=0.9) as run:
+        for policy in (None, past, tether.Gaussian(0.5)):
+            taken = run.begin(policy).act(300, rng)
+            run.observe(taken.ids, np.zeros(300))
+        seen = run._scores.length("log_optimized", 2)
+        scored.clear()
+        job = export_calibration(run, tether.Gaussian(0.6), tmp_path / "job")
+    at_rows = sum(count for _, count in scored if count < 200)  # draws are of 1,000 or more
+    assert job.rows > seen > 200
+    assert at_rows == job.rows - seen
 
 
 def test_a_changed_row_of_the_store_is_found_before_anything_is_written(tmp_path):
@@ -168,7 +221,7 @@ def test_a_changed_row_of_the_store_is_found_before_anything_is_written(tmp_path
         changed.close()
         with pytest.raises(tether.rounds.TamperedError):
             export_calibration(run, world.optimized(3), tmp_path / "job")
-    assert not (tmp_path / "job").exists()
+    assert [each.name for each in tmp_path.iterdir() if each.name[:3] != "run"] == []
 
 
 def test_the_job_says_what_it_was_made_from(tmp_path):
@@ -178,5 +231,5 @@ def test_the_job_says_what_it_was_made_from(tmp_path):
     said = json.loads((tmp_path / "job" / "calibration.json").read_text())
     assert said["rows"] == job.rows == sum(job.counts.values())
     again = CalibrationJob.read(tmp_path / "job")
-    assert (again.counts, again.seen, again.heads) == (job.counts, job.seen, job.heads)
+    assert (again.counts, again.seen, again.lanes) == (job.counts, job.seen, job.lanes)
     assert again.settings == job.settings

@@ -1,5 +1,6 @@
 """Frames of DuckDB and Polars give the answers of memory, and say what is wrong with their rows."""
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,9 +9,10 @@ import tether
 from tests.scan import tables
 from tether._core.kernels import merge_all
 from tether.control.constraint import Constraint
+from tether.control.parts.bin_sums import bin_terms
 from tether.control.parts.ratio_bins import Bins
 from tether.control.parts.term_kernels import BinRows
-from tether.scan import engine_frames
+from tether.scan import engine_frames, engine_two_losses
 from tether.scan.engine_frames import FrameSource, whole_items
 
 duckdb = pytest.importorskip("duckdb", reason="needs duckdb")
@@ -37,15 +39,18 @@ def test_a_log_has_the_beta_of_memory(tmp_path, engine, family):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("two_losses", [False, True])
 @pytest.mark.parametrize(
     ("alpha", "bound", "ratio_error"), [(0.15, 1.0, 1.0), (1e-4, 1.0, 1.0), (0.3, 900.0, 1.5)]
 )
 def test_the_group_by_of_an_engine_is_the_table_of_the_kernel(
-    tmp_path, engine, alpha, bound, ratio_error, monkeypatch
+    tmp_path, engine, alpha, bound, ratio_error, two_losses, monkeypatch
 ):
     rng = np.random.default_rng(1)
     columns = tables.log_columns(rng, 3000)
     columns["loss"] = np.where(rng.random(3000) < 0.1, bound, 1.0) * rng.random(3000)
+    if two_losses:
+        columns["loss"] = np.where(rng.random(3000) < 0.1, bound, 0.0)
     tables._write(tmp_path, [columns])
     log = tether.Log.scan(ENGINES[engine](tmp_path), context=None)
     job = BinRows((Constraint("loss", alpha, bound, ratio_error),), 0.0, Bins())
@@ -69,6 +74,30 @@ def test_the_group_by_of_an_engine_is_the_table_of_the_kernel(
 
     for one, two in zip(sums(grouped.tables[0]), sums(streamed.tables[0]), strict=True):
         assert one == pytest.approx(two, rel=1e-11, abs=1e-13 * alpha)
+
+
+def test_a_bin_with_more_rows_than_expected_is_grouped_again_with_fewer_digits(monkeypatch):
+    asked = []
+
+    def grouped(rows, bound, digits, original=engine_two_losses._grouped):
+        asked.append(digits)
+        return original(rows, bound, digits)
+
+    monkeypatch.setattr(engine_two_losses, "_grouped", grouped)
+    monkeypatch.setattr(engine_two_losses, "SUM_DIGITS", 50)
+    rng = np.random.default_rng(2)
+    rows = {"loss": rng.integers(0, 2, 3000).astype(float), "ratio": 1e-3 * rng.random(3000)}
+    constraint = Constraint("loss", 0.1, 1.0)
+    table = engine_two_losses.two_losses_table(
+        nw.from_native(polars.LazyFrame(rows)), constraint, 3000
+    )
+    assert len(asked) == 2
+    assert asked[1] < asked[0]
+    expected = bin_terms(Bins(), rows["ratio"], constraint.signed(rows["loss"]), None)
+    assert np.array_equal(table.key, expected.key)
+    assert np.array_equal(table.count, expected.count)
+    assert table.digits[:, 0] == pytest.approx(expected.digits[:, 0])
+    assert table.digits[:, 2] == pytest.approx(expected.digits[:, 2], rel=1e-9)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

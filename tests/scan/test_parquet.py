@@ -88,10 +88,10 @@ def test_only_rows_that_where_keeps_are_read(world):
 
 def test_a_nan_in_one_of_many_files_is_an_error_that_names_file_and_row(tmp_path):
     rng = np.random.default_rng(0)
-    parts = [columns(rng, 3) for _ in range(200)]
-    parts[123]["log_optimized"][2] = np.nan
+    parts = [columns(rng, 3) for _ in range(1000)]
+    parts[823]["log_optimized"][2] = np.nan
     write(tmp_path, parts)
-    with pytest.raises(ValueError, match=r"part-0123\.parquet: log_optimized\[2\] is nan"):
+    with pytest.raises(ValueError, match=r"part-0823\.parquet: log_optimized\[2\] is nan"):
         tether.calibrate(tether.Log.scan(tmp_path, context=None), alpha=0.2)
     parts = [columns(rng, 500)]
     parts[0]["loss"][432] = -1.0

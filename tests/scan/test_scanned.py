@@ -82,3 +82,9 @@ def test_a_function_takes_a_kernel_and_returns_summaries():
     found = tether.calibrate(tether.Log.scan(partitions, context=None), alpha=0.2)
     memory = tether.calibrate(tether.Log.from_frame(columns, context=None), alpha=0.2)
     assert found.log_beta == pytest.approx(memory.log_beta, abs=1e-12)
+
+
+def test_a_function_that_returns_no_summaries_is_named():
+    claims = tether.Claims.scan(lambda kernel: None, scores="s", supported="y", items="i")
+    with pytest.raises(TypeError, match=r"must return the summaries of .*, got None"):
+        tether.gcrc(claims, alpha=0.1)

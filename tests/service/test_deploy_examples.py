@@ -161,3 +161,15 @@ def test_the_container_runs_as_nobody_and_is_pinned():
     check = json.loads(last["HEALTHCHECK"].partition(" CMD ")[2])
     compile(check[-1], "HEALTHCHECK", "exec")
     assert f"127.0.0.1:{last['EXPOSE']}/healthz" in check[-1]
+
+
+def test_the_settings_for_postgresql_are_valid(tmp_path, monkeypatch):
+    monkeypatch.setenv("TETHER_STORE", "postgresql://tether@db.example.org/tether")
+    monkeypatch.setenv("ALERTS_SECRET", "hush")
+    shutil.copy(EXAMPLES / "deploy" / "serve.toml", tmp_path)
+    add_key(tmp_path / "keys.json", "ann", ["read"])
+    found = read_service_settings(tmp_path / "serve.toml")
+    assert found.store == "postgresql://tether@db.example.org/tether"
+    assert found.release["promise"] is True
+    assert str(found.spool) == "/var/lib/tether"
+    assert len(found.webhooks) == 1

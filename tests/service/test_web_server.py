@@ -1,20 +1,20 @@
 """`tether serve` as a process: its logs, and its end."""
 
 import json
+import logging
 import re
 import signal
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 
 import httpx2
 import pytest
 
-from tests.service.running import bearer, settings
+from tests.cli.command_line import one_line, run
+from tests.service.running import bearer
 from tether.rounds import verify_store
 from tether.service import add_key, web_server
-from tether.service.web_server import AnnouncingServer, make_config
 
 FILE = """
 [release]
@@ -71,14 +71,25 @@ def _use(url, secret):
         client.get("/v1/status", headers=bearer("tether_wrong"))
 
 
-def test_a_port_that_is_taken_is_no_service(tmp_path, caplog):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_that_is_taken_is_an_error_before_anything_begins(tmp_path, workers):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        given = replace(settings(tmp_path / "release.db"), port=taken.getsockname()[1])
-        with pytest.raises(SystemExit):
-            AnnouncingServer(make_config(given), given).run()
-    assert "serving" not in caplog.text
+        port = taken.getsockname()[1]
+        given = FILE.replace("port = 0", f"port = {port}\nworkers = {workers}")
+        (tmp_path / "serve.toml").write_text(given)
+        add_key(tmp_path / "keys.json", "ann", ["decide"])
+        done = run("serve", tmp_path / "serve.toml")
+    assert done.exit_code == 2
+    assert one_line(done) == f"error: port {port} of 127.0.0.1 is in use (listen.port)"
+    assert not (tmp_path / "release.db").exists()
+    assert logging.getLogger("tether.service").propagate
+
+
+def test_an_address_that_is_not_of_this_machine_is_an_error():
+    with pytest.raises(ValueError, match=r"listen\.host must be an address of this machine, got"):
+        web_server.listen_at("192.0.2.1", 0)
 
 
 @pytest.mark.parametrize(

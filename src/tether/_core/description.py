@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tether._core.columns import Columns
 from tether._core.visible_text import visible_lines
 
-DESCRIPTION_WIDTH = 100
-"""The longest line of a printed description."""
+DESCRIPTION_WIDTH = 79
+"""The longest line of a printed description; only a table can be wider."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Description:
     def text(self) -> str:
         """The description for a terminal: no control character of a name or note reaches it."""
         width = max((len(name) for name, _ in self.facts), default=0)
-        lines = [self.headline]
+        lines = [_hanging("", self.headline, 2)]
         for name, value in self.facts:
             lines.append(_hanging(f"  {name:<{width}}  ", value, width + 4))
         if self.table is not None:
             lines += [""] if lines[1:] else []
-            lines += [f"  {self.caption}"] if self.caption else []
+            lines += [_hanging("  ", self.caption, 2)] if self.caption else []
             lines.append(str(self.table))
         lines += [_hanging("  ! ", warning, 4) for warning in self.warnings]
         lines += [_hanging("  ", note, 4) for note in self.notes]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -85,6 +86,36 @@ def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
     _flush(target.parent)
+
+
+@contextmanager
+def replacing_folder(path: str | Path) -> Iterator[Path]:
+    """A temporary folder to write into, which becomes `path` where nothing fails.
+
+    The path must be new, or an empty folder. Files in it are flushed by whoever writes them.
+    """
+    target = as_path("folder", path)
+    _require_empty(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=target.parent))
+    try:
+        yield temporary
+        _flush(temporary)
+        _require_empty(target)
+        if target.exists():
+            target.rmdir()
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _flush(target.parent)
+
+
+def _require_empty(target: Path) -> None:
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FileExistsError(f"folder must be empty or new, got {str(target)!r}, which is a file")
+    if target.exists() and any(target.iterdir()):
+        raise FileExistsError(f"folder must be empty or new, got {str(target)!r} with files in it")
 
 
 def require_target(path: str | Path, *, overwrite: bool = False) -> None:

@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 from tether._core.types import Frame
 
 
+class NoSuchColumnError(ValueError):
+    """A frame without a column that was named, or that is looked for by default."""
+
+    def __init__(self, argument: str, name: str, known: list[str]) -> None:
+        super().__init__(f"{argument}: there is no column {name!r}; the frame has {known}")
+        self.argument, self.name, self.known = argument, name, known
+
+
 def names(frame: Frame) -> list[str]:
     """The column names of a frame."""
     for attribute in ("column_names", "columns"):
@@ -32,7 +40,7 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
     """One column as an array; errors call it by the name of the user's `argument`."""
     known = names(frame)
     if name not in known:
-        raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
+        raise NoSuchColumnError(argument, name, known)
     if known.count(name) > 1:
         raise ValueError(f"{argument}: there are {known.count(name)} columns {name!r}")
     try:

@@ -61,7 +61,13 @@ def losses(name: str, values: Any) -> Floats:
     """Losses: finite and at least zero."""
     array = floats(name, values)
     if not (array.min() >= 0 and array.max() < np.inf):
-        reject(name, array, ~((array >= 0) & (array < np.inf)), "a finite loss of at least 0")
+        accepted = "a finite loss of at least 0"
+        if np.isnan(array).any():
+            accepted += (
+                "; count a missing loss as the largest possible one, or leave its row out only if "
+                "it is missing at random"
+            )
+        reject(name, array, ~((array >= 0) & (array < np.inf)), accepted)
     return array
 
 

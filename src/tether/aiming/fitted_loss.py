@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether.aiming.held_out_fits import (
     LARGEST_LOG_ODDS,
@@ -169,6 +170,8 @@ def fit_loss(
     >>> model.kind, model(np.array([-2.0, 2.0]), np.array([1, 1])).round(1)
     ('linear', array([0., 1.]))
     """
+    columns = {"contexts": contexts, "actions": actions, "losses": losses, "weights": weights}
+    check_row_indexes(columns)
     taken = np.asarray(actions)
     rows = as_contexts(contexts, taken)
     limit = validate.number("bound", bound, above=0, below=np.inf)

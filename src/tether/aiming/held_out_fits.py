@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.contexts import take
+from tether._core.extras import require
 from tether._core.types import Booleans, Floats, Integers
 from tether.aiming.pair_features import PairFeatures
 from tether.aiming.saved_log_odds import LinearLogOdds, TreeLogOdds
@@ -38,6 +39,7 @@ def spread_folds(share: Floats, rng: np.random.Generator) -> Integers:
 
 def kinds_of_models(features: PairFeatures, rows: int) -> list[tuple[str, PairFeatures, list[Any]]]:
     """The kinds of models that are tried, simplest first: name, features, and settings."""
+    require("a fitted loss model", "sklearn")
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, take
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.policies.shortlist_rows import without_candidates
 
@@ -83,6 +84,8 @@ def as_rows(
     safe: Any = None,
 ) -> LoggedRows:
     """Rows from columns, checked for equal lengths."""
+    columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
+    check_row_indexes(columns)
     taken = np.asarray(actions)
     checked = as_contexts(contexts, taken)
     loss = each_loss(losses, lambda values: validate.floats("losses", values))

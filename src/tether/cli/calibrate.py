@@ -43,7 +43,7 @@ from tether.control.parts.in_parts import LogInParts
 
 @dataclass(frozen=True)
 class CalibrationWithGain:
-    """What is shown: a calibration, what it buys, and what other alphas would buy."""
+    """What is shown: a calibration, what it buys, and what other promises or alphas would buy."""
 
     calibration: tether.Calibration
     gain: tether.Gain
@@ -61,7 +61,7 @@ class CalibrationWithGain:
     def __str__(self) -> str:
         parts = [str(self.calibration), str(self.gain)]
         if self.what_if is not None:
-            parts.append(f"what other alphas would buy\n{self.what_if}")
+            parts.append(str(self.what_if))
         return "\n\n".join(parts)
 
 
@@ -107,7 +107,7 @@ def calibrate(
     reward: RewardOption = None,
     what_if: Annotated[
         list[float] | None,
-        typer.Option(help="Show what this alpha would buy; repeat for several."),
+        typer.Option(help="Show what this promise (or alpha) would buy; repeat for several."),
     ] = None,
     ratio_error: Annotated[
         float | None, typer.Option(help="A factor by which every weight may be wrong. (default: 1)")
@@ -157,17 +157,15 @@ def calibrate(
             max_rows=max_rows,
             where=where,
         )
-        in_parts = isinstance(actions, LogInParts)
-        if what_if and in_parts:
-            raise ValueError("--what-if needs a log in memory: name one file that fits into it")
-        rows = "rows in parts" if in_parts else f"{len(actions):,} rows"
+        rows = "rows in parts" if isinstance(actions, LogInParts) else f"{len(actions):,} rows"
         with progress.step(f"calibrating on {rows}"):
             found = tether.calibrate(actions, draws, **options)
             found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
             others = None
             if what_if:
                 settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
-                others = tether.gain_over_alphas(actions, draws, alphas=what_if, **settings)
+                asked: dict[str, Any] = {"promises" if promise else "alphas": what_if}
+                others = tether.gain_over_alphas(actions, draws, **asked, **settings)
             return CalibrationWithGain(found, tether.gain(found), others)
 
     result = run_interruptibly(find)

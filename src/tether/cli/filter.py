@@ -21,6 +21,7 @@ from tether.cli.terminal import (
     show,
 )
 from tether.risk import Selection
+from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,23 @@ class FilterResult:
         by = f"score >= {found.threshold:.6g}"
         if found.groups:
             by = f"one threshold for each of {len(found.groups)} groups"
-        return (
-            f"kept {counts.kept:,} of {counts.read:,} claims ({share:.1%}): {by}\n"
-            f"  promise   expected {found.loss} at most {found.promise:.4g}, {found.statement}\n"
-            f"  saved in {self.out}"
+        there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
+        text = (
+            f"kept {counts.kept:,} of {counts.read:,} claims ({share:.1%}{there}): {by}\n"
+            f"  promise   {found.statement}\n"
         )
+        if counts.outside > MANY_OUTSIDE * counts.read:
+            text += f"  ! {outside_in_words(found, counts.outside, counts.read)}\n"
+        return f"{text}  saved in {self.out}"
 
 
 @report_errors
 def filter_(
     claims: Annotated[
-        Path, typer.Argument(help="New claims: a Parquet or CSV file with one row per claim.")
+        Path,
+        typer.Argument(
+            help="New claims, one row each: a Parquet or CSV file, or a folder or glob of Parquet."
+        ),
     ],
     threshold: Annotated[
         Path, typer.Option(help="The selection that `tether threshold --out` saved.")
@@ -78,8 +85,9 @@ def filter_(
 ) -> None:
     """Keep the claims whose score reaches a threshold that was found.
 
-    The promise is for complete items: the file must hold every claim of an item. Nothing is written
-    and the exit code is 3 if the selection has no useful promise.
+    The promise is for complete items: every claim of an item must be there. The claims of a folder
+    or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
+    has no useful promise.
     """
     require_file(threshold)
     files.require_other_file(out, claims, threshold)
@@ -96,8 +104,8 @@ def filter_(
     columns = ClaimColumns(score, group, mark)
 
     def copy() -> FilteredClaims:
-        with progress.step(f"filtering {claims}"):
-            return copy_kept(claims, out, selection, columns, overwrite=force)
+        with progress.step(f"filtering {claims}") as step:
+            return copy_kept(claims, out, selection, columns, overwrite=force, step=step)
 
     counts = run_interruptibly(copy)
     show(FilterResult(counts, selection, out), as_json=as_json)

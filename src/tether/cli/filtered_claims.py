@@ -1,4 +1,4 @@
-"""Claims of a file that a threshold keeps, copied batch by batch into another file.
+"""Claims of one file or of several that a threshold keeps, copied batch by batch into a file.
 
 All columns are copied as they are: those of a CSV file as text, so that no number is written
 differently.
@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from tether._core import files
+from tether._core import files, progress
 from tether._core.types import Booleans
+from tether.cli.scanned_paths import is_in_parts
 from tether.cli.table_file import (
     CSV_SUFFIXES,
     ROWS_PER_BATCH,
@@ -26,7 +27,8 @@ from tether.cli.table_file import (
     open_csv,
 )
 from tether.cli.terminal import require_file
-from tether.risk import Selection, filter_claims
+from tether.risk import Selection
+from tether.risk.claim_filter import count_outside, keep_claims
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,8 @@ class ClaimColumns:
         """Raise unless the file has these columns and the selection fits them."""
         for option, name in (("score", self.score), ("group", self.group)):
             if name is not None and names.count(name) != 1:
-                raise ValueError(
-                    f"--{option}: {path} has {names.count(name)} columns {name!r}; its columns "
-                    f"are {names}"
-                )
+                has = f"{names.count(name)} columns" if name in names else "no column"
+                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {names}")
         if self.mark is not None and self.mark in names:
             raise ValueError(f"--mark: {path} has a column {self.mark!r} already")
         if selection.groups and self.group is None:
@@ -64,66 +64,137 @@ class ClaimColumns:
 
 @dataclass(frozen=True)
 class FilteredClaims:
-    """How many claims were read and kept."""
+    """How many claims were read and kept, and how many scores are outside the calibration's."""
 
     read: int
     kept: int
+    outside: int
 
 
 def copy_kept(
-    source: Path, target: Path, selection: Selection, columns: ClaimColumns, *, overwrite: bool
+    source: Path,
+    target: Path,
+    selection: Selection,
+    columns: ClaimColumns,
+    *,
+    overwrite: bool,
+    step: progress.Step,
 ) -> FilteredClaims:
-    """Write the claims that are kept, all of them or none."""
-    require_file(source)
-    is_csv = _is_csv(source)
+    """Write the claims of one file, or of all files of a folder or glob, that are kept.
+
+    All of them are written or none, into one file.
+    """
+    paths = _claim_files(source, target)
+    is_csv = _is_csv(paths[0])
     if _is_csv(target) != is_csv:
         raise ValueError(
             f"--out must be a file of the same kind as {source}, got {target}: a CSV file is "
             f"copied as text"
         )
-    read = kept = 0
-    with naming_unreadable(source), _batches(source, is_csv) as (schema, batches):
-        check_header(source, schema.names)
-        columns.check(source, list(schema.names), selection)
-        if columns.mark is not None:
-            schema = schema.append(pa.field(columns.mark, pa.bool_()))
-        with (
-            files.replacing(target, overwrite=overwrite) as temporary,
-            _writer(temporary, schema, is_csv) as writer,
-        ):
-            for batch in batches:
-                keeps = _keeps(batch, selection, columns, read)
-                read, kept = read + batch.num_rows, kept + int(keeps.sum())
-                mask = pa.array(keeps)
-                if columns.mark is None:
-                    batch = batch.filter(mask)
-                else:
-                    batch = pa.RecordBatch.from_arrays([*batch.columns, mask], schema=schema)
-                writer.write_batch(batch)
-    return FilteredClaims(read, kept)
+    with naming_unreadable(paths[0]), _batches(paths[0], is_csv) as (schema, _):
+        check_header(paths[0], schema.names)
+        columns.check(paths[0], list(schema.names), selection)
+    written = schema
+    if columns.mark is not None:
+        written = schema.append(pa.field(columns.mark, pa.bool_()))
+    counts: list[FilteredClaims] = []
+    with (
+        files.replacing(target, overwrite=overwrite) as temporary,
+        _writer(temporary, written, is_csv) as writer,
+    ):
+        for path in paths:
+            with _naming_one_of_many(path, paths), _batches(path, is_csv) as (own, batches):
+                if not own.equals(schema):
+                    raise ValueError(
+                        f"the columns differ from those of {paths[0]}: {_described(own)} instead "
+                        f"of {_described(schema)}"
+                    )
+                for batch in _kept(batches, selection, columns, written, counts):
+                    writer.write_batch(batch)
+                    step.advance(counts[-1].read)
+    return FilteredClaims(
+        sum(each.read for each in counts),
+        sum(each.kept for each in counts),
+        sum(each.outside for each in counts),
+    )
 
 
-def _keeps(batch: Any, selection: Selection, columns: ClaimColumns, before: int) -> Booleans:
-    """Which claims of a batch are kept; errors count rows from the start of the file."""
+def _kept(
+    batches: Iterator[Any],
+    selection: Selection,
+    columns: ClaimColumns,
+    schema: Any,
+    counts: list[FilteredClaims],
+) -> Iterator[Any]:
+    """What is kept of each batch of one file; the counts of a batch are appended."""
+    read = 0
+    for batch in batches:
+        scores = _numbers(columns.score, batch.column(columns.score), read)
+        keeps = _keeps(batch, scores, selection, columns)
+        read += batch.num_rows
+        outside = count_outside(selection, scores)
+        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside))
+        mask = pa.array(keeps)
+        if columns.mark is None:
+            yield batch.filter(mask)
+        else:
+            yield pa.RecordBatch.from_arrays([*batch.columns, mask], schema=schema)
+
+
+def _claim_files(source: Path, target: Path) -> list[Path]:
+    """The file, or the Parquet files of a folder or glob, none of which is the target."""
+    if not is_in_parts(source):
+        require_file(source)
+        return [source]
+    if source.is_dir() and target.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"--out {target} lies in {source}, whose files are read: name another")
+    from tether.scan.parquet import find_files
+
+    found = [Path(path) for path in find_files(source)]
+    files.require_other_file(target, *found)
+    return found
+
+
+@contextmanager
+def _naming_one_of_many(path: Path, paths: list[Path]) -> Iterator[None]:
+    """Say which file it is that cannot be read, or where one of several has a wrong value."""
+    with naming_unreadable(path):
+        try:
+            yield
+        except ValueError as error:
+            if len(paths) == 1 or isinstance(error, (pa.ArrowException, UnicodeError)):
+                raise
+            raise ValueError(f"{path}: {error}") from error
+
+
+def _described(schema: Any) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+
+
+def _keeps(batch: Any, scores: Any, selection: Selection, columns: ClaimColumns) -> Booleans:
+    """Which claims of a batch are kept."""
     if not batch.num_rows:
         return np.zeros(0, dtype=np.bool_)
-    scores = _numbers(columns.score, batch.column(columns.score), before)
     if columns.group is None:
-        return filter_claims(selection, scores)
+        return keep_claims(selection, scores)
     groups = batch.column(columns.group)
     if groups.null_count:
         raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
-    return filter_claims(selection, scores, groups=groups.to_numpy(zero_copy_only=False))
+    return keep_claims(selection, scores, groups.to_numpy(zero_copy_only=False))
 
 
 def _numbers(name: str, column: Any, before: int) -> Any:
-    """A column of finite numbers; those of a CSV file are text."""
+    """A column of finite numbers, those of a CSV file are text; errors count rows of the file."""
     if column.null_count:
         raise ValueError(f"column {name!r} has {column.null_count} missing value(s)")
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"column {name!r} must hold numbers: {error}") from None
+    except pa.ArrowInvalid:
+        row, value = next((k, v) for k, v in enumerate(column.to_pylist()) if not _is_number(v))
+        raise ValueError(
+            f"column {name!r} must hold a number in every row, got {value!r} in row "
+            f"{before + row + 1}"
+        ) from None
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise ValueError(
@@ -131,6 +202,14 @@ def _numbers(name: str, column: Any, before: int) -> Any:
             f"{before + int(bad[0]) + 1}"
         )
     return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        pa.array([value]).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_csv(path: Path) -> bool:

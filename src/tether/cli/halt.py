@@ -22,9 +22,11 @@ def halt(
     In a release: to the old system.
     """
     from tether.rounds import halt as halt_run
+    from tether.rounds.standing_alarm import read_standing
 
+    before = read_standing(store)
     halt_run(store, reason, actor)
-    print_line(
-        "Halted. From the next call on, until `tether resume`, the safe policy acts; in a release, "
-        "the old system."
-    )
+    who = "the old system answers all keys" if before.is_release else "the safe policy acts"
+    print_line(f"Halted. From the next call on, until `tether resume`, {who}.")
+    if before.alarm is not None:
+        print_line(f"Alarm {before.alarm.number} stood already: {before.alarm.message}")

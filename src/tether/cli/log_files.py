@@ -16,6 +16,7 @@ from tether._core.frame_contexts import (
     ContextsNotStatedError,
     describe_candidates,
 )
+from tether._core.frames import NoSuchColumnError
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import FileColumns, Wanted, read_columns
@@ -145,7 +146,7 @@ def _in_memory(
 ) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log):
         actions = tether.Log.from_frame(
-            _read(log, columns, [*names, *rewards], [*names, *rewards], max_rows),
+            _read(log, columns, [*names, *rewards, "max_ratio"], [*names, *rewards], max_rows),
             loss=names[0] if len(names) == 1 else names,
             reward=rewards[0] if rewards else None,
             **shares,
@@ -184,11 +185,24 @@ def _naming_the_file(path: Path) -> Iterator[None]:
             f"columns), or --no-context if neither policy depends on a context; "
             f"{describe_candidates(error.candidates)}"
         ) from error
+    except NoSuchColumnError as error:
+        raise ValueError(f"{path}: {error}{_naming_options(error.argument)}") from error
     except TooManyRowsError:  # which names the file, and is no error if it can be read in parts
         raise
     except (ValueError, TypeError) as error:
         message = str(error)
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+
+
+def _naming_options(argument: str) -> str:
+    """How the columns that every log needs are named, and made from propensities."""
+    if argument not in ("loss", "log_safe", "log_optimized"):
+        return ""
+    return (
+        ". Name the columns with --loss, --log-safe and --log-optimized, which hold each action's "
+        "loss and its log-probability under both policies. From propensities and a model such a "
+        "file is made in Python: tether.make_log(...).to_frame()"
+    )
 
 
 def _stated_contexts(context: list[str] | None, no_context: bool) -> ContextColumns:

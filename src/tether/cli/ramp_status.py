@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from tether._core.visible_text import visible
-from tether.cli.status_text import estimate_text, plain_text
+from tether.cli.status_text import INTERVAL_HEADING, estimate_text, plain_text
 
 if TYPE_CHECKING:
     from tether.rounds.history import History, RoundRecord
@@ -24,7 +24,7 @@ def ramp_table(history: History) -> Table:
     several = len(history.limits) > 1
     headings = ["round", "policy", "share", "promise", "actions", "of the policy", "losses"]
     for name in history.limits:
-        headings += [f"mean {name}" if several else "mean loss", "between", "of the policy"]
+        headings += [f"mean {name}" if several else "mean loss", INTERVAL_HEADING, "of the policy"]
     table = Table(*map(visible, [*headings, "why"]), box=None, pad_edge=False)
     for record in history.rounds:
         above_alpha = any(

@@ -11,7 +11,7 @@ from rich.table import Table
 from tether._core import records
 from tether._core.redact import redact_url
 from tether._core.visible_text import visible
-from tether.cli.status_text import estimate_text, limits_text, plain_text
+from tether.cli.status_text import INTERVAL_HEADING, estimate_text, limits_text, plain_text
 
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import ReleaseHistory
@@ -29,6 +29,8 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"
     )
     lines: list[RenderableType] = [plain_text(title), _steps(history)]
+    if history.missing:
+        lines.append(plain_text(f"Missing outcomes: {history.missing}.", "yellow"))
     if history.stalled:
         lines.append(plain_text(f"The share stays: {history.stalled}."))
     for name in history.limits:
@@ -39,7 +41,7 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
 def plain_release(history: ReleaseHistory) -> dict[str, Any]:
     """As JSON."""
     plain = asdict(history) | {"store": redact_url(history.store), "kind": "release"}
-    plain["stalled"] = history.stalled
+    plain |= {"stalled": history.stalled, "missing": history.missing}
     for row, step in zip(plain["steps"], history.steps, strict=True):
         row |= {"share": step.share, "why": step.why, "calibration": step.calibration.to_dict()}
     encoded: dict[str, Any] = records.encode(plain)
@@ -56,7 +58,7 @@ def _steps(history: ReleaseHistory) -> Table:
 
 def _losses(history: ReleaseHistory, name: str) -> Table:
     """The mean losses of both systems, and the interval of the new one's."""
-    table = _table("step", "promise", f"{name}, old", f"{name}, new", "between")
+    table = _table("step", "promise", f"{name}, old", f"{name}, new", INTERVAL_HEADING)
     for step in history.steps:
         stated = f"{step.calibration.promises[name]:.3g}"
         cells = [str(step.number), "none" if step.calibration.reason else stated]

@@ -19,9 +19,11 @@ def resume(
 ) -> None:
     """Clear the alarms that stand, and record who did it and why."""
     from tether.rounds import resume as clear_alarm
+    from tether.rounds.standing_alarm import read_standing
 
+    before = read_standing(store)
     clear_alarm(store, reason, actor)
-    print_line(
-        "The alarms are cleared. The monitors start again with the next action; in a release, a "
-        "new ramp begins."
-    )
+    then = "The monitors start again with the next action."
+    if before.is_release:
+        then = "The next key begins a new ramp, at the first share."
+    print_line(f"The alarms are cleared. {then}")

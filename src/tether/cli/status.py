@@ -21,12 +21,23 @@ from tether._core.visible_text import visible
 from tether.cli.aim_status import aim_table
 from tether.cli.ramp_status import plain_ramp_round, ramp_family_text, ramp_table
 from tether.cli.release_status import plain_release, rendered_release
-from tether.cli.status_text import estimate_text, limits_text, number_text, plain_text
+from tether.cli.status_text import (
+    INTERVAL_HEADING,
+    estimate_text,
+    limits_text,
+    number_text,
+    plain_text,
+)
 from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
 
 if TYPE_CHECKING:
     from tether.rounds.history import History, RoundRecord
     from tether.rounds.releases.release_history import ReleaseHistory
+
+
+IntervalOption = Annotated[
+    float, typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow.")
+]
 
 
 @report_errors
@@ -35,10 +46,7 @@ def status(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep updating until interrupted.")
     ] = False,
-    every: Annotated[
-        float,
-        typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow."),
-    ] = 2.0,
+    every: IntervalOption = 2.0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the rounds, or the steps of a release, with losses and alarms.
@@ -83,16 +91,13 @@ def _rendered(history: History | ReleaseHistory) -> RenderableType:
         stands = alarm.cleared is None
         state = "stands"
         if not stands:
-            state = f"cleared {alarm.cleared} by {alarm.actor}: {alarm.reason}"
+            state = f"cleared {alarm.cleared} by {alarm.actor}"
         line = f"alarm {alarm.number} ({alarm.monitor}), {what} {alarm.round}, {alarm.raised}: "
         lines.append(plain_text(f"{line}{alarm.message}; {state}", "bold red" if stands else "dim"))
     if history.alarm is not None:
         lines.append(Text(f"The {who} acts until `tether resume … --reason …`."))
     for each in history.audit:
-        if each.act != "resume":  # those stand beside their alarms
-            lines.append(
-                plain_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim")
-            )
+        lines.append(plain_text(f"{each.act} by {each.actor}, {each.done}: {each.reason}", "dim"))
     return Group(*lines)
 
 
@@ -123,7 +128,7 @@ def _round_table(history: History) -> Table:
     means = [f"mean {name}" if several else "mean loss" for name in history.limits]
     headings = ["round", "policy", "beta", "actions", "losses"]
     for mean in means:
-        headings += [mean, "between"]
+        headings += [mean, INTERVAL_HEADING]
     table = Table(*map(visible, [*headings, "reward"]), box=None, pad_edge=False)
     for record in history.rounds:
         above_alpha = any(

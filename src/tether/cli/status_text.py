@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from tether.rounds.limits import Limit
 
 
+INTERVAL_HEADING = "95% interval"
+"""What the intervals of mean losses are: confidence sequences, valid at all times."""
+
+
 def limits_text(limits: Mapping[str, Limit]) -> str:
     """What is tolerated of each loss, out of what it can be at most."""
     several = len(limits) > 1
     return ", ".join(
-        f"{name + ' ' if several else ''}{limit.alpha:g} of at most {limit.bound:g}"
+        f"{name + ' ' if several else ''}{limit.alpha:g} (losses up to {limit.bound:g})"
         for name, limit in limits.items()
     )
 

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import wraps
@@ -32,6 +33,7 @@ INVALID_INPUT = 2
 NOTHING_PASSES = 3
 ALARM_STANDS = 4
 INTERRUPTED = 130
+READER_LEFT = 141
 """Exit codes other than 0."""
 SECONDS_BETWEEN_LOOKS = 0.1
 """How often a calculation in the background is asked whether it has finished."""
@@ -104,7 +106,9 @@ class Output:
 def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130.
 
-    Bars show the steps of what takes long.
+    A reader of the output that has seen enough, as in `tether status run.db | head`, is no error of
+    the input: nothing is said, and the exit code is that of other programs, 141. Bars show the
+    steps of what takes long.
     """
 
     @wraps(command)
@@ -114,7 +118,12 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             if isinstance(store, str):
                 _check_store(store)
             with progress_bars():
-                return command(*arguments, **options)
+                result = command(*arguments, **options)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            _forget_output()
+            raise typer.Exit(READER_LEFT) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             message = str(error) or f"{type(error).__name__}"
             if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
@@ -128,6 +137,12 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
+
+
+def _forget_output() -> None:
+    """Send what is left to print nowhere, so that ending the program does not fail on it."""
+    with suppress(OSError, ValueError):  # an output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command_name(command: Callable[..., Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 import tether
 from tether._core import frames, progress, validate
-from tether.cli.compare_methods import MethodComparison, compare_methods
+from tether.cli.compare_methods import MethodComparison, compare_methods, select_by
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import Wanted, read_columns
@@ -34,6 +33,7 @@ from tether.cli.terminal import (
 from tether.risk import Claims, Selection
 from tether.risk.claim_losses import CLAIM_LOSSES
 from tether.risk.methods_by_name import METHODS
+from tether.risk.scanned_claims import ScannedClaims
 
 ALL_METHODS = "all"
 
@@ -96,19 +96,19 @@ def threshold(
 
     def select() -> Selection | MethodComparison:
         columns = None if is_in_parts(claims, where) else _columns(claims, names, max_rows)
+        scored: Claims | ScannedClaims
         if columns is None:
-            if compares:
-                raise ValueError("--method all needs claims in memory: name one method")
-            return _select_in_parts(claims, names, where, METHODS[method], confidence, options)
-        with progress.step(f"choosing a threshold for {len(columns['score']):,} claims"):
+            rows, scored = "claims in parts", _scanned(claims, names, where)
+        else:
+            rows = f"{len(columns['score']):,} claims"
             scored = Claims.from_table(
                 columns["score"], columns["label"], columns["item"], columns.get("group")
             )
-            groups = None if group is None else scored.groups
-            chosen = METHODS if compares else {method: METHODS[method]}
-            found = compare_methods(chosen, scored, groups, confidence, options)
-            found.to_dict()  # what is computed on first use
-        return found if compares else found.selections[method]
+        groups = None if group is None else scored.groups
+        with progress.step(f"choosing a threshold for {rows}"):
+            if not compares:
+                return select_by(method, scored, groups, confidence, options)
+            return compare_methods(METHODS, scored, groups, confidence, options)
 
     selection = run_interruptibly(select)
     if isinstance(selection, MethodComparison):
@@ -121,17 +121,10 @@ def threshold(
         raise typer.Exit(NOTHING_PASSES)
 
 
-def _select_in_parts(
-    path: Path,
-    names: dict[str, str],
-    where: list[str] | None,
-    method: Callable[..., Selection],
-    confidence: float | None,
-    options: dict[str, Any],
-) -> Selection:
-    """The selection for claims in several files, or in one that does not fit into memory."""
+def _scanned(path: Path, names: dict[str, str], where: list[str] | None) -> ScannedClaims:
+    """Claims in several files, or in one that does not fit into memory."""
     require_parquet(path)
-    claims = Claims.scan(
+    return Claims.scan(
         path,
         scores=names["score"],
         supported=names["label"],
@@ -139,9 +132,6 @@ def _select_in_parts(
         groups=names.get("group"),
         where=row_condition(where),
     )
-    own = {} if confidence is None else {"confidence": confidence}
-    grouped = {"groups": claims.groups} if "group" in names else {}
-    return method(claims, **grouped, **options, **own)
 
 
 def _advice(selection: Selection) -> list[str]:

@@ -1,4 +1,4 @@
-"""What other alphas would buy: one calibration and its gain for each alpha of a grid.
+"""What other alphas or promises would buy: one calibration and its gain for each of a grid.
 
 Reading this table is not free. The promise holds for an alpha that was named before the losses of
 the calibration log were seen. Choose alpha beforehand, or from a table made on training rows.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.columns import Columns
+from tether._core.columns import Columns, format_cell
 from tether._core.description import Described, Description
 from tether.control.calibrate import calibrate
 from tether.control.gains import DEFAULT_INTERVAL, Gain, gain
@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHOOSE_BEFORE = (
-    "choosing alpha from this table spends the promise if it was made on the calibration log: "
-    "choose it beforehand, or on training rows"
+    "choosing from this table spends the promise if it was made on the calibration log: choose "
+    "beforehand, or on training rows"
 )
 """What every reader of the table has to know."""
+COLUMNS_IN_WORDS = (
+    "changed: the share of decisions that change; reward and losses: those of the tethered policy; "
+    "to_frame() has the intervals"
+)
+"""What the columns of the printed table are."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class AlphaGain:
         Whether the promise is worth stating.
     gain : Gain
         What the tethered policy is expected to bring.
+    asked_promise : float or mapping of str to float, optional
+        The promise that was asked for, if it was asked for instead of alpha.
     """
 
     alpha: float | Mapping[str, float]
@@ -54,6 +61,14 @@ class AlphaGain:
     promise: float
     useful: bool
     gain: Gain
+    asked_promise: float | Mapping[str, float] | None = None
+
+    @property
+    def asked(self) -> tuple[str, float | Mapping[str, float]]:
+        """What was asked for: the name of the argument in words, and its value."""
+        if self.asked_promise is None:
+            return "alpha", self.alpha
+        return "asked promise", self.asked_promise
 
 
 @dataclass(frozen=True)
@@ -81,8 +96,10 @@ class AlphaGrid(Described):
         """
         entries = []
         for each in self.entries:
-            alpha = dict(each.alpha) if isinstance(each.alpha, Mapping) else each.alpha
-            shown = {"alpha": alpha, "beta": each.beta, "promise": each.promise}
+            shown: dict[str, Any] = {"alpha": _plain(each.alpha), "beta": each.beta}
+            shown["promise"] = each.promise
+            if each.asked_promise is not None:
+                shown["asked_promise"] = _plain(each.asked_promise)
             entries.append({**shown, "useful": each.useful, "gain": each.gain.to_dict()})
         return {"entries": entries, "warning": CHOOSE_BEFORE}
 
@@ -93,7 +110,8 @@ class AlphaGrid(Described):
         -------
         Columns
             A dictionary of arrays, which data-frame libraries accept: `alpha` (one for each loss,
-            `alpha[name]`, if alphas are mappings), `beta`, `promise`, `changed`, `reward`, `gained`
+            `alpha[name]`, if alphas are mappings), `asked_promise` likewise if promises were asked
+            for, `beta`, `promise`, `changed`, `reward`, `gained`
             and `loss` (`loss[name]`), all of the tethered policy and each estimate with its
             `_lower` and `_upper`, and `traffic`; NaN where the log does not tell. There are no
             rewards if the log has none.
@@ -109,11 +127,11 @@ class AlphaGrid(Described):
             add(f"{name}_upper", estimate.upper)
 
         for each in self.entries:
-            if isinstance(each.alpha, Mapping):
-                for name, alpha in each.alpha.items():
-                    add(f"alpha[{name}]", alpha)
-            else:
-                add("alpha", each.alpha)
+            for name, alpha in _by_column("alpha", each.alpha).items():
+                add(name, alpha)
+            if each.asked_promise is not None:
+                for name, asked in _by_column("asked_promise", each.asked_promise).items():
+                    add(name, asked)
             add("beta", each.beta)
             add("promise", each.promise)
             found = each.gain
@@ -149,29 +167,30 @@ class AlphaGrid(Described):
 
     def _describe(self) -> Description:
         table: dict[str, list[str]] = {}
+        kind = "alphas" if self.entries[0].asked_promise is None else "promises"
 
         def add(name: str, text: str) -> None:
             table.setdefault(name, []).append(text)
 
         for each in self.entries:
             found = each.gain
-            alphas = each.alpha if isinstance(each.alpha, Mapping) else {"": each.alpha}
-            for name, alpha in alphas.items():
-                add(f"alpha[{name}]" if name else "alpha", f"{alpha:.4g}")
+            for name, asked in _by_column(*each.asked).items():
+                add(name, f"{asked:.4g}")
             add("beta", f"{each.beta:.4g}")
             add("promise", f"{each.promise:.4g}" if each.useful else "no useful promise")
-            add("decisions that change", str(found.changed))
+            add("changed", format_cell(found.changed.mean))
             if found.traffic is not None:
                 add("traffic", f"{found.traffic:.4g}")
             if found.reward is not None:
-                add("reward", str(found.reward.tethered))
+                add("reward", format_cell(found.reward.tethered.mean))
             for name, means in found.losses.items():
-                add(name, str(means.tethered))
+                add(name, format_cell(means.tethered.mean))
         return Description(
-            f"what {len(self.entries)} alphas would buy, estimated from the log",
+            f"what {len(self.entries)} {kind} would buy, estimated from the log",
             "caution",
             table=Columns({name: np.array(texts) for name, texts in table.items()}),
             warnings=(CHOOSE_BEFORE,),
+            notes=(COLUMNS_IN_WORDS,),
         )
 
 
@@ -179,15 +198,16 @@ def gain_over_alphas(
     log: Log,
     proposals: Proposals | None = None,
     *,
-    alphas: Iterable[float | Mapping[str, float]],
+    alphas: Iterable[float | Mapping[str, float]] | None = None,
+    promises: Iterable[float | Mapping[str, float]] | None = None,
     interval: float = DEFAULT_INTERVAL,
     **settings: Any,
 ) -> AlphaGrid:
-    """Calibrate at every alpha of a grid, and estimate what each would buy.
+    """Calibrate at every alpha, or for every promise, of a grid, and estimate what each would buy.
 
-    The promise of a calibration holds for an alpha that was named before the losses of its log were
-    seen. An alpha picked from this table because of what it buys was not: make the table on
-    training rows, or choose alpha beforehand.
+    The promise of a calibration holds for an alpha, or a promise, that was named before the losses
+    of its log were seen. One picked from this table because of what it buys was not: make the table
+    on training rows, or choose beforehand. Give either `alphas` or `promises`.
 
     Parameters
     ----------
@@ -195,8 +215,10 @@ def gain_over_alphas(
         The log, with rewards if expected rewards are wanted.
     proposals : Proposals, optional
         Fresh draws, as for `calibrate`.
-    alphas : iterable of float, or of mapping of str to float
+    alphas : iterable of float, or of mapping of str to float, optional
         The tolerated expected losses, each as for `calibrate`.
+    promises : iterable of float, or of mapping of str to float, optional
+        The promises to ask for instead, each as for `calibrate`.
     interval : float, default 0.95
         The probability of the intervals.
     **settings : Any
@@ -205,13 +227,13 @@ def gain_over_alphas(
     Returns
     -------
     AlphaGrid
-        One entry per alpha.
+        One entry per alpha or promise.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no alpha, some are mappings and others are not, or an argument is not one of
-        `calibrate`.
+        If there is no alpha and no promise, or both, some are mappings and others are not, or an
+        argument is not one of `calibrate`.
 
     Examples
     --------
@@ -221,14 +243,32 @@ def gain_over_alphas(
     >>> gain_over_alphas(log, alphas=[0.1, 0.2]).to_frame()["gained"].round(2)
     array([0.52, 0.82])
     """
-    listed = list(alphas)
+    if (alphas is None) == (promises is None):
+        raise TypeError("give either alphas or promises")
+    argument, given = ("alpha", alphas) if promises is None else ("promise", promises)
+    listed = list(given or ())
     if not listed:
-        raise ValueError("alphas is empty; at least one alpha is needed")
-    if len({isinstance(alpha, Mapping) for alpha in listed}) > 1:
-        raise TypeError("alphas must be numbers, or mappings by loss, and not some of both")
+        raise ValueError(f"{argument}s is empty; at least one {argument} is needed")
+    if len({isinstance(value, Mapping) for value in listed}) > 1:
+        raise TypeError(f"{argument}s must be numbers, or mappings by loss, and not some of both")
     entries = []
-    for alpha in listed:
-        found = calibrate(log, proposals, alpha=alpha, **settings)
+    for value in listed:
+        asks: dict[str, Any] = {argument: value}
+        found = calibrate(log, proposals, **asks, **settings)
+        used = {each.name: each.alpha for each in found.constraints}
+        alpha = value if promises is None else used if isinstance(value, Mapping) else found.alpha
+        asked = None if promises is None else value
         bought = gain(found, confidence=interval)
-        entries.append(AlphaGain(alpha, found.beta, found.promise, found.useful, bought))
+        entries.append(AlphaGain(alpha, found.beta, found.promise, found.useful, bought, asked))
     return AlphaGrid(tuple(entries))
+
+
+def _by_column(name: str, value: float | Mapping[str, float]) -> dict[str, float]:
+    """The values by the names of their columns: one, or one for each loss."""
+    if not isinstance(value, Mapping):
+        return {name: value}
+    return {f"{name}[{loss}]": each for loss, each in value.items()}
+
+
+def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:
+    return dict(value) if isinstance(value, Mapping) else value

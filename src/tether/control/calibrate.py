@@ -12,8 +12,11 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.shown import shown
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.calibration import Calibration
+from tether.control.calibration_warnings import not_covered
 from tether.control.constraint import Constraint
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import find_family
@@ -143,6 +146,8 @@ def calibrate(
         *(len(log), found.beta, chosen.name, asked, targets),
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
+    if isinstance(problem, Problem) and not found.covered:  # in parts this takes another pass
+        warn_user(not_covered(found), AssumptionWarning)
     return found
 
 
@@ -240,9 +245,9 @@ def _result(
     log_betas: Mapping[str, float],
 ) -> Calibration:
     if isinstance(problem, ProblemInParts):
-        actions = problem.actions
+        actions, scored_by = problem.actions, None
     else:
-        listed = problem.log.log_safe_all
+        listed, scored_by = problem.log.log_safe_all, problem.given_log.scored_by
         actions = None if listed is None else listed.shape[1]
     return Calibration(
         log_beta=min(log_betas.values()),
@@ -255,6 +260,7 @@ def _result(
         blend=problem.blend,
         actions=actions,
         approximate=problem.log.approximate,
+        policies=None if scored_by is None else dict(scored_by.fingerprints),
         _stored_problem=problem,
     )
 
@@ -313,7 +319,7 @@ def _constraints(
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if isinstance(log, Log) and (loss := log.loss[name]).max() > worst:
-            accepted = f"a loss of at most bound = {worst:g}"
+            accepted = f"a loss of at most bound = {worst:g}; pass a larger bound= if there is one"
             validate.reject(f"loss{key}", loss, loss > worst, accepted)
         constraints.append(Constraint(name, tolerated, worst, factor))
     return tuple(constraints)

@@ -14,6 +14,7 @@ from tether._core.columns import Columns
 from tether._core.description import Described, Description
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
+from tether.control.calibration_coverage import CalibrationCoverage
 from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
@@ -21,6 +22,7 @@ from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
 from tether.control.promise import PromiseTerms, make_promise
 from tether.control.provenance import Provenance
+from tether.control.scored_by import ScoredBy
 from tether.control.summary import describe_calibration, write_statement
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Calibration(records.Saved, Described):
+class Calibration(CalibrationCoverage, records.Saved, Described):
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
@@ -68,6 +70,9 @@ class Calibration(records.Saved, Described):
         How many actions, or candidates of a shortlist, the tables of the log list.
     approximate : str, optional
         What is approximate about the log-probabilities, and so about the promise.
+    policies : mapping of str to str, optional
+        Digests of the policies "safe" and "optimized", of those that have one, where the log is
+        from `tether.make_log`. Serving other policies is noticed.
 
     Examples
     --------
@@ -92,6 +97,7 @@ class Calibration(records.Saved, Described):
     upper_bounds: Mapping[str, float] | None = None
     actions: int | None = None
     approximate: str | None = None
+    policies: Mapping[str, str] | None = None
     _stored_problem: Problem | ProblemInParts | None = field(
         default=None, repr=False, compare=False
     )
@@ -131,6 +137,13 @@ class Calibration(records.Saved, Described):
     def risks(self) -> dict[str, float]:
         """The calibrated risk at beta of every constraint."""
         return self._diagnostics.risks()
+
+    @cached_property
+    def safe_losses(self) -> dict[str, float] | None:
+        """The safe policy's mean loss on the log, for every loss; None if loaded from a file."""
+        if self._stored_problem is None:
+            return None
+        return {each.name: self._diagnostics.safe_mean(each).mean for each in self.constraints}
 
     @property
     def ratio_error(self) -> float:
@@ -177,15 +190,16 @@ class Calibration(records.Saved, Described):
 
     @cached_property
     def promise_terms(self) -> dict[str, PromiseTerms]:
-        """What each promise is made of: alpha, stability, and the excess of the safe policy."""
+        """What each promise is made of: alpha, stability, safe excess, and what is unforeseen."""
         if self.confidence is not None:
             return {
                 each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound)
                 for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
+        unforeseen = self._problem.test_weight.unforeseen
         return {
-            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each))
+            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each), unforeseen)
             for each in self.constraints
         }
 
@@ -193,12 +207,17 @@ class Calibration(records.Saved, Described):
     def useful(self) -> bool:
         """Whether the promise says something: a beta passes, and each promise is worth stating.
 
-        A promise near the bound, or of more than twice what was asked for, is not.
+        A promise near the bound, or of more than twice what was asked for, is not. Nor is any where
+        the log does not contain what the tethered policy does (`covered`).
         """
         asked = self.asked_promise or {each.name: each.alpha for each in self.constraints}
-        return self.exists and all(
-            is_useful(self.promises[each.name], asked[each.name], each.bound)
-            for each in self.constraints
+        return (
+            self.exists
+            and self.covered
+            and all(
+                is_useful(self.promises[each.name], asked[each.name], each.bound)
+                for each in self.constraints
+            )
         )
 
     @property
@@ -248,6 +267,12 @@ class Calibration(records.Saved, Described):
     def saved_gain(self) -> Gain | None:
         """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
         return None if self._stored_problem is None else self._diagnostics.gain(self)
+
+    @property
+    def scored_by(self) -> ScoredBy | None:
+        """What the log notes of the policies that it was scored under, while it is in memory."""
+        problem = self._stored_problem
+        return problem.given_log.scored_by if isinstance(problem, Problem) else None
 
     @property
     def effective_log_beta(self) -> float:

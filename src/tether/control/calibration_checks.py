@@ -17,6 +17,7 @@ from tether._core.digests import content_digest
 from tether._core.useful_promise import is_useful
 from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
+from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.promise import ASSUMPTIONS
 
 SAME_TOLERANCE = 1e-9
@@ -95,8 +96,9 @@ def _promises(saved: Mapping[str, Any]) -> Iterator[str]:
                 f"promise_terms[{name!r}] has stability = {terms['stability']!r}, but alpha, bound "
                 f"and stability give {implied[-1]!r}"
             )
-        if terms["safe_excess"] == math.inf or (certain and terms["safe_excess"] != 0):
-            yield f"promise_terms[{name!r}] has safe_excess = {terms['safe_excess']!r}"
+        for key, largest in (("safe_excess", math.inf), ("unforeseen", factor)):
+            if terms[key] == math.inf or terms[key] > largest or (certain and terms[key] != 0):
+                yield f"promise_terms[{name!r}] has {key} = {terms[key]!r}"
 
 
 def _asked(saved: Mapping[str, Any]) -> Iterator[str]:
@@ -154,9 +156,14 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     binding = min(saved["constraints"], key=lambda each: allowed[each["name"]])
     promised = _totals(saved)
     asked = saved["asked_promise"] or {each["name"]: each["alpha"] for each in saved["constraints"]}
-    useful = _exists(saved) and all(
-        is_useful(promised[each["name"]], asked[each["name"]], each["bound"])
-        for each in saved["constraints"]
+    covered = is_covered(saved["coverage_limit"], binding["ratio_error"])
+    useful = (
+        _exists(saved)
+        and covered
+        and all(
+            is_useful(promised[each["name"]], asked[each["name"]], each["bound"])
+            for each in saved["constraints"]
+        )
     )
     implied = {
         "beta": math.exp(saved["log_beta"]) if saved["log_beta"] < 709 else None,
@@ -180,6 +187,8 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
                 yield f"promises[{name!r}] is {stated[name]!r}, but its terms give {value!r}"
     if saved["approximate"] is not None and saved["approximate"] not in saved["warnings"]:
         yield "warnings does not say what is approximate"
+    if (saved["outside_share"] > 0) != any(RESTRICTED_WORDS in each for each in saved["warnings"]):
+        yield f"outside_share is {saved['outside_share']!r}, and warnings say otherwise"
     if not useful and not saved["warnings"]:
         yield "warnings is empty, although there is no useful promise"
 
@@ -243,8 +252,8 @@ def _totals(saved: Mapping[str, Any]) -> dict[str, float]:
     totals = {}
     for each in saved["constraints"]:
         terms = saved["promise_terms"][each["name"]]
-        total = min(each["bound"], terms["alpha"] + terms["stability"] + terms["safe_excess"])
-        totals[each["name"]] = total if _exists(saved) else each["bound"]
+        total = sum(terms[key] for key in ("alpha", "stability", "safe_excess", "unforeseen"))
+        totals[each["name"]] = min(each["bound"], total) if _exists(saved) else each["bound"]
     return totals
 
 

@@ -16,6 +16,8 @@ QUANTILES = 101
 """How many quantiles of the weights a calibration has."""
 NAMED_TEST_WEIGHTS = ("empirical", "analytic", "max_ratio")
 DIGEST_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
+POLICY_NAMES = {"safe", "optimized"}
+"""The policies that a calibration may have digests of."""
 SETTING_NAMES = (
     *("alpha", "promise", "confidence", "bound", "family", "test_weight", "ratio_error", "blend"),
 )
@@ -44,6 +46,12 @@ def check_entries(saved: Mapping[str, Any]) -> None:
         integer("actions", saved["actions"], 1)
     if saved["approximate"] is not None:
         text("approximate", saved["approximate"])
+    if saved["policies"] is not None:
+        noted = saved["policies"]
+        if not isinstance(noted, Mapping) or not set(noted) <= POLICY_NAMES:
+            raise ValueError(f"policies must be digests of safe and optimized, got {noted!r}")
+        for name, digest in noted.items():
+            text(f"policies[{name!r}]", digest)
     each_of("risks", saved["risks"], names, not_negative)
     real("stability", saved["stability"], 0)
     if saved["smoothness"] is not None:
@@ -54,6 +62,11 @@ def check_entries(saved: Mapping[str, Any]) -> None:
     _relative_weights(saved["relative_weights"])
     if not _is_nan(saved["acceptance"]):
         real("acceptance", saved["acceptance"], 0)
+    real("outside_share", saved["outside_share"], 0, 1)
+    if (saved["coverage"] is None) != (saved["coverage_limit"] is None):
+        raise ValueError("coverage and coverage_limit must both be numbers, or neither")
+    if saved["coverage"] is not None:
+        real("coverage_limit", saved["coverage_limit"], real("coverage", saved["coverage"], 0))
     if integer("rows_beyond_draws", saved["rows_beyond_draws"], 0) > rows:
         raise ValueError(
             f"rows_beyond_draws is {saved['rows_beyond_draws']!r}, but there are {rows} rows"
@@ -189,7 +202,7 @@ def _relative_weights(values: Any) -> None:
 
 
 def _terms(name: str, terms: Any) -> None:
-    exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound"))
+    exact_keys(name, terms, ("alpha", "stability", "safe_excess", "bound", "unforeseen"))
     for key, value in terms.items():
         real(f"{name}[{key!r}]", value, 0)
 

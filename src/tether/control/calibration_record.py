@@ -12,6 +12,7 @@ from tether._core import records
 from tether._core.validate import frozen
 from tether.control import calibration_checks
 from tether.control.constraint import Constraint
+from tether.control.coverage import Coverage
 from tether.control.curve import Curve
 from tether.control.promise import ASSUMPTIONS, PromiseTerms
 from tether.control.provenance import read_provenance
@@ -23,22 +24,24 @@ if TYPE_CHECKING:
 
 STATED = (
     *("log_beta", "log_beta_by_constraint", "family", "test_weight", "rows", "contextual"),
-    *("blend", "asked_promise", "confidence", "upper_bounds", "actions", "approximate"),
+    *("blend", "asked_promise", "confidence", "upper_bounds", "actions", "approximate", "policies"),
 )
 """Saved entries that a calibration is made from."""
 DERIVED = (
     *("risks", "stability", "smoothness", "robustness", "effective_sample_size", "max_weight"),
-    *("relative_weights", "acceptance", "rows_beyond_draws", "warnings"),
+    *("relative_weights", "acceptance", "rows_beyond_draws", "warnings", "outside_share"),
 )
 """Saved entries that need the log to be computed."""
+COVERAGE = ("coverage", "coverage_limit")
+"""How much of the tethered policy is in the log, and what this is at most."""
 SHOWN = ("beta", "exists", "alpha", "bound", "ratio_error", "risk", "promise", "promises", "useful")
 """Saved entries that follow from the others, for readers of the file."""
 
 
 def to_dict(found: Calibration) -> dict[str, Any]:
     """Everything, diagnostics included."""
-    content = {name: getattr(found, name) for name in (*STATED, *DERIVED, *SHOWN)}
-    for name in ("log_beta_by_constraint", "asked_promise", "upper_bounds"):
+    content = {name: getattr(found, name) for name in (*STATED, *DERIVED, *COVERAGE, *SHOWN)}
+    for name in ("log_beta_by_constraint", "asked_promise", "upper_bounds", "policies"):
         if content[name] is not None:
             content[name] = dict(content[name])
     content["constraints"] = [_plain(each) for each in found.constraints]
@@ -87,7 +90,7 @@ def from_file(cls: type[Loaded], saved: dict[str, Any]) -> Loaded:
 
 def lacking_entries(content: Mapping[str, Any]) -> list[str]:
     """The names of entries without which there is no calibration."""
-    needed = (*STATED, *DERIVED, "constraints", "promise_terms", "curves")
+    needed = (*STATED, *DERIVED, *COVERAGE, "constraints", "promise_terms", "curves")
     return [name for name in needed if name not in content]
 
 
@@ -104,6 +107,8 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
         name: Curve(frozen(np.array(curve["log_beta"])), frozen(np.array(curve["risk"])))
         for name, curve in saved["curves"].items()
     }
+    known = saved["coverage"] is not None
+    kept["_coverage"] = Coverage(*(saved[name] for name in COVERAGE)) if known else None
     kept["provenance"] = read_provenance(saved.get("provenance"))
     if saved.get("gain") is not None:
         from tether.control.gain_record import read_gain  # only where there is a gain

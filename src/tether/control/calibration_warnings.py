@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.safe_excess import NEAR_STANDARD_ERRORS
+from tether._core.shown import few
+from tether.control.constraint import Constraint
+from tether.control.coverage import RESTRICTED_WORDS
+from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from tether.control.diagnostics import Diagnostics
     from tether.control.parts.problem import ProblemInParts
 
+MIN_DRAWS_PER_LEVEL = 16
+"""Fewer draws than this at a beta of a path are worth a warning."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -33,7 +40,9 @@ def find_warnings(
     """What a careful reader would want to know before deploying."""
     if found.approximate is not None:
         yield found.approximate
-    if not found.exists and found.asked_promise is not None:
+    if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
+        yield hopeless
+    elif not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
             f"collect rows (tether.plan says how many), or ask for a larger promise"
@@ -48,6 +57,8 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
+    elif not found.covered:
+        yield not_covered(found)
     elif not found.useful:
         yield (
             f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
@@ -71,11 +82,18 @@ def find_warnings(
             f"have the largest: draw more proposals from the optimized policy, or pass a larger "
             f"test_weight"
         )
-    outside = measured.outside_share()
-    if outside and found.actions is None:
+    weight = problem.test_weight
+    if isinstance(weight, PathWeight) and weight.fewest_draws < MIN_DRAWS_PER_LEVEL:
         yield (
-            f"{outside:.1%} of the proposals are actions that the safe policy never takes: no "
-            f"tethered policy takes them either, not even at an infinite beta"
+            f"some betas have only {weight.fewest_draws} draws of their own policy: the next "
+            f"action weighs more than the condition allows with a probability of up to "
+            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws"
+        )
+    if found.outside_share:
+        yield (
+            f"{RESTRICTED_WORDS}: {found.outside_share:.1%} of the optimized "
+            f"policy's decisions are actions that the safe policy never takes{_outside(problem)}, "
+            f"and no tethered policy takes them either, not even at an infinite beta"
         )
     if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
@@ -88,6 +106,51 @@ def find_warnings(
             f"rows"
         )
     yield from measured.score_warnings()
+
+
+def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
+    """The safe policy itself is above what was asked for, so that more rows do not help."""
+    for each in found.constraints:
+        safe = measured.safe_mean(each)
+        asked = each.alpha if found.asked_promise is None else found.asked_promise[each.name]
+        if safe.mean <= asked:
+            continue
+        clearly = safe.mean - NEAR_STANDARD_ERRORS * safe.standard_error > asked
+        text = (
+            f"no beta passes: the safe policy's own mean loss{_named(found, each)} is "
+            f"{safe.mean:.4g} ± {safe.standard_error:.2g}, above {asked:.4g}: more rows will "
+            f"{'not help' if clearly else 'help only if this is chance'}. Serve the safe policy "
+            f"only, or ask for more than its own loss"
+        )
+        if safe.mean > each.bound / 2:
+            text += f". Is {each.bound:g} the harm, and 0 the good outcome?"
+        return text
+    return None
+
+
+def _named(found: Calibration, constraint: Constraint) -> str:
+    return f" of {constraint.name!r}" if len(found.constraints) > 1 else ""
+
+
+def not_covered(found: Calibration) -> str:
+    """The log does not contain what the tethered policy does, in words."""
+    return (
+        f"nothing useful is promised: the log contains only {found.coverage:.1%} of what this "
+        f"policy does (by chance at most {found.coverage_limit:.1%}), and nothing is known of the "
+        f"losses of the rest. The policy that took the actions never takes some of them, rows are "
+        f"missing, or the probabilities (propensities, min_propensity, max_ratio) are not those "
+        f"with which the actions were taken"
+    )
+
+
+def _outside(problem: Problem | ProblemInParts) -> str:
+    """The names of the actions that only the optimized policy takes, if the log has them."""
+    log = problem.given_log if isinstance(problem, Problem) else None
+    names = None if log is None or log.scored_by is None else log.scored_by.actions
+    if log is None or names is None or log.log_safe_all is None or log.log_optimized_all is None:
+        return ""
+    never = np.isneginf(log.log_safe_all).all(axis=0) & (log.log_optimized_all > -np.inf).any(0)
+    return f" ({few(names[never])})" if never.any() else ""
 
 
 def _asked(found: Calibration) -> float:

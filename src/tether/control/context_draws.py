@@ -127,6 +127,12 @@ def gather_draws(log: Log, proposals: Proposals | None) -> ContextDraws:
     if proposals is not None:
         return _from_proposals(log, proposals)
     if log.context is not None:
+        if log.scored_by is not None and log.scored_by.actions is not None:
+            raise ValueError(
+                "only the propensities of the actions taken are known of the safe policy, and this "
+                "family needs its probabilities of all actions: use family='mix', or pass the safe "
+                "policy itself to make_log"
+            )
         raise ValueError(
             "the log has contexts, so proposals are needed: draws of both policies in each context "
             "(or log_safe_all and log_optimized_all for a finite action set; a log with "

@@ -16,6 +16,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
+from tether.control.coverage import Coverage, coverage_of
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
@@ -77,7 +78,11 @@ class Diagnostics(Protocol):
         ...
 
     def outside_share(self) -> float:
-        """The share of proposals that the safe policy never takes."""
+        """The optimized policy's share of actions that the safe policy never takes."""
+        ...
+
+    def coverage(self) -> Coverage | None:
+        """Whether the log contains what the tethered policy does; None if unknown."""
         ...
 
     def score_warnings(self) -> Iterator[str]:
@@ -167,11 +172,39 @@ class DiagnosticsInMemory:
         return int(np.sum(rows > test + 1e-9))
 
     def outside_share(self) -> float:
-        """The share of proposals that the safe policy never takes."""
-        draws = self.problem.draws
-        if draws.scores.lowest_safe > -np.inf:
+        """The optimized policy's share of actions that the safe policy never takes."""
+        log, drawn = self.problem.given_log, self.problem.given_proposals
+        if log.log_safe_all is not None and log.log_optimized_all is not None:
+            outside = np.isneginf(log.log_safe_all)
+            return float(np.exp(log.log_optimized_all).sum(axis=1, where=outside).mean())
+        if drawn is None or not (~drawn.from_safe).any():
             return 0.0
-        return float(np.mean(np.isneginf(draws.log_safe)))
+        return float(np.isneginf(drawn.log_safe[~drawn.from_safe]).mean())
+
+    def coverage(self) -> Coverage | None:
+        """Whether the log contains what the tethered policy does; None if unknown."""
+        problem = self.problem
+        if self.log_beta == -np.inf:
+            return None
+        if problem.normalizer_cancels and (self.log_beta < np.inf or self.outside_share()):
+            return None
+        rows, test = problem.log_weights(self.at)
+        top = float(rows.max())
+        if top == -np.inf:
+            return None
+        # The unit of the weights is known for the policy itself, and for clip without contexts at
+        # an infinite beta, where they are the ratios.
+        unit = 0.0
+        if problem.normalizer_cancels:
+            unit = float((problem.log.log_optimized - problem.log_mix).max()) - top
+        shares = np.exp(rows - top)
+        sums = np.log([shares.sum(), (shares * shares).sum()]) + top + unit
+        drawn = problem.given_proposals if problem.test_weight.label == "empirical" else None
+        draws = None
+        if drawn is not None and problem.log.log_safe_all is None:
+            from_safe = int(drawn.from_safe.sum())
+            draws = min(count for count in (from_safe, len(drawn) - from_safe) if count)
+        return coverage_of(len(rows), sums[0], sums[1] + top + unit, max(top, test) + unit, draws)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""

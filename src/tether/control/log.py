@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
+from tether.control.log_checks import checked_max_ratio, checked_share, named_losses
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
+from tether.control.scored_by import ScoredBy
 from tether.control.table_checks import check_tables, read_table
 
 if TYPE_CHECKING:
     from tether.control.parts.in_parts import LogInParts
-
-SHARE_TOLERANCE = 1e-6
-"""How far, in logs, a mixture may be below the safe policy's share of it."""
 
 
 class Log(LogOverview):
@@ -67,6 +67,8 @@ class Log(LogOverview):
     policy_path : PolicyPath, optional
         The log-density of each action along a path of policies, which families such as
         "token_clip" are calibrated on.
+    scored_by : ScoredBy, optional
+        What `tether.make_log` notes of the policies that the scores are of.
 
     Raises
     ------
@@ -100,13 +102,23 @@ class Log(LogOverview):
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
+        scored_by: ScoredBy | None = None,
     ) -> None:
+        columns: dict[str, Any] = {
+            "loss": loss,
+            "log_safe": log_safe,
+            "log_optimized": log_optimized,
+        }
+        columns |= {"context": context, "log_mix": log_mix, "reward": reward}
+        tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
+        check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
+        self.scored_by = scored_by
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
         self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
         validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
-        self.loss = _losses(loss, rows)
+        self.loss = named_losses(loss, rows)
         self.reward = None if reward is None else validate.rewards("reward", reward, rows)
         self.policy_path = policy_path
         if policy_path is not None:
@@ -119,12 +131,12 @@ class Log(LogOverview):
             self.log_mix = validate.log_probabilities("log_mix", log_mix)
             validate.same_length("log_mix", self.log_mix, "log_safe", rows)
         self._refuse_probabilities()
-        self.safe_share = self._checked_share(safe_share)
+        self.safe_share = checked_share(self, safe_share)
         self.log_safe_all = read_table("log_safe_all", log_safe_all, rows)
         self.log_optimized_all = read_table("log_optimized_all", log_optimized_all, rows)
         self.log_mix_all = read_table("log_mix_all", log_mix_all, rows)
         check_tables(self)
-        self.max_ratio = self._checked_max_ratio(max_ratio)
+        self.max_ratio = checked_max_ratio(self, max_ratio)
 
     @classmethod
     def from_frame(
@@ -147,7 +159,8 @@ class Log(LogOverview):
 
         Contexts must be stated, since a frame does not tell whether the policies depend on some of
         its columns; without a statement the error lists the columns that could be contexts. A
-        column called `log_mix` and tables called `log_safe_all_…` are used if they exist.
+        column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are used if they
+        exist.
 
         Parameters
         ----------
@@ -169,7 +182,8 @@ class Log(LogOverview):
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
-            A number that optimized over safe probability never exceeds.
+            A number that optimized over safe probability never exceeds; by default the largest of
+            the column `max_ratio`, if there is one.
         reward : str, optional
             The column of rewards; none are read unless it is named.
 
@@ -195,6 +209,8 @@ class Log(LogOverview):
         """
         names = [loss] if isinstance(loss, str) else list(loss)
         used = [*names, log_safe, log_optimized, log_mix or "log_mix", reward or "reward"]
+        used.append("max_ratio")
+        stated = frames.optional(frame, "max_ratio", None) if max_ratio is None else None
         for columns in (log_safe_all, log_optimized_all, log_mix_all):
             used += columns or []
         losses: Losses
@@ -219,7 +235,7 @@ class Log(LogOverview):
             log_mix=frames.optional(frame, "log_mix", log_mix),
             **tables,
             safe_share=safe_share,
-            max_ratio=max_ratio,
+            max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
 
@@ -238,6 +254,8 @@ class Log(LogOverview):
         log_mix_all: str | Sequence[str] | None = None,
         safe_draws: Sequence[str] | None = None,
         optimized_draws: Sequence[str] | None = None,
+        log_logged: str | None = None,
+        log_base_limit: str | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
         reward: str | None = None,
@@ -271,6 +289,8 @@ class Log(LogOverview):
             Columns of lists with the draws of each policy in the context of the row: their
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
+        log_logged, log_base_limit : str, optional
+            The columns of `Acting`, which a promise with a confidence needs with a mixture.
         safe_share : float, optional
             The share of rows that the safe policy produced.
         max_ratio : float, optional
@@ -278,7 +298,8 @@ class Log(LogOverview):
         reward : str, optional
             The column of rewards; none are read unless it is named.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------
@@ -299,6 +320,7 @@ class Log(LogOverview):
             scores=(log_safe, log_optimized, log_mix),
             tables=(log_safe_all, log_optimized_all, log_mix_all),
             draws=(safe_draws, optimized_draws),
+            acting=(log_logged, log_base_limit),
             safe_share=safe_share,
             max_ratio=max_ratio,
             reward=reward,
@@ -337,57 +359,3 @@ class Log(LogOverview):
     def _refuse_probabilities(self) -> None:
         for name in ("log_safe", "log_optimized"):
             refuse_probabilities(name, getattr(self, name))
-
-    def _checked_share(self, safe_share: float | None) -> float | None:
-        if self.log_mix is None:
-            if safe_share is not None and validate.real("safe_share", safe_share) != 1:
-                raise ValueError(
-                    f"safe_share is {safe_share!r} but without log_mix the safe policy produced "
-                    f"every row; give log_mix too"
-                )
-            return 1.0
-        if safe_share is None:
-            return None
-        share = validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
-        short = self.log_mix < self.log_safe + np.log(share) - SHARE_TOLERANCE
-        if short.any():
-            row = int(np.argmax(short))
-            raise ValueError(
-                f"log_mix[{row}] is {self.log_mix[row]:g}, below log_safe + log(safe_share) = "
-                f"{self.log_safe[row] + np.log(share):g}: a mixture with that share of the safe "
-                f"policy is at least this large"
-            )
-        return share
-
-    def _checked_max_ratio(self, max_ratio: float | None) -> float | None:
-        if max_ratio is None:
-            return None
-        if validate.number("max_ratio", max_ratio, above=0, below=np.inf) < 1:
-            raise ValueError(
-                f"max_ratio must be at least 1, got {max_ratio!r}: some action is at least as "
-                f"probable under the optimized policy as under the safe one"
-            )
-        log_ratio = self.log_optimized - self.log_safe
-        beyond = log_ratio > np.log(max_ratio) + SHARE_TOLERANCE
-        if beyond.any():
-            row = int(np.argmax(beyond))
-            raise ValueError(
-                f"row {row} has the ratio exp(log_optimized - log_safe) = "
-                f"{np.exp(log_ratio[row]):.6g}, above max_ratio = {max_ratio!r} "
-                f"({int(beyond.sum())} such row(s))"
-            )
-        return float(max_ratio)
-
-
-def _losses(loss: Losses, rows: int) -> dict[str, Floats]:
-    named = loss if isinstance(loss, Mapping) else {"loss": loss}
-    if not named:
-        raise ValueError("loss is an empty mapping; at least one loss is needed")
-    checked: dict[str, Floats] = {}
-    for key, values in named.items():
-        if not isinstance(key, str):
-            raise TypeError(f"loss must be named by strings, got the name {key!r}")
-        name = "loss" if not isinstance(loss, Mapping) else f"loss[{key!r}]"
-        checked[key] = validate.losses(name, values)
-        validate.same_length(name, checked[key], "log_safe", rows)
-    return checked

@@ -34,6 +34,7 @@ class LogOverview(Described):
     log_safe_all: Floats | None
     log_optimized_all: Floats | None
     log_mix_all: Floats | None
+    max_ratio: float | None
     approximate: str | None
 
     @property
@@ -62,16 +63,18 @@ class LogOverview(Described):
         Columns
             A dictionary of arrays, which data-frame libraries accept: the losses by name (one
             called like another column as `loss[name]`), `log_safe`, `log_optimized`, and what else
-            the log has of `context`, `reward`, `log_mix` and the tables, one column per action
-            (`log_safe_all_0`, …).
+            the log has of `context`, `reward`, `log_mix`, `max_ratio` (the same in every row) and
+            the tables, one column per action (`log_safe_all_0`, …).
         """
-        taken = {*COLUMNS_OF_ROWS, *ACTION_TABLES}
+        taken = {*COLUMNS_OF_ROWS, *ACTION_TABLES, "max_ratio"}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
         for name in COLUMNS_OF_ROWS:
             if (values := getattr(self, name)) is not None:
                 columns[name] = values
+        if self.max_ratio is not None:
+            columns["max_ratio"] = np.full(len(self.log_safe), self.max_ratio)
         for name in ACTION_TABLES:
             if (table := getattr(self, name)) is not None:
                 columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}

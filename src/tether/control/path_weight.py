@@ -1,9 +1,42 @@
 """The test weight of a path: the largest weight among draws of the policies along it.
 
-The next action is drawn by the policy that is served. Draws of the optimized policy, far away from
-it, would weigh more than the next action ever does; draws of the safe policy less. So proposals are
-drawn by policies along the path, and at each beta the weight is the largest among the draws of all
-policies up to the first that is at or beyond this beta.
+The next action is drawn by the policy that is served, so draws of that very policy say how much it
+may weigh. Draws of the optimized policy, far away from it, would weigh more than the next action
+ever does, and draws of the safe policy less. So beta is chosen among the betas of the path at which
+proposals were drawn, its *levels*, and the test weight at a level is the largest among the draws of
+its own policy and of those below it. Betas without draws of their own cannot be chosen: a path may
+take actions between two levels that neither of them takes.
+
+What is proven. Let w_k be the weight of an action at level k, D the log, and c_k(D) the largest
+test weight with which level k passes on D. A weight of the next action up to c_k(D) keeps the
+condition, whatever the test weight was. Let t_k(D) be the probability under the policy of level k
+that w_k is above c_k(D). Every level up to the chosen one, k̂, has passed, so none of its own m
+draws has a weight above c_k(D). Then, for any number of levels,
+
+    E[t_k̂(D) | D] ≤ 1/(m + 1).
+
+Proof. Let N be the last level such that at all levels up to N no own draw has a weight above c_k.
+Then k̂ ≤ N, and t_k̂ ≤ max_{k ≤ N} t_k. For the maximum to exceed x, the first level with t_k > x
+must be among those up to N; so none of its m draws, which are independent of D, is among the share
+of more than x that weighs too much: a probability of at most (1 − x)^m. The integral of this over
+x in [0, 1] is 1/(m + 1). Further draws, of other levels as well, only make k̂ smaller.
+
+What it means for the promise. The next action is *unforeseen* if it weighs more than c_k̂(D). With
+S the n rows and the next action, k_i the level chosen without point i, and any level κ(S) that
+satisfies Σ_S (l_i − α)·w_i(κ) ≤ 0, the risk is α plus the mean over i of (l_i − α)·w_i(k_i), which
+is at most the mean of (l_i − α)·(w_i(k_i) − w_i(κ)). A point that is foreseen at k_i satisfies the
+condition on S at k_i, so that any of these k_i can be κ. For points that are not foreseen a term
+is at most (B − α)·w_i(k_i) + α·(w_i(κ) − w_i(k_i))₊, and the mean of the first summand is
+(B − α)·P(unforeseen). So the expected loss is at most
+
+    α + (B − α)/(m + 1) + the stability term,
+
+which is what a promise states, where unforeseen points enter the stability term by what they weigh
+at κ alone, and where on some logs no level passes, the term for these logs. The second summand is a
+worst case. A policy that takes an action of loss B with probability 1/(m + 1), which nobody took
+before, comes within a factor of e of it. The draws must not depend on the log: their contexts come
+from the same distribution, and if they are contexts of the log itself, this holds up to the
+influence that one row has on the calibration.
 """
 
 from __future__ import annotations
@@ -13,8 +46,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tether._core.types import Floats, Integers
-from tether.control.policy_path import PolicyPath
+from tether._core.types import Floats
 from tether.control.proposals import Proposals
 from tether.control.test_weight import Candidates
 
@@ -24,24 +56,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PathWeight:
-    """The largest weight among the draws of policies along a path, at each of its betas."""
+    """The largest weight among the draws of policies along a path, at each of its levels."""
 
-    path: PolicyPath
+    log_betas: Floats
+    """The levels: the betas of the path with draws of their own, and +inf if there are any."""
     log_weights: Floats
-    """One for each of the path's betas, and one at the end for the optimized policy."""
+    """One for each level."""
+    fewest_draws: int
+    """How many draws of its own policy the level with the fewest has."""
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+
+    @property
+    def unforeseen(self) -> float:
+        """1/(m + 1), with the fewest draws m of a level."""
+        return 1 / (self.fewest_draws + 1)
 
     def candidates(self, problem: Problem) -> Candidates:
         """None: the weights are in the table."""
         return Candidates(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
 
     def log_weight(self, problem: Problem, log_beta: float) -> float:
-        """The weight at the beta of the path that is served."""
-        if log_beta == np.inf:
-            return float(self.log_weights[-1])
-        return float(self.log_weights[max(self.path.column(log_beta), 0)])
+        """The weight at the last level up to a beta; that of the first one below all of them."""
+        place = int(np.searchsorted(self.log_betas, log_beta, side="right")) - 1
+        return float(self.log_weights[max(place, 0)])
 
 
 def largest_weights(proposals: Proposals) -> PathWeight:
@@ -49,11 +88,12 @@ def largest_weights(proposals: Proposals) -> PathWeight:
     path = proposals.policy_path
     assert path is not None
     assert path.drawn_at is not None
-    if path.drawn_at.max() < np.inf:
+    log_betas, levels = path.every_log_beta, path.drawn_at
+    columns = np.flatnonzero(np.isin(log_betas, levels))
+    if not len(columns):
         raise ValueError(
-            f"drawn_at of the proposals has no draw of the optimized policy (inf), the end of the "
-            f"path: nothing is known of weights beyond its largest log beta, "
-            f"{path.drawn_at.max():g}"
+            f"drawn_at of the proposals has none of the log betas of the path, of which one is "
+            f"chosen: draw from the policies that may be served, got {_named(levels)}"
         )
     log_mix = proposals.log_safe if proposals.log_mix is None else proposals.log_mix
     possible = log_mix > -np.inf
@@ -64,16 +104,13 @@ def largest_weights(proposals: Proposals) -> PathWeight:
             f"never take, and the tethered policy does: its weight is infinite. The safe policy "
             f"must be able to take every action of the optimized one (absolute continuity)"
         )
-    table = table[possible]
-    log_weight = table - log_mix[possible, None]
-    levels = path.drawn_at[possible]
-    weights = [
-        float(log_weight[_counted(levels, log_beta), column].max())
-        for column, log_beta in enumerate(path.every_log_beta)
-    ]
-    return PathWeight(path, np.array(weights))
+    log_weight = np.full(table.shape, -np.inf)
+    log_weight[possible] = table[possible] - log_mix[possible, None]
+    weights = [float(log_weight[levels <= log_betas[k], k].max()) for k in columns]
+    fewest = min(int((levels == log_betas[k]).sum()) for k in columns)
+    return PathWeight(log_betas[columns], np.array(weights), fewest)
 
 
-def _counted(levels: Floats, log_beta: float) -> Integers:
-    """The draws of all policies up to the first at or beyond a beta."""
-    return np.flatnonzero(levels <= levels[levels >= log_beta].min())
+def _named(levels: Floats) -> str:
+    """Some of the log betas that draws come from."""
+    return ", ".join(f"{level:g}" for level in np.unique(levels)[:5])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Floats, Integers
+from tether._core.types import Booleans, Floats, Integers
 from tether.control.family import Family, limit_density
 
 PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")
@@ -107,6 +107,21 @@ class PolicyPath:
             The index among the betas; −1 below all of them, where the safe policy is served.
         """
         return int(np.searchsorted(self.log_beta, log_beta, side="right")) - 1
+
+    def rows(self, chosen: Booleans) -> PolicyPath:
+        """Return the path of some rows of a log.
+
+        Parameters
+        ----------
+        chosen : ndarray of bool
+            Which rows.
+
+        Returns
+        -------
+        PolicyPath
+            The same betas, with the densities of these rows.
+        """
+        return PolicyPath(self.family, self.log_beta, self.log_density[chosen])
 
     def __len__(self) -> int:
         return len(self.log_density)

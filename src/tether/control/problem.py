@@ -28,9 +28,10 @@ from tether.control.context_draws import ContextDraws, check_normalizer, gather_
 from tether.control.densities import BudgetedDensities, Densities, NormalizedDensities
 from tether.control.families import BudgetedClip, Clip, Mix, is_of_package
 from tether.control.family import Family
-from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.log import Log
+from tether.control.log_checks import SHARE_TOLERANCE
 from tether.control.mix_weights import mix_weights
-from tether.control.path_weight import largest_weights
+from tether.control.path_weight import PathWeight, largest_weights
 from tether.control.policy_path import PathDensities, PathFamily, PolicyPath
 from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
 from tether.control.proposals import Proposals
@@ -103,7 +104,9 @@ class Problem:
 
     @property
     def path_log_betas(self) -> Floats:
-        """The log betas of the path that is calibrated on, and +inf; none for other families."""
+        """The log betas of a path to choose from: of policies with draws, or of all of them."""
+        if isinstance(self.test_weight, PathWeight):
+            return self.test_weight.log_betas
         if isinstance(self.densities, PathDensities):
             return self.densities.path.every_log_beta
         return np.empty(0)

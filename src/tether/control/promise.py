@@ -11,6 +11,9 @@ its mean loss over the rows and the next action (`tether._core.safe_excess`). A 
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
 safe policy is clearly better than alpha.
 
+Along a path (`tether.control.path_weight`) there is a fourth term, (B − α)·u, where u is a bound on
+the probability that the next action weighs more than the draws of its policy foresee.
+
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
 """
@@ -24,9 +27,9 @@ from tether.control.constraint import Constraint
 from tether.control.problem import Problem
 
 ASSUMPTIONS = (
-    "the log was produced by the policies its mixture names and was not used for training; "
-    "contexts keep coming from the same distribution; losses lie in [0, bound]; every "
-    "log-probability is that of the policy as it samples"
+    "the safe policy took the logged actions (or the policies that log_mix states); the optimized "
+    "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
+    "between 0 and its bound; each log-probability is that of the policy as it samples"
 )
 
 
@@ -44,6 +47,8 @@ class PromiseTerms:
         What logs on which no beta passes may add: an estimate of E[(m − α)₊].
     bound : float
         The largest possible loss, which the total never exceeds.
+    unforeseen : float, default 0.0
+        What actions that no draw foresees may add: (B − α)·u.
 
     Examples
     --------
@@ -55,18 +60,27 @@ class PromiseTerms:
     stability: float
     safe_excess: float
     bound: float
+    unforeseen: float = 0.0
 
     @property
     def total(self) -> float:
         """The stated upper bound on the expected loss."""
-        return min(self.bound, self.alpha + self.stability + self.safe_excess)
+        return min(self.bound, self.alpha + self.stability + self.safe_excess + self.unforeseen)
+
+    @property
+    def added(self) -> float:
+        """What is added to alpha."""
+        return self.stability + self.safe_excess + self.unforeseen
 
 
-def make_promise(constraint: Constraint, instability: float, safe: SafeMean) -> PromiseTerms:
-    """The promise of one constraint, from the stability ε and the safe policy's mean loss."""
+def make_promise(
+    constraint: Constraint, instability: float, safe: SafeMean, unforeseen: float = 0.0
+) -> PromiseTerms:
+    """The promise of one constraint, from ε, the safe policy's mean loss, and u."""
     alpha, bound = constraint.alpha, constraint.bound
     excess = safe.excess_where_passing(alpha)
-    return PromiseTerms(alpha, max(alpha, bound - alpha) * instability, excess, bound)
+    stability = max(alpha, bound - alpha) * instability
+    return PromiseTerms(alpha, stability, excess, bound, (bound - alpha) * unforeseen)
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:

@@ -88,7 +88,7 @@ def _lowered(found: Calibration, name: str, asked: float) -> float:
     it: alpha is lowered by a least amount.
     """
     terms = found.promise_terms[name]
-    fitting = asked - terms.stability - terms.safe_excess
+    fitting = asked - terms.added
     if fitting < terms.alpha:
         fitting = min(fitting, terms.alpha - LEAST_LOWERED * asked)
     return max(fitting, terms.alpha / 2)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Booleans, Floats, Frame
 from tether.control.policy_path import PolicyPath
 from tether.control.score_checks import refuse_probabilities
@@ -65,6 +66,8 @@ class Proposals:
         source: str | ArrayLike = "optimized",
         policy_path: PolicyPath | None = None,
     ) -> None:
+        columns = {"log_safe": log_safe, "log_optimized": log_optimized, "context": context}
+        check_row_indexes({**columns, "log_mix": log_mix, "source": source})
         self.log_safe = validate.log_probabilities("log_safe", log_safe, zero=True)
         rows = len(self.log_safe)
         self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
@@ -186,7 +189,8 @@ class Proposals:
             The column of policies that made the draws, or "safe" or "optimized" for all draws; the
             column `source` if there is one, else the optimized policy.
         where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read.
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.description import Description
+from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.promise import ASSUMPTIONS
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ def describe_calibration(found: Calibration) -> Description:
             promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
+        if found.exists and found.confidence is None:
+            facts.append(("made of", _terms(found, constraint)))
         facts.append((risk, _risk(found, constraint)))
+    if found.optimized_share is not None:
+        share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
+        facts.append(("traffic", f"{share}, at random; the others are the safe policy's"))
     facts += [
         *_stability_facts(found),
         ("log", f"{found.rows:,} rows, {'' if found.contextual else 'no '}contexts"),
@@ -44,10 +50,12 @@ def describe_calibration(found: Calibration) -> Description:
     if found.actions is not None:
         facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
     elif found.exists and np.isfinite(found.acceptance):
-        draws = ""
-        if found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
+        draws, share = "", f"{found.acceptance:.3g} of the draws are accepted"
+        if found.acceptance > 1 - RISK_TOLERANCE:
+            share = "every draw is accepted"
+        elif found.family.startswith(("clip", "budgeted_clip")) and found.acceptance > 0:
             draws = f": {1 / found.acceptance:.3g} draws per action"
-        facts.append(("acceptance", f"{found.acceptance:.3g} of the draws are accepted{draws}"))
+        facts.append(("acceptance", f"{share}{draws}"))
     return Description(
         headline=_headline(found),
         tone="good" if found.useful else "caution" if found.exists else "stop",
@@ -76,36 +84,53 @@ def _headline(found: Calibration) -> str:
     family = f"(family {found.family})"
     if not found.exists:
         return f"beta = 0: serve the safe policy only {family}"
+    if not found.covered:
+        return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
-        passes = "the blend passes" if found.blend else "the optimized policy passes as it is"
-        return f"beta = inf: {passes} {family}"
+        return f"beta = inf: {_passes(found)} {family}"
     size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
-    return f"beta = {size}, between 0, the safe policy, and inf, the optimized one {family}"
+    return f"beta = {size} {family}: 0 is the safe policy, inf the optimized one"
+
+
+def _passes(found: Calibration) -> str:
+    """What passes at an infinite beta."""
+    policy = "the blend" if found.blend else "the optimized policy"
+    if found.outside_share:
+        return f"{policy} passes, restricted to the safe policy's actions"
+    return f"{policy} passes{'' if found.blend else ' as it is'}"
 
 
 def _promise(found: Calibration, constraint: Constraint) -> str:
-    """The promise on one loss, with its terms."""
+    """The promise on one loss."""
     if not found.exists:
         return "none"
-    terms, total = found.promise_terms[constraint.name], found.promises[constraint.name]
-    text = f"expected loss of the next action ≤ {total:.4g}"
+    text = f"the expected loss of the next action is at most {found.promises[constraint.name]:.4g}"
     if found.confidence is not None:
-        return f"{text} with probability {found.confidence:g} over logs"
-    excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
-    text += (
-        f" = {terms.alpha:.4g} alpha + {terms.stability:.2g} for stability + {excess:.2g} for logs "
-        "on which no beta passes (safe excess)"
-    )
+        return f"{text}, with probability {found.confidence:g} over logs"
     if found.asked_promise is not None:
         text = f"{text} (asked for: {found.asked_promise[constraint.name]:g})"
     return text if found.useful else f"no useful promise: {text}"
 
 
+def _terms(found: Calibration, constraint: Constraint) -> str:
+    """The terms of a promise, with what each is for."""
+    terms = found.promise_terms[constraint.name]
+    excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
+    return (
+        f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
+        f"log) + {excess:.2g} (safe excess: on some logs no beta passes)"
+        + (f" + {terms.unforeseen:.2g} (actions that no draw foresees)" * (terms.unforeseen > 0))
+    )
+
+
 def _risk(found: Calibration, constraint: Constraint) -> str:
     """The calibrated risk beside what may be, and the scale of the loss."""
+    risk = found.risks[constraint.name]
+    limit = "at most" if risk <= constraint.alpha * (1 + RISK_TOLERANCE) else "above"
     return (
-        f"{found.risks[constraint.name]:.4g} at this beta, with the next action at the worst loss, "
-        f"{constraint.bound:g}; up to alpha = {constraint.alpha:.4g} passes"
+        f"{risk:.4g}, {limit} alpha = {constraint.alpha:.4g}: the mean "
+        f"loss of the log, weighted for this beta, with the next action at the worst loss, "
+        f"{constraint.bound:g}"
     )
 
 

@@ -65,6 +65,11 @@ class TestWeight(Protocol):
         """Whether the weight grows with beta without end."""
         ...
 
+    @property
+    def unforeseen(self) -> float:
+        """A bound on the probability that the next action weighs more; 0 where it is assumed."""
+        ...
+
     def candidates(self, problem: Problem) -> Candidates:
         """The points among which the heaviest is found at every beta."""
         ...
@@ -74,6 +79,12 @@ class TestWeight(Protocol):
         ...
 
 
+STATE_MAX_RATIO = (
+    "; or state the largest ratio: min_propensity in tether.make_log, max_ratio in tether.Log, "
+    "--max-ratio on the command line"
+)
+
+
 @dataclass(frozen=True)
 class Empirical:
     """The largest weight among the draws."""
@@ -81,6 +92,7 @@ class Empirical:
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """All possible draws; the largest ratio per context if the mixture is the safe policy."""
@@ -115,6 +127,7 @@ class Analytic:
     label: ClassVar[str] = "analytic"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = True
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """An infinite ratio in every context."""
@@ -135,6 +148,7 @@ class MaxRatio:
     label: ClassVar[str] = "max_ratio"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """One point: without a normalizer, contexts do not matter."""
@@ -154,6 +168,7 @@ class Fixed:
 
     constant: float
     grows: ClassVar[bool] = False
+    unforeseen: ClassVar[float] = 0.0
 
     @property
     def label(self) -> float:
@@ -220,13 +235,13 @@ def find_test_weight(
         raise ValueError(
             f"test_weight 'empirical' of family {family.name!r} needs proposals: fresh "
             f"draws among which to find the largest weight (tether.make_proposals makes them)"
-            + ("; or state max_ratio in the log" if takes_max_ratio else "")
+            + (STATE_MAX_RATIO if takes_max_ratio else "")
         )
     if not bounded:
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
             f"have no bound; use 'empirical' with proposals, or a number"
-            + ("; or state max_ratio in the log" if takes_max_ratio else "")
+            + (STATE_MAX_RATIO if takes_max_ratio else "")
         )
     _require_safe_share(log, "analytic")
     return Analytic()

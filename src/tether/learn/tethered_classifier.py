@@ -12,13 +12,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta
 from tether.learn.action_losses import action_losses
+from tether.learn.all_or_nothing import all_or_nothing
 from tether.learn.checked_features import checked_features, shared_tags
 from tether.learn.classifier_policy import classifier_policy
+from tether.learn.drawn_actions import refuse_most_likely_classes
 from tether.learn.held_out_rows import hold_out, seed_from
+from tether.learn.known_labels import known_labels, one_label_per_row
 from tether.learn.row_draws import draw_by_row
 from tether.policies.log_from_policies import make_log
 from tether.policies.tethered import Tethered
@@ -54,8 +58,9 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The largest possible loss.
     family : str, default "clip"
         How beta turns two policies into one, as in `tether.calibrate`.
-    outside : str, default "error"
-        What to do with classes that the safe classifier never takes, as in `tether.Tethered`.
+    outside : str, optional
+        What to do with classes that the safe classifier never takes, as in `tether.Tethered`: by
+        default they are never taken.
     calibration_share : float, default 0.5
         The share of the rows of `fit` that is held out to calibrate on.
     random_state : int, RandomState or None, default None
@@ -95,7 +100,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss: Any = None,
         bound: float = 1.0,
         family: str = "clip",
-        outside: str = "error",
+        outside: str | None = None,
         calibration_share: float = 0.5,
         random_state: Any = None,
     ) -> None:
@@ -130,19 +135,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If an argument is invalid, or there are too few rows.
         """
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        X = checked_features(self, X, reset=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        labels = plain_column("y", column_or_1d(y, warn=True))
-        self.seed_ = seed_from(self.random_state)
-        self.classes_ = np.unique(labels)
-        rng = np.random.default_rng(self.seed_)
-        rows = hold_out(X, labels, self.calibration_share, rng)
-        self.safe_ = clone(self.safe).fit(rows.X_fit, rows.y_fit)
-        self.optimized_ = clone(self.optimized).fit(rows.X_fit, rows.y_fit)
-        return self._calibrate_on_labels(rows.X_calibration, rows.y_calibration, rng)
+        with all_or_nothing(self):
+            return self._fit(X, y)
 
     def calibrate(
         self,
@@ -179,27 +173,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If neither `y` nor both of `actions` and `losses` are passed, or they are invalid.
         """
-        if not hasattr(self, "safe_"):
-            for each in (self.safe, self.optimized):
-                check_is_fitted(each)
-            self.seed_ = seed_from(self.random_state)
-            self.safe_, self.optimized_ = self.safe, self.optimized
-            self.classes_ = plain_column("classes_", self.safe.classes_)
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self.safe, name):
-                    setattr(self, name, getattr(self.safe, name))
-        X = checked_features(self, X)
-        if y is not None and actions is None and losses is None:
-            labels = plain_column("y", y)
-            return self._calibrate_on_labels(X, labels, np.random.default_rng(self.seed_))
-        if y is None and actions is not None and losses is not None:
-            return self._calibrate(X, plain_column("actions", actions), losses)
-        given = {"y": y, "actions": actions, "losses": losses}
-        passed = [name for name, value in given.items() if value is not None]
-        raise ValueError(
-            "calibrate needs the right classes y, or what the safe classifier did: actions and "
-            f"losses; got {', '.join(passed) or 'neither'}"
-        )
+        with all_or_nothing(self):
+            return self._calibrate_anew(X, y, actions, losses)
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute the probability with which each class is predicted.
@@ -237,16 +212,66 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _probabilities(self, X: Any) -> Floats:
         return np.asarray(np.exp(self.policy_.log_prob_all(X)))
 
+    def _fit(self, X: Any, y: ArrayLike) -> Self:
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
+        X = checked_features(self, X, reset=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        labels = plain_column("y", column_or_1d(y, warn=True))
+        self.seed_ = seed_from(self.random_state)
+        self.classes_ = np.unique(labels)
+        rng = np.random.default_rng(self.seed_)
+        rows = hold_out(X, labels, self.calibration_share, rng)
+        self.safe_ = clone(self.safe).fit(rows.X_fit, rows.y_fit)
+        self.optimized_ = clone(self.optimized).fit(rows.X_fit, rows.y_fit)
+        self.fitted_here_ = True
+        return self._calibrate_on_labels(rows.X_calibration, rows.y_calibration, rng)
+
+    def _calibrate_anew(
+        self, X: Any, y: ArrayLike | None, actions: ArrayLike | None, losses: ArrayLike | None
+    ) -> Self:
+        if not hasattr(self, "fitted_here_"):  # other classifiers may have been set since
+            for each in (self.safe, self.optimized):
+                check_is_fitted(each)
+            self.seed_ = seed_from(self.random_state)
+            self.safe_, self.optimized_ = self.safe, self.optimized
+            self.classes_ = np.unique(plain_column("classes_", self.safe.classes_))
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.safe, name):
+                    setattr(self, name, getattr(self.safe, name))
+        check_row_indexes({"X": X, "y": y, "actions": actions, "losses": losses})
+        X = checked_features(self, X)
+        if y is not None and actions is None and losses is None:
+            if callable(self.loss):  # it may know of classes that no classifier does
+                labels = one_label_per_row(y, X.shape[0])
+            else:
+                labels = known_labels(y, X.shape[0], self.classes_)
+            return self._calibrate_on_labels(X, labels, np.random.default_rng(self.seed_))
+        if y is None and actions is not None and losses is not None:
+            return self._calibrate(X, plain_column("actions", actions), losses, logged=True)
+        given = {"y": y, "actions": actions, "losses": losses}
+        passed = [name for name, value in given.items() if value is not None]
+        raise ValueError(
+            "calibrate needs the right classes y, or what the safe classifier did: actions and "
+            f"losses; got {', '.join(passed) or 'neither'}"
+        )
+
     def _calibrate_on_labels(self, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Self:
         safe = classifier_policy("safe", self.safe_, self.classes_)
         actions = safe.sample(X, rng)
         losses = action_losses(self.loss, self.bound, self.classes_, labels, actions)
         return self._calibrate(X, actions, losses)
 
-    def _calibrate(self, X: Any, actions: NDArray[Any], losses: Any) -> Self:
+    def _calibrate(
+        self, X: Any, actions: NDArray[Any], losses: Any, *, logged: bool = False
+    ) -> Self:
         safe = classifier_policy("safe", self.safe_, self.classes_)
         optimized = classifier_policy("optimized", self.optimized_, self.classes_)
         log = make_log(safe, optimized, X, actions, losses)
+        if logged:
+            refuse_most_likely_classes(safe.log_prob_all(X), log.log_safe)
         self.calibration_ = find_beta(
             log, alpha=self.alpha, promise=self.promise, bound=self.bound, family=self.family
         )
@@ -256,7 +281,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"no useful promise can be made from {len(log):,} rows, and beta is "
                 f"{self.calibration_.beta:.4g}: see calibration_ for what would help",
                 PromiseWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
 

@@ -13,10 +13,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from tether._core import validate
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
+from tether.learn.all_or_nothing import all_or_nothing
 from tether.learn.checked_features import checked_features, shared_tags
 from tether.learn.held_out_rows import hold_out, seed_from
+from tether.learn.known_labels import known_labels
+from tether.learn.lowered_scores import lowered_scores
 from tether.risk import ScoredLabels
 from tether.risk.label_sweep import LABEL_LOSSES
 from tether.risk.methods_by_name import METHODS
@@ -64,7 +68,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     selection_ : Selection
         The threshold and what is promised for it; it prints as a summary.
     threshold_ : float
-        The positive class is predicted where its probability is at least this.
+        The positive class is predicted where its probability is at least this: a probability that
+        occurs, or, by a relative 1e-10, the value below it, since a model may give the same row
+        other last bits alone than among others.
 
     Examples
     --------
@@ -122,17 +128,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If an argument is invalid, there are not two classes, or too few rows.
         """
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        X = checked_features(self, X, reset=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        labels = plain_column("y", column_or_1d(y, warn=True))
-        self.classes_ = _two_classes(labels)
-        rng = np.random.default_rng(seed_from(self.random_state))
-        rows = hold_out(X, labels, self.calibration_share, rng)
-        self.estimator_ = clone(self.estimator).fit(rows.X_fit, rows.y_fit)
-        return self._calibrate(rows.X_calibration, rows.y_calibration, None)
+        with all_or_nothing(self):
+            return self._fit(X, y)
 
     def calibrate(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
         """Choose the threshold anew, on rows that the classifier was not fitted on.
@@ -156,16 +153,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If the classifier is not fitted, or the rows are invalid.
         """
-        if not hasattr(self, "estimator_"):
-            check_is_fitted(self.estimator)
-            self.estimator_ = self.estimator
-            self.classes_ = _two_classes(plain_column("classes_", self.estimator.classes_))
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self.estimator, name):
-                    setattr(self, name, getattr(self.estimator, name))
-        X = checked_features(self, X)
-        check_consistent_length(X, y)
-        return self._calibrate(X, plain_column("y", y), groups)
+        with all_or_nothing(self):
+            return self._calibrate_anew(X, y, groups)
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute the probabilities that the classifier predicts; the threshold changes nothing.
@@ -199,7 +188,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             One class per row.
         """
         check_is_fitted(self, "selection_")
-        scores = self._scores(checked_features(self, X))
+        scores = self._scores(checked_features(self, X)).astype(np.float64)
         positive = scores >= self._thresholds(len(scores), groups)
         return np.asarray(self.classes_[np.where(positive, self._place, 1 - self._place)])
 
@@ -208,6 +197,39 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The positive class is predicted where its probability is at least this."""
         check_is_fitted(self, "selection_")
         return float(self.selection_.threshold)
+
+    def _fit(self, X: Any, y: ArrayLike) -> Self:
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        check_row_indexes({"X": X, "y": y})
+        X = checked_features(self, X, reset=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        labels = plain_column("y", column_or_1d(y, warn=True))
+        self.classes_ = _two_classes(labels)
+        rng = np.random.default_rng(seed_from(self.random_state))
+        rows = hold_out(X, labels, self.calibration_share, rng)
+        self.estimator_ = clone(self.estimator).fit(rows.X_fit, rows.y_fit)
+        self.fitted_here_ = True
+        unknown = np.setdiff1d(self.estimator_.classes_, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"estimator has the class {unknown[0].item()!r}, which is not in y: "
+                f"{self.classes_.tolist()}"
+            )
+        return self._calibrate(rows.X_calibration, rows.y_calibration, None)
+
+    def _calibrate_anew(self, X: Any, y: ArrayLike, groups: ArrayLike | None) -> Self:
+        if not hasattr(self, "fitted_here_"):  # another estimator may have been set since
+            check_is_fitted(self.estimator)
+            self.estimator_ = self.estimator
+            self.classes_ = _two_classes(plain_column("classes_", self.estimator.classes_))
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(self.estimator, name):
+                    setattr(self, name, getattr(self.estimator, name))
+        check_row_indexes({"X": X, "y": y, "groups": groups})
+        X = checked_features(self, X)
+        return self._calibrate(X, known_labels(y, X.shape[0], self.classes_), groups)
 
     def _calibrate(self, X: Any, labels: NDArray[Any], groups: ArrayLike | None) -> Self:
         validate.choice("loss", self.loss, LABEL_LOSSES)
@@ -227,7 +249,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "thresholds = None"
             )
         self._place = self._positive_place()
-        scored = ScoredLabels(self._scores(X), labels == self.classes_[self._place])
+        scores = self._scores(X)
+        if self.thresholds is None:  # a score becomes the threshold
+            scores = lowered_scores(scores)
+        scored = ScoredLabels(scores, labels == self.classes_[self._place])
         self.selection_ = method(
             scored,
             self.thresholds,
@@ -241,7 +266,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"no useful promise can be made from {scored.n_items:,} rows: see selection_ for "
                 f"what is stated",
                 PromiseWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return self
 
@@ -255,8 +280,11 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return int(found[0])
 
-    def _scores(self, X: Any) -> Floats:
-        probabilities = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+    def _scores(self, X: Any) -> NDArray[Any]:
+        probabilities = np.asarray(self.estimator_.predict_proba(X))
+        if np.isnan(probabilities).any():  # a score that is no number would reach no threshold
+            bad = np.isnan(probabilities)
+            validate.reject("predict_proba(X)", probabilities, bad, "a probability")
         known = plain_column("classes_", self.estimator_.classes_)
         column = np.flatnonzero(known == self.classes_[self._place])
         return probabilities[:, column[0]] if len(column) else np.zeros(len(probabilities))

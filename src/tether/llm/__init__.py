@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tether.llm.preflight_checks.result import Check, Cost, Preflight
     from tether.llm.preflight_checks.run import preflight
     from tether.llm.prompt_mixture import PromptMixture
-    from tether.llm.server.chat_messages import chat_context, read_answer
+    from tether.llm.server.chat_messages import chat_action, chat_context, read_answer
     from tether.llm.server.chat_policy import ChatPolicy
     from tether.llm.server.chat_scorer import ChatScorer, ScoreServer
     from tether.llm.server.openai_policy import OpenAIPolicy
@@ -37,6 +37,7 @@ __all__ = [
     "ServerError",
     "TokenTether",
     "TokenTethered",
+    "chat_action",
     "chat_context",
     "preflight",
     "read_answer",
@@ -56,6 +57,7 @@ _MODULES = {
     "ServerError": "tether.llm.server.server_error",
     "TokenTether": "tether.llm.local.token_tether",
     "TokenTethered": "tether.llm.local.token_tethered",
+    "chat_action": "tether.llm.server.chat_messages",
     "chat_context": "tether.llm.server.chat_messages",
     "preflight": "tether.llm.preflight_checks.run",
     "read_answer": "tether.llm.server.chat_messages",

@@ -67,7 +67,11 @@ class AnswerScorer(ABC):
         rows = [self._row(*each) for each in zip(contexts, candidates, strict=True)]
         distinct = list(dict.fromkeys(rows))
         try:
-            made = self._ask(distinct)
+            read = self._read(distinct)
+        except ERRORS_ABOUT_INPUT as error:  # it is not the scorer that failed
+            raise ScorerError(f"an answer cannot be scored: {error}") from error
+        try:
+            made = self._ask(distinct, *read)
         except ERRORS_ABOUT_INPUT as error:
             raise ScorerError(f"the scorer failed: {error!r:.200}") from error
         scores = dict(zip(distinct, made, strict=True))
@@ -99,8 +103,9 @@ class AnswerScorer(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self._score!r})"
 
-    def _ask(self, rows: list[Row]) -> list[list[float]]:
-        asked, answers = self._read(rows)
+    def _ask(
+        self, rows: list[Row], asked: list[Any], answers: list[list[Any]]
+    ) -> list[list[float]]:
         if self._batched:
             made: Any = list(self._score(asked, answers))
         else:

@@ -33,15 +33,63 @@ class CompletionPolicy(ABC):
 
     @abstractmethod
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-        """Draw one completion per prompt, with the log-probabilities stated by the sampler."""
+        """Draw one completion per prompt, with the log-probabilities stated by the sampler.
+
+        They differ from `log_prob` by rounding only; `preflight` measures by how much.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        actions : numpy.ndarray of int, shape (n, max_new_tokens)
+            One completion per prompt.
+        scores : numpy.ndarray of float, shape (n,)
+            The log-probability with which each was drawn.
+        """
 
     @abstractmethod
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each completion: the sum of the log-probabilities of its tokens."""
+        """Score each completion: the sum of the log-probabilities of its tokens.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        numpy.ndarray of float, shape (n,)
+            The log-probability of each completion, including its end-of-sequence token.
+
+        Raises
+        ------
+        ValueError
+            If a row is not a completion of this policy.
+        """
 
     @abstractmethod
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Find the likeliest tokens at every position of completions, as they are scored."""
+        """Find the likeliest tokens at every position of completions, as they are scored.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        TokenTables
+            A table for every token.
+        """
 
     def rescoring(self) -> Self:
         """Return a policy whose `log_prob` never takes the sampler's word for a score.

@@ -63,12 +63,29 @@ class RiskStatus(MonitorStatus):
     lower: float
     upper: float
 
-    def __str__(self) -> str:
-        state = f"ALARM at loss {self.alarm_at}" if self.alarm else "no alarm"
+    def told(self, level: str) -> str:
+        """Say what is known, in words.
+
+        Parameters
+        ----------
+        level : str
+            What the risk is compared with, such as "alpha 0.1".
+
+        Returns
+        -------
+        str
+            The words.
+        """
+        state = f"no alarm: after {self.seen} losses the"
+        if self.alarm:
+            state = f"ALARM at loss {self.alarm_at} of {self.seen}: their"
         return (
-            f"{state}: after {self.seen} losses the mean is {self.mean:.4g}, mean risk in "
-            f"[{self.lower:.3g}, {self.upper:.3g}] (alpha {self.alpha:g}, p {self.p_value:.2g})"
+            f"{state} mean is {self.mean:.4g}, mean risk in [{self.lower:.3g}, {self.upper:.3g}] "
+            f"({level}, p {self.p_value:.2g})"
         )
+
+    def __str__(self) -> str:
+        return self.told(f"alpha {self.alpha:g}")
 
 
 class RiskMonitor(records.Saved):

@@ -312,6 +312,11 @@ class ClassifierLogits:
 
     def __call__(self, contexts: Any) -> Floats:
         """One row of log-probabilities per context."""
+        names = getattr(self.classifier, "feature_names_in_", None)
+        if names is not None and hasattr(contexts, "columns"):
+            columns = list(contexts.columns)
+            if list(names) != columns and set(names) <= set(columns):
+                contexts = contexts[list(names)]  # a rule may need more columns than the model
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
 

@@ -11,12 +11,15 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.proposals import Proposals
+from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
+from tether.policies.logged_actions import check_logged_actions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.propensities import (
     checked_propensities,
@@ -24,6 +27,7 @@ from tether.policies.propensities import (
     log_of_propensities,
     max_ratio_of,
 )
+from tether.policies.served_policies import note_policies
 from tether.policies.shortlist import Shortlist
 
 
@@ -117,6 +121,8 @@ def make_log(
     >>> calibrate(log, alpha=0.6, family="mix").exists
     True
     """
+    given = {"contexts": contexts, "actions": actions, "losses": losses}
+    check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
     if isinstance(safe, Shortlist):
         for_policies = (logged_by, safe_share, propensities, min_propensity)
         if any(each is not None for each in for_policies):
@@ -144,13 +150,16 @@ def make_log(
         return log_of_propensities(
             optimized, contexts, actions, losses, propensities, min_propensity, rewards
         )
-    safe = as_policy("safe", safe)
+    safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
     columns: dict[str, Any] = {}
-    if known is None or isinstance(contexts, int):
+    tables: dict[str, Floats] = {}
+    logging_policy = "safe" if logged_by is None else "logged_by"
+    finite = is_finite(optimized)
+    if known is None:
         log_safe, log_optimized = policy_calls.score_both(safe, optimized, contexts, actions)
         columns = {_column("safe"): log_safe, _column("optimized"): log_optimized}
         if logged_by is not None:
@@ -159,20 +168,22 @@ def make_log(
     else:
         taken = positions(known, actions)
         for name, policy in policies.items():
-            table = policy_calls.table(name, policy, contexts)
-            all_scores = np.broadcast_to(table, (len(taken), table.shape[1]))
-            columns[f"{_column(name)}_all"] = all_scores
-            columns[_column(name)] = picked(table, taken)
+            tables[name] = policy_calls.table(name, policy, contexts)
+            columns[_column(name)] = picked(tables[name], taken)
+            if not isinstance(contexts, int):
+                shape = (len(taken), len(known))
+                columns[f"{_column(name)}_all"] = np.broadcast_to(tables[name], shape)
     if not isinstance(contexts, int):
         columns["context"] = labels(contexts)
-    finite = is_finite(optimized)
     if propensities is not None:
-        given = checked_propensities(propensities, len(actions), finite=finite)
-        compare_with_policy(given, columns["log_safe"])
-    logging_policy = "safe" if logged_by is None else "logged_by"
-    _check_possible(logging_policy, columns[_column(logging_policy)])
-    known_scores = columns.get("log_safe_all", columns["log_safe"])
-    max_ratio = max_ratio_of(min_propensity, known_scores, finite=finite)
+        stated = checked_propensities(propensities, len(actions), finite=finite)
+        compare_with_policy(stated, columns["log_safe"])
+    log_logged = columns[_column(logging_policy)]
+    _check_possible(logging_policy, log_logged)
+    max_ratio = max_ratio_of(min_propensity, tables.get("safe", columns["log_safe"]), finite=finite)
+    if known is not None:
+        logged_table = tables[logging_policy]
+        check_logged_actions(known, taken, tables["optimized"], logged_table, None, log_logged)
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,
@@ -182,6 +193,7 @@ def make_log(
         approximate=approximate,
         ratio_error=ratio_error,
         reward=rewards,
+        scored_by=note_policies(safe, optimized, contexts, known, tables),
     )
 
 
@@ -237,7 +249,7 @@ def make_proposals(
     """
     if isinstance(safe, Shortlist):
         return None
-    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    safe, optimized = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
     if not isinstance(draws, DrawPlan):
         draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)

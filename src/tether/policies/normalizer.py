@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tether._core import policy_calls
 from tether._core.contexts import labels, length, parts, take
-from tether._core.types import Floats
+from tether._core.types import Booleans, Floats
 from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
 from tether.control.family import Family
 from tether.sampling.policy_pair import PolicyPair
@@ -215,26 +216,42 @@ def joined(pieces: list[Normalizer]) -> Normalizer:
 def settled_normalizer(
     policy: Tethered, contexts: Any, log_safe: Floats, log_optimized: Floats
 ) -> Normalizer:
-    """ψ in each context, with more draws where the density of an action is not precise.
+    """ψ in each context, with more draws where the density of its action is not precise.
 
     A density in the denominator of a weight must not be noisy: with a relative variance v, one over
     the estimate is too large by a factor of 1 + v on average.
-
-    The scores are those of one action per context, or of any number of actions without contexts.
     """
     found = policy.normalizer(contexts)
     for factor in MORE_DRAWS:
-        error = density_with_error(policy.family, log_safe, log_optimized, policy.log_beta, found)[
-            1
-        ]
-        rough = np.flatnonzero(error > SMALL_DENSITY_ERROR)
+        rough = np.flatnonzero(_is_rough(policy, log_safe, log_optimized, found))
         if len(rough) == 0:
             break
-        if isinstance(contexts, int):
-            found = policy.normalizer(contexts, factor)
-            continue
         again = policy.normalizer(take(contexts, rough), factor)
         log_psi, standard_error = found.log_psi.copy(), found.standard_error.copy()
         log_psi[rough], standard_error[rough] = again.log_psi, again.standard_error
         found = Normalizer(log_psi, standard_error)
     return found
+
+
+def settled_marginal_normalizer(
+    policy: Tethered, scores: Callable[[], Iterable[tuple[Floats, Floats]]]
+) -> Normalizer:
+    """The one ψ without contexts, with more draws while a density of an action is not precise.
+
+    `scores` gives those of all actions under both policies, in parts, whenever it is called.
+    """
+    found = policy.normalizer(1)
+    for factor in MORE_DRAWS:
+        if not any(_is_rough(policy, *part, found).any() for part in scores()):
+            break
+        found = policy.normalizer(1, factor)
+    return found
+
+
+def _is_rough(
+    policy: Tethered, log_safe: Floats, log_optimized: Floats, found: Normalizer
+) -> Booleans:
+    """Where the density of an action would be more precise with more draws."""
+    both = (log_safe, log_optimized)
+    _, error = density_with_error(policy.family, *both, policy.log_beta, found)
+    return error > SMALL_DENSITY_ERROR

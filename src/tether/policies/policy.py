@@ -198,7 +198,9 @@ def as_policy(name: str, policy: Any) -> Policy:
             f"{name} is a shortlist, which has no log-probabilities of actions: use its own methods"
             f" make_log and tethered, or pass it to tether.Controller"
         )
+    method = getattr(policy, "__name__", "")
+    hint = f"; pass the model itself, not its {method}" if method.startswith("predict") else ""
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
-        f"or a torch distribution, got {shown(policy)}"
+        f"or a torch distribution, got {shown(policy)}{hint}"
     )

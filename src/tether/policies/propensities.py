@@ -21,7 +21,9 @@ from tether._core.contexts import column_labels, labels
 from tether._core.types import Floats, Integers, Losses
 from tether.control.log import Log
 from tether.policies.categorical import picked, positions
+from tether.policies.logged_actions import check_logged_actions
 from tether.policies.policy import Policy, is_finite
+from tether.policies.served_policies import note_policies
 
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""
@@ -43,35 +45,23 @@ def log_of_propensities(
     """A log of which only the propensities of the actions shown are known of the safe policy."""
     finite = is_finite(optimized)
     values = checked_propensities(propensities, len(actions), finite=finite)
+    taken = positions(optimized.actions, actions) if is_finite(optimized) else None
     check_one_policy(values, contexts, actions)
     log_safe = np.log(values)
     max_ratio = max_ratio_of(min_propensity, log_safe, finite=finite)
-    if isinstance(contexts, int) or not is_finite(optimized):
+    context = None if isinstance(contexts, int) else labels(contexts)
+    stated: dict[str, Any] = {"context": context, "max_ratio": max_ratio, "reward": rewards}
+    if taken is None or not is_finite(optimized):
         log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
-        context = None if isinstance(contexts, int) else labels(contexts)
-        return Log(
-            losses,
-            log_safe,
-            log_optimized,
-            context=context,
-            max_ratio=max_ratio,
-            reward=rewards,
-        )
-    taken = positions(optimized.actions, actions)
+        noted = note_policies(None, optimized, contexts, None, {})
+        return Log(losses, log_safe, log_optimized, scored_by=noted, **stated)
     table = policy_calls.table("optimized", optimized, contexts)
-    tables: dict[str, Any] = {}
-    if len(optimized.actions) == 2:
-        tables["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
-        tables["log_safe_all"] = two_action_table(values, taken)
-    return Log(
-        losses,
-        log_safe,
-        picked(table, taken),
-        context=labels(contexts),
-        max_ratio=max_ratio,
-        reward=rewards,
-        **tables,
-    )
+    check_logged_actions(optimized.actions, taken, table, None, min_propensity, log_safe)
+    noted = note_policies(None, optimized, contexts, optimized.actions, {"optimized": table})
+    if len(optimized.actions) == 2 and not isinstance(contexts, int):
+        stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
+        stated["log_safe_all"] = two_action_table(values, taken)
+    return Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
 
 
 def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool) -> float | None:
@@ -112,6 +102,8 @@ def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) ->
     accepted = "a probability above 0" + (" and at most 1" if finite else "")
     bad = ~((values > 0) & (values <= top) & np.isfinite(values))
     if bad.any():
+        if finite and values.min() > 0 and 1 < values.max() <= 100:
+            accepted += f" (40 % is 0.4; the largest is {values.max():g})"
         validate.reject("propensities", values, bad, accepted)
     return np.minimum(values, 1.0) if finite else values
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.extras import require
 from tether._core.types import Booleans, Floats, Integers
 from tether.policies.ratio_features import is_sparse
 
@@ -120,6 +121,7 @@ def default_classifier(matrix: Any) -> Any:
 
     With products it contains the log ratio of two Gaussian policies with linear means exactly.
     """
+    require("tether.estimate_ratio", "sklearn")
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
 from tether.control.family import Family
@@ -17,7 +18,11 @@ from tether.control.log import Log
 from tether.policies.picker import Picker, checked_temperature
 from tether.policies.pool import Pool
 from tether.policies.sampler import as_sampler
-from tether.policies.shortlist_checks import check_exchangeable, check_scored_alone
+from tether.policies.shortlist_checks import (
+    check_exchangeable,
+    check_scored_alone,
+    check_temperature,
+)
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
 from tether.policies.tethered_shortlist import TetheredShortlist, check_calibration
@@ -203,6 +208,7 @@ class Shortlist:
         ValueError
             If actions and candidates differ in shape or kind.
         """
+        check_row_indexes({"contexts": contexts, "actions": actions})
         actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
         fresh = self._draw(contexts, self.size - 1, rng)
@@ -257,6 +263,8 @@ class Shortlist:
         UserWarning
             If the logged actions do not look like draws of the safe policy.
         """
+        columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
+        check_row_indexes(columns)
         rows, index = self.join(contexts, actions, rng)
         return self.log_of_rows(rows, index, losses, rewards=rewards)
 
@@ -300,6 +308,7 @@ class Shortlist:
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
         check_exchangeable(scores, place)
+        check_temperature(picker, scores)
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
         return Log(

@@ -7,12 +7,19 @@ import warnings
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
 SCORE_ALONE_TOLERANCE = 1e-3
 """How far a score may be from that of the same row scored alone, relative and absolute."""
+MIN_ROWS_OF_SCORES = 20
+"""From fewer rows with different scores than this the scale of a score is not judged."""
+ALMOST_UNIFORM = 0.05
+"""How far the best candidate's ratio must be above 1, as a share of what is possible."""
+ALMOST_ARGMAX = 0.99
+"""The mean probability of the best candidate beyond which the pick is almost an argmax."""
 MAX_RANK_DEVIATION = 5.0
 """Standard deviations of the mean rank of logged actions beyond which a warning is given."""
 
@@ -57,4 +64,36 @@ def check_exchangeable(scores: Floats, index: Integers) -> None:
             f"and a calibration on this log does not hold",
             AssumptionWarning,
             stacklevel=4,
+        )
+
+
+def check_temperature(picker: Picker, scores: Floats) -> None:
+    """Warn if a score of the user's own has a scale that makes its pick uniform, or an argmax.
+
+    A pick is proportional to e^(score / temperature), so its scale matters as much as its order. A
+    log ratio of two policies has the right one by itself.
+    """
+    spread = scores.max(axis=1) - scores.min(axis=1)
+    differ = spread > 0
+    if picker.scores_are_log_ratios or picker.temperature == 0 or differ.sum() < MIN_ROWS_OF_SCORES:
+        return
+    best = np.exp(picker.to_log_probabilities(scores[differ])).max(axis=1)
+    largest, size = float(picker.size * best.mean()), picker.size
+    facts = (
+        f"the best of {size} candidates is {largest:.3g} times as likely as by chance, on average, "
+        f"of a possible {size}, because the scores of a row differ by {np.median(spread):.3g} and "
+        f"the temperature is {picker.temperature:g}"
+    )
+    if largest - 1 < ALMOST_UNIFORM * (size - 1):
+        warn_user(
+            f"the optimized policy is almost a uniform pick: {facts}. Even an infinite beta is "
+            f"only this soft pick: pass a lower temperature, or scores on the scale of "
+            f"log-probabilities",
+            AssumptionWarning,
+        )
+    elif best.mean() > ALMOST_ARGMAX:
+        warn_user(
+            f"the optimized policy is almost an argmax: {facts}. Pass a higher temperature, or "
+            f"scores on the scale of log-probabilities; temperature=0 says that an argmax is meant",
+            AssumptionWarning,
         )

@@ -15,6 +15,7 @@ from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
+from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.family_checks import check_family
 from tether.policies.mixture import Mixture
@@ -27,6 +28,7 @@ from tether.policies.normalizer import (
     normalizers_by_context,
 )
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
+from tether.policies.served_policies import check_served, default_outside, require_safe
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
@@ -68,10 +70,11 @@ class Tethered:
         65,536 without contexts.
     seed : int, default 0
         The seed of these draws.
-    outside : str, default "error"
+    outside : str, optional
         What to do with actions that only the optimized policy takes: refuse them ("error"), or,
         for clip, never take them ("never"). An infinite beta is then the optimized policy
-        restricted to the safe one's actions.
+        restricted to the safe one's actions. By default "never" if the calibration saw such
+        actions, and is of the restricted policy, otherwise "error".
 
     Raises
     ------
@@ -100,11 +103,15 @@ class Tethered:
         max_draws: int = MAX_DRAWS,
         normalizer_draws: int | None = None,
         seed: int = 0,
-        outside: str = "error",
+        outside: str | None = None,
     ) -> None:
-        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+        require_safe(safe, beta)
+        given = as_policy("safe", safe), as_policy("optimized", optimized)
+        self.safe, self.optimized = align_actions(*given)
         self.calibration = beta if isinstance(beta, Calibration) else None
         self.blend = 0.0 if self.calibration is None else self.calibration.blend
+        if self.calibration is not None:
+            check_served(self.safe, self.optimized, self.calibration)
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.family, self.log_beta = family_and_beta(beta, family)
@@ -115,6 +122,7 @@ class Tethered:
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
+        outside = default_outside(self.calibration, self.family) if outside is None else outside
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not self.family.clips:
             raise ValueError(

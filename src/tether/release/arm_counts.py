@@ -11,7 +11,7 @@ from tether._core.validate import integer_at_least, real
 class ArmCounts:
     """The rows of one system in the calibration window, and the sum of their losses.
 
-    A row is one key: the first unit that the system answered for it (docs/explanation/release.md).
+    A row is one key: the first unit that the system answered for it (:doc:`/explanation/release`).
 
     Parameters
     ----------
@@ -46,6 +46,28 @@ class ArmCounts:
             raise ValueError(f"pending must be at most rows = {self.rows}, got {self.pending!r}")
         if not 0 <= real("total", self.total) < float("inf"):
             raise ValueError(f"total must be a finite sum of at least 0, got {self.total!r}")
+
+    def missing_text(self, bound: float) -> str:
+        """Say how many of the rows have no outcome, and what they count as.
+
+        Parameters
+        ----------
+        bound : float
+            The largest possible loss.
+
+        Returns
+        -------
+        str
+            What follows the number of rows in a sentence; empty if no outcome is missing.
+
+        Examples
+        --------
+        >>> ArmCounts(rows=100, total=2.0, pending=3).missing_text(bound=1.0)
+        ', 3 of them without an outcome (counted as 1)'
+        """
+        if not self.pending:
+            return ""
+        return f", {self.pending:,} of them without an outcome (counted as {bound:g})"
 
     def worst_total(self, bound: float) -> float:
         """Return the sum of all losses if every pending one were the bound.

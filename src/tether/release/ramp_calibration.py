@@ -47,6 +47,8 @@ from tether.release.stability import worst_excess
 
 PROMISE_BISECTIONS = 60
 """How often the interval that holds the alpha of a promise is halved."""
+NO_OLD_ROWS = "there are no rows of the old system"
+"""Why the share is 0 before anything is known of the old system."""
 
 
 def ramp_share(
@@ -196,10 +198,13 @@ def reason_of_zero(found: Mapping[str, GuardrailShare], confidence: float | None
     if not closed:
         return ""
     each = found[closed[0]]
+    if not each.old.rows:
+        return NO_OLD_ROWS
     kind = "bound in expectation" if confidence is None else f"{confidence:g} upper bound"
+    missing = each.old.missing_text(each.guardrail.bound)
     return (
         f"the old system alone does not pass for {closed[0]}: the {kind} on its risk is "
-        f"{each.old_bound:.4g} from {each.old.rows:,} rows, and alpha is {each.alpha:.4g}"
+        f"{each.old_bound:.4g} from {each.old.rows:,} rows{missing}, and alpha is {each.alpha:.4g}"
     )
 
 

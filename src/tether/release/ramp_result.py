@@ -107,7 +107,7 @@ class RampShare:
     ...     new={"complaint": ArmCounts(100, 3.0)},
     ... )
     >>> print(made)
-    share 0.327: in expectation, complaint ≤ 0.021 (alpha 0.02); bound by complaint
+    share 0.327: in expectation, complaint ≤ 0.021 (alpha 0.02); limited by complaint
     """
 
     share: float
@@ -131,6 +131,38 @@ class RampShare:
             is_useful(each.promise, each.guardrail.tolerated, each.guardrail.bound)
             for each in self.guardrails.values()
         )
+
+    def why(self, window: str, worst: str) -> str:
+        """Say what decided the share, in words, and how many outcomes were missing.
+
+        Parameters
+        ----------
+        window : str
+            The calibration window, such as "step 3".
+        worst : str
+            What the share is without any rows of the new system.
+
+        Returns
+        -------
+        str
+            The words.
+        """
+        if self.reason:
+            return self.reason
+        each = self.guardrails[self.binding]
+        bound, old = each.guardrail.bound, each.old
+        decided = worst
+        if self.confidence is not None:
+            rows = "all rows so far"
+            if each.new.pending:
+                rows += f", {each.new.rows:,} of the new{each.new.missing_text(bound)}"
+            decided = f"{rows}{self._limited}"
+        elif each.new.rows:
+            rows = f"{each.new.rows:,} rows of {window}{each.new.missing_text(bound)}"
+            decided = f"{rows}{self._limited}"
+        if not old.pending:
+            return decided
+        return f"{decided}; {old.rows:,} rows of the old{old.missing_text(bound)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values.
@@ -180,4 +212,9 @@ class RampShare:
             f"{name} ≤ {each.promise:.3g} (alpha {each.alpha:.3g})"
             for name, each in self.guardrails.items()
         )
-        return f"share {self.share:.3g}: {kind}, {stated}; bound by {self.binding}"
+        return f"share {self.share:.3g}: {kind}, {stated}{self._limited}"
+
+    @property
+    def _limited(self) -> str:
+        """Which guardrail keeps the share below 1, if one does."""
+        return f"; limited by {self.binding}" if self.share < 1 else ""

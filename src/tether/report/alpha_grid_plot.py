@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether.control.alpha_grid import AlphaGrid
+from tether.report.plot_frame import figure_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,21 +18,15 @@ TETHERED_REWARD_COLOR, SAFE_REWARD_COLOR = "#0b6b5d", "#1c2226"
 
 
 def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
-    """Plot the expected reward of the tethered policy along alpha, with intervals.
+    """Plot the expected reward of the tethered policy along alpha or promise, with intervals.
 
     The reward of the safe policy is a horizontal line. Without rewards, the share of decisions that
     change is drawn. Alphas that are mappings are numbered.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
     if axes is not None:
         _draw(grid, axes)
-        parent: Any = axes.figure
-        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
-        return figure
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        return figure_of(axes)
+    figure = new_figure()
     _draw(grid, figure.add_subplot())
     return figure
 
@@ -39,7 +34,9 @@ def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
 def _draw(grid: AlphaGrid, axes: Axes) -> None:
     columns = grid.to_frame()
     named = "reward" if "reward" in columns else "changed"
-    alphas = columns.get("alpha", np.arange(1.0, len(grid.entries) + 1))
+    words, _ = grid.entries[0].asked
+    numbers = np.arange(1.0, len(grid.entries) + 1)
+    alphas = columns.get(words.replace(" ", "_"), numbers)
     order = np.argsort(alphas, kind="stable")
     low, high = (columns[f"{named}_{end}"][order] for end in ("lower", "upper"))
     finite = np.isfinite(high - low)
@@ -54,6 +51,6 @@ def _draw(grid: AlphaGrid, axes: Axes) -> None:
         axes.axhline(first.gain.reward.safe.mean, color=SAFE_REWARD_COLOR, label="safe")
         axes.legend(frameon=False)
     numbered = isinstance(first.alpha, Mapping)
-    axes.set_xlabel("number of the alphas" if numbered else "alpha")
+    axes.set_xlabel(f"number of the {words}s" if numbered else words)
     axes.set_ylabel("expected reward" if named == "reward" else "share of decisions that change")
     axes.spines[["top", "right"]].set_visible(False)

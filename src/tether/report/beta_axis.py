@@ -14,6 +14,9 @@ MAX_BETA_TICKS = 6
 MIN_HALF_RANGE = 0.7
 """The axis of log beta extends at least this far on either side of its middle."""
 
+LABEL_ROOM = 0.95
+"""How far the places of 0 and infinity are from the next tick, relative to half of the range."""
+
 
 class BetaScale(NamedTuple):
     """Betas on an axis: their heights, its ticks and its limits."""
@@ -23,7 +26,7 @@ class BetaScale(NamedTuple):
     limits: tuple[float, float]
 
 
-def beta_ticks(low: float, high: float) -> dict[float, str]:
+def beta_ticks(low: float, high: float, most: int = MAX_BETA_TICKS) -> dict[float, str]:
     """Round betas between two logs: powers of ten, with 2 and 5 (or 3) where there is room."""
     for leading_digits in ((1, 2, 5), (1, 3), (1,)):
         exponents = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 1)
@@ -33,9 +36,9 @@ def beta_ticks(low: float, high: float) -> dict[float, str]:
             for digit in leading_digits
         ]
         ticks = [tick for tick in ticks if low - 0.2 <= tick <= high + 0.2]
-        if len(ticks) <= MAX_BETA_TICKS:
+        if len(ticks) <= most:
             break
-    ticks = ticks[:: math.ceil(len(ticks) / MAX_BETA_TICKS) or 1]
+    ticks = ticks[:: math.ceil(len(ticks) / most) or 1]
     return {tick: format_beta(tick) for tick in ticks}
 
 
@@ -46,11 +49,14 @@ def beta_scale(log_betas: Sequence[float]) -> BetaScale:
     high = max(finite, default=MIN_HALF_RANGE)
     middle, half_range = (low + high) / 2, max((high - low) / 2, MIN_HALF_RANGE)
     low, high, step = middle - half_range, middle + half_range, 0.45 * half_range
-    ticks = beta_ticks(low, high)
+    zero, infinity = -math.inf in log_betas, math.inf in log_betas
+    room = LABEL_ROOM * half_range - step
+    most = MAX_BETA_TICKS // 2 if zero or infinity else MAX_BETA_TICKS
+    ticks = beta_ticks(low + room * zero, high - room * infinity, most)
     bottom, top = low - 0.5 * step, high + 0.5 * step
-    if -math.inf in log_betas:
+    if zero:
         ticks[low - step], bottom = "0 (safe)", low - 1.5 * step
-    if math.inf in log_betas:
+    if infinity:
         ticks[high + step], top = "∞ (optimized)", high + 1.5 * step
     heights = [min(max(log_beta, low - step), high + step) for log_beta in log_betas]
     return BetaScale(heights, ticks, (bottom, top))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.control.calibration import Calibration
+from tether.control.families import Mix
 from tether.report.beta_axis import NEAR_BETA, beta_ticks
 from tether.report.number_format import format_beta, format_number
 from tether.report.plot_frame import (
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+ROOM_FOR_A_LABEL = 1.05
+"""How much higher than the promise an axis is, so that its label is below the title."""
+
 
 def plot_calibration(calibration: Calibration, axes: Axes | None = None) -> Figure:
-    """Plot the calibrated risk against beta, with alpha, and from half of beta to twice beta.
+    """Plot the calibrated risk against beta, with the promise, alpha and the safe policy's loss.
 
     In `axes` of the user, this neighborhood of beta is a shaded band; in a figure of its own it is
     drawn enlarged in a second panel. Several constraints share one scale: risk divided by alpha.
@@ -78,10 +82,12 @@ def draw_calibration(
     low = min(lows + highs, default=-1.0) - 0.4
     high = max(highs, default=1.0) + 0.4
     axes.set_xlim(low, high)
-    start_at_zero(axes, level)
+    promised = calibration.promise if annotate and not several and calibration.useful else level
+    start_at_zero(axes, ROOM_FOR_A_LABEL * promised)
     ticks = beta_ticks(low, high)
     axes.set_xticks(list(ticks), list(ticks.values()))
-    finish_axes(axes, "beta", "calibrated risk / alpha" if several else "calibrated risk")
+    where = "beta (left: safe policy, right: optimized policy)" if annotate else "beta"
+    finish_axes(axes, where, "calibrated risk / alpha" if several else "calibrated risk")
     if finite:
         log_beta = calibration.log_beta
         if shade_near:
@@ -93,11 +99,28 @@ def draw_calibration(
     if not annotate or several:
         axes.axhline(level, color=ink(), linewidth=1.2, label="alpha")
     else:
-        draw_level(axes, level, f"alpha = {format_number(calibration.alpha)}")
+        _draw_levels(calibration, axes)
     if annotate:
         axes.set_title(_title(calibration), loc="left")
     if annotate and several:
         axes.legend(frameon=False)
+
+
+def _draw_levels(calibration: Calibration, axes: Axes) -> None:
+    """Draw the promise above alpha, and today's loss with its label at the other end."""
+    alpha = f"alpha = {format_number(calibration.alpha)}"
+    if not calibration.useful:
+        draw_level(axes, calibration.alpha, alpha)
+    else:
+        promise = f"promise: at most {format_number(calibration.promise)}"
+        is_alpha = calibration.confidence is not None
+        draw_level(axes, calibration.promise, promise, above=True, line_style="--")
+        if not is_alpha:
+            draw_level(axes, calibration.alpha, alpha, above=False)
+    if calibration.safe_losses is not None:
+        today = calibration.safe_losses[calibration.binding.name]
+        text = f"safe policy today: {format_number(today)}"
+        draw_level(axes, today, text, above=False, at_right=True, line_style=":")
 
 
 def _zoom(calibration: Calibration, axes: Axes) -> None:
@@ -121,4 +144,7 @@ def _title(calibration: Calibration) -> str:
         return "no beta passes: use the safe policy"
     if math.isinf(calibration.log_beta):
         return "beta = ∞: the optimized policy passes without restriction"
-    return f"beta = {format_beta(calibration.log_beta)}"
+    title = f"beta = {format_beta(calibration.log_beta)}"
+    if calibration.family == Mix().name:
+        title += f": {Mix().optimized_share(calibration.log_beta):.1%} by the optimized policy"
+    return title

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.columns import Columns, format_cell
 from tether._core.description import Described, Description
@@ -86,6 +87,10 @@ class Comparison(Described):
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
+        table["promise"] = np.array(
+            [format_cell(each.promise) if each.exists else "none" for each in self.results],
+            dtype=np.str_,
+        )
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
         same = [
@@ -94,6 +99,14 @@ class Comparison(Described):
             if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1
         ]
         stated = [f"{name.replace('_', ' ')} {format_cell(table.pop(name)[0])}" for name in same]
+        for name in ("family", "method"):
+            if name in table and table[name].tolist() == list(self.names):
+                del table[name]
+        if "effective_sample_size" in table:  # the widest heading
+            table["effective rows"] = _whole(table.pop("effective_sample_size"))
+        asked = [each.asked_promise for each in self.results if isinstance(each, Calibration)]
+        if asked and None not in asked:  # the promises are in the names
+            table.pop("alpha", None)
         return Description(
             f"{len(self.names)} {kind}, {useful or 'none'} of them with a useful promise",
             "good" if useful == len(self.names) else "caution" if useful else "stop",
@@ -122,7 +135,7 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     TypeError
         If something else than a calibration or a selection is passed, or both kinds at once.
     ValueError
-        If there are no results.
+        If there are no results, or two of them have the same name.
 
     Examples
     --------
@@ -132,21 +145,32 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     >>> found.to_frame()["threshold"]
     array([1., 2.])
     """
-    named = results.items() if isinstance(results, Mapping) else ((None, each) for each in results)
-    pairs = list(named)
-    if not pairs:
+    if isinstance(results, (Calibration, Selection)) or not isinstance(results, Iterable):
+        raise TypeError(
+            "results must be a list or a mapping of calibrations or selections, got "
+            f"{type(results).__name__}"
+        )
+    found = tuple(results.values() if isinstance(results, Mapping) else results)
+    if not found:
         raise ValueError("results is empty: at least one calibration or selection is needed")
-    for _, result in pairs:
+    for result in found:
         if not isinstance(result, (Calibration, Selection)):
             raise TypeError(
                 "results must be calibrations or selections, as calibrate, gcrc, crc, "
                 f"monotonized_crc and ltt return them, got {type(result).__name__}"
             )
-    found = tuple(result for _, result in pairs)
     if len({isinstance(result, Calibration) for result in found}) > 1:
         raise TypeError("results must be all calibrations or all selections, got both")
-    names = [name for name, _ in pairs if name is not None] or _names(found)
-    return Comparison(tuple(map(str, names)), found)
+    names = list(map(str, results)) if isinstance(results, Mapping) else _names(found)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"results has two entries with the name {twice!r}")
+    return Comparison(tuple(names), found)
+
+
+def _whole(sizes: NDArray[Any]) -> NDArray[Any]:
+    """Sample sizes without decimals, if all are known."""
+    return np.round(sizes).astype(np.int64) if np.isfinite(sizes).all() else sizes
 
 
 def _row(result: Result) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _draw_reach(found: Mapping[str, Calibration], axes: Axes) -> None:
     axes.set_xticks(list(scale.ticks), list(scale.ticks.values()))
     axes.set_xlim(*scale.limits)
     several = len({each.family for each in found.values()}) > 1
-    finish_axes(axes, "beta (of different families, not comparable)" if several else "beta", "")
+    finish_axes(axes, "beta (not comparable: families differ)" if several else "beta", "")
 
 
 def _reward(calibration: Calibration) -> WeightedMean | None:

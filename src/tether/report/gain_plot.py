@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether.control.gains import Gain, PolicyMeans
 from tether.report.number_format import format_percent
+from tether.report.plot_frame import figure_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,19 +24,13 @@ def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
     A policy whose mean is unknown has no point. In `axes` of the user, only the rewards are drawn,
     or the first loss if there are none.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
     panels = {} if gain.reward is None else {"expected reward": gain.reward}
     for name, means in gain.losses.items():
         panels["expected loss" if name == "loss" else f"expected loss: {name}"] = means
     if axes is not None:
         _draw(gain, axes, *next(iter(panels.items())))
-        parent: Any = axes.figure
-        figure: Figure = parent.figure  # the whole figure, if `axes` are in a subfigure
-        return figure
-    figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
+        return figure_of(axes)
+    figure = new_figure(4.2 * len(panels), 3.6)
     for panel, (label, means) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):

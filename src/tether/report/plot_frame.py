@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core.types import Floats
+from tether._core.visible_text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,12 +25,12 @@ LABELED_BELOW = 0.75
 
 
 def new_figure(width: float = 6.4, height: float = 4.0) -> Figure:
-    """Make a figure whose margins fit its labels."""
+    """Make a figure whose margins fit its labels, and which a notebook shows by itself."""
     try:
-        from matplotlib.figure import Figure
+        from tether.report.notebook_figure import NotebookFigure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
 def figure_of(axes: Axes) -> Figure:
@@ -62,20 +63,31 @@ def start_at_zero(axes: Axes, *heights: float) -> None:
     axes.set_ylim(0, ROOM_ABOVE * max(known, default=1.0) or 1.0)
 
 
-def draw_level(axes: Axes, level: float, text: str) -> None:
-    """Draw a horizontal line with its label at the left end: above it, or below it near the top.
+def draw_level(
+    axes: Axes,
+    level: float,
+    text: str,
+    *,
+    above: bool | None = None,
+    at_right: bool = False,
+    line_style: str = "-",
+) -> None:
+    """Draw a horizontal line with its label at the left end, or at the right end.
 
-    Call it when the limits of the axes are set.
+    By default the label is above the line, and below it near the top. Call it when the limits of
+    the axes are set.
     """
-    axes.axhline(level, color=ink(), linewidth=1.2)
-    low, high = axes.get_ylim()
-    above = level - low < LABELED_BELOW * (high - low)
+    axes.axhline(level, color=ink(), linewidth=1.2, linestyle=line_style)
+    if above is None:
+        low, high = axes.get_ylim()
+        above = level - low < LABELED_BELOW * (high - low)
     axes.annotate(
         text,
-        (0.01, level),
+        (0.99 if at_right else 0.01, level),
         (0, 3 if above else -3),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
+        ha="right" if at_right else "left",
         va="bottom" if above else "top",
         color=ink(),
     )
@@ -103,7 +115,12 @@ def with_crossings(x: Floats, y: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def one_line(text: str, length: int = 40) -> str:
-    """A name that fits into a legend or beside an axis; `$` stands for itself."""
-    text = " ".join(text.split())
+    """A name that fits into a legend or beside an axis; `$` stands for itself.
+
+    Control characters are shown as escape sequences. A legend leaves out names that begin with an
+    underscore, so a space is put before it.
+    """
+    text = visible(" ".join(text.split()))
+    text = f" {text}" if text.startswith("_") else text
     text = text if len(text) <= length else f"{text[: length - 1]}…"
     return text.replace("$", r"\$")

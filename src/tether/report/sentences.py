@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tether.control.calibration import Calibration
+from tether.control.promise import PromiseTerms
 from tether.report.number_format import format_beta, format_count, format_number, format_time
 
 if TYPE_CHECKING:
@@ -156,14 +157,21 @@ def promise_sentences(calibration: Calibration | None, target: str = "alpha") ->
         statement,
         f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
         f"for stability, plus {format_number(terms.safe_excess)} for the excess of the safe "
-        "policy. "
+        f"policy{_unforeseen(terms)}. "
         "The stability term, max(alpha, bound − alpha)·ε̂ with bound = "
         f"{format_number(terms.bound)} and ε̂ = {format_number(calibration.stability)}, covers how "
         "much the policy changes when one row of the log is replaced, and is estimated by leaving "
-        "out each row in turn. The last term covers logs on which no beta passes, where the safe "
+        "out each row in turn. The excess covers logs on which no beta passes, where the safe "
         "policy is served with its own risk. The promise is an average over logs, and holds under "
         "the assumptions below.",
     )
+
+
+def _unforeseen(terms: PromiseTerms) -> str:
+    """The fourth term, where there is one."""
+    if not terms.unforeseen:
+        return ""
+    return f", plus {format_number(terms.unforeseen)} for actions that no draw foresees"
 
 
 def missing_losses_sentences(history: History) -> str:

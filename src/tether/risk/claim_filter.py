@@ -7,8 +7,17 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Booleans
-from tether.risk.claims import finite_scores
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
+from tether.risk.claim_columns import finite_scores
 from tether.risk.selection import Selection
+
+MIN_SCORES_COMPARED = 20
+"""Fewer scores than this are not compared with the range of the calibration."""
+RANGE_MARGIN = 0.05
+"""How far outside the range a score may be, as a share of it."""
+MANY_OUTSIDE = 0.2
+"""The share of scores outside the range that deserves a warning."""
 
 
 def filter_claims(
@@ -41,6 +50,11 @@ def filter_claims(
     ValueError
         If a score is not finite, `groups` is missing, or a group was not calibrated.
 
+    Warns
+    -----
+    AssumptionWarning
+        If many scores lie outside those of the calibration.
+
     Examples
     --------
     >>> import tether
@@ -48,6 +62,17 @@ def filter_claims(
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
+    kept = keep_claims(selection, scores, groups)
+    outside = count_outside(selection, scores) if len(kept) >= MIN_SCORES_COMPARED else 0
+    if outside > MANY_OUTSIDE * len(kept):
+        warn_user(outside_in_words(selection, outside, len(kept)), AssumptionWarning)
+    return kept
+
+
+def keep_claims(
+    selection: Selection, scores: ArrayLike, groups: ArrayLike | None = None
+) -> Booleans:
+    """The same, without a look at the scale of the scores."""
     if not isinstance(selection, Selection):
         raise TypeError(
             "selection must be a Selection returned by gcrc, crc, monotonized_crc or ltt, got "
@@ -63,7 +88,48 @@ def filter_claims(
                 f"({', '.join(map(repr, selection.groups))})"
             )
         return np.asarray(checked >= selection.threshold)
+    if not selection.groups:
+        raise ValueError(
+            "groups was given, but this selection has one threshold for all claims: it was "
+            "calibrated without groups"
+        )
     labels = validate.labels("groups", groups, len(checked))
     names, group_of_claim = np.unique(labels, return_inverse=True)
     thresholds = np.array([selection.for_group(name).threshold for name in names])
     return np.asarray(checked >= thresholds[group_of_claim])
+
+
+def score_range(selection: Selection) -> tuple[float, float] | None:
+    """The lowest and the highest score of the calibration; None where it is not known.
+
+    Where every score was a candidate, so was +inf.
+    """
+    ranges = []
+    for part in selection.groups.values() or (selection,):
+        thresholds = part.curve_thresholds
+        finite = thresholds[np.isfinite(thresholds)]
+        known = part.kept is not None and part.kept.total >= MIN_SCORES_COMPARED
+        if not known or len(finite) == len(thresholds) or not len(finite):
+            return None
+        ranges.append((float(finite.min()), float(finite.max())))
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def count_outside(selection: Selection, scores: ArrayLike) -> int:
+    """How many scores lie clearly outside those of the calibration."""
+    known = score_range(selection)
+    if known is None:
+        return 0
+    low, high = known
+    margin, values = RANGE_MARGIN * (high - low), np.asarray(scores, dtype=np.float64)
+    return int(((values < low - margin) | (values > high + margin)).sum())
+
+
+def outside_in_words(selection: Selection, outside: int, total: int) -> str:
+    """A warning about scores of another scale."""
+    low, high = score_range(selection) or (np.nan, np.nan)
+    return (
+        f"{outside:,} of {total:,} scores lie outside those of the calibration, {low:.4g} to "
+        f"{high:.4g}: are they on another scale, or of another model? The promise is for scores "
+        f"that are made as in the calibration"
+    )

@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.shown import shown
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claim_columns import (
+    CLAIMS_PER_BLOCK,
+    binary_labels,
+    checked_offsets,
+    finite_scores,
+)
 
 if TYPE_CHECKING:
     from tether.risk.scanned_claims import ScannedClaims
-
-CLAIMS_PER_BLOCK = 1 << 18  # processed at once: small enough for the cache, large enough for numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,13 @@ class Claims:
         offsets: ArrayLike,
         items: ArrayLike | None = None,
     ) -> None:
+        check_row_indexes({"scores": scores, "supported": supported})
         checked = finite_scores("scores", scores)
         labels = binary_labels("supported", supported)
         validate.same_length("supported", labels, "scores", len(checked))
         object.__setattr__(self, "scores", checked)
         object.__setattr__(self, "supported", labels)
-        object.__setattr__(self, "offsets", _checked_offsets(offsets, len(checked)))
+        object.__setattr__(self, "offsets", checked_offsets(offsets, len(checked)))
         object.__setattr__(self, "items", _checked_names(items, self.n_items))
         object.__setattr__(self, "_groups", None)
 
@@ -118,6 +123,8 @@ class Claims:
         >>> Claims.from_table([0.9, 0.7, 0.4], [1, 1, 0], ["b", "a", "b"]).scores
         array([0.7, 0.9, 0.4])
         """
+        columns = {"scores": scores, "supported": supported, "items": items, "groups": groups}
+        check_row_indexes(columns)
         checked = finite_scores("scores", scores)
         labels = binary_labels("supported", supported)
         names = validate.labels("items", items, len(checked))
@@ -351,50 +358,3 @@ def _item_indices(items: ArrayLike, n_items: int) -> Integers:
         bad = (array < 0) | (array >= n_items)
         validate.reject("items", array, bad, f"an index from 0 to {n_items - 1}")
     return array
-
-
-def finite_scores(name: str, values: ArrayLike) -> Floats:
-    """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
-    array = validate.floats(name, values)
-    for start in range(0, len(array), CLAIMS_PER_BLOCK):
-        if not np.isfinite(array[start : start + CLAIMS_PER_BLOCK]).all():
-            validate.reject(name, array, ~np.isfinite(array), "a finite score")
-    return array
-
-
-def binary_labels(name: str, values: ArrayLike) -> Booleans:
-    """Labels: booleans, or numbers that are 0 or 1."""
-    validate.reject_masked(name, values)
-    array = np.asarray(values)
-    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
-        return validate.frozen(array)
-    if array.dtype.kind not in "fiubO":
-        raise TypeError(f"{name} must hold booleans, or 0 and 1, got {shown(array)}")
-    numbers = validate.floats(name, array)
-    bad = (numbers != 0) & (numbers != 1)
-    if bad.any():
-        validate.reject(name, numbers, bad, "a label of 0 or 1")
-    return validate.frozen(numbers.astype(np.bool_))
-
-
-def _checked_offsets(values: ArrayLike, n_claims: int) -> Integers:
-    validate.reject_masked("offsets", values)
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
-        raise ValueError(
-            "offsets must be one-dimensional integers, one more than there are items, "
-            f"got dtype {array.dtype} and shape {array.shape}"
-        )
-    array = array.astype(np.int64)
-    if array[0] != 0:
-        raise ValueError(f"offsets must start at 0, got offsets[0] = {array[0]}")
-    decreases = np.flatnonzero(np.diff(array) < 0)
-    if len(decreases):
-        i = int(decreases[0])
-        raise ValueError(
-            f"offsets must not decrease, got offsets[{i}] = {array[i]} before "
-            f"offsets[{i + 1}] = {array[i + 1]}"
-        )
-    if array[-1] != n_claims:
-        raise ValueError(f"offsets must end at the number of claims, {n_claims}, got {array[-1]}")
-    return validate.frozen(array)

@@ -10,12 +10,19 @@ import numpy as np
 from tether._core import validate
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
+from tether.risk.kept_share import KeptCounts
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
 from tether.risk.selection import Selection, Stability
 
 MAX_CURVE_POINTS = 1001
+MANY_EMPTIED = 0.2
+"""The share of items with nothing left that deserves a warning."""
+LARGE_TIE = 0.05
+"""The share of claims with one score that deserves a word where the walk stops at it."""
+TIE_PROMISE_SHARE = 0.5
+"""How far below what is tolerated the promise must stay for this, as a share of it."""
 MIN_ITEMS_FOR_STABILITY = 30
 """With fewer items than this, an estimate of the stability deserves a warning."""
 
@@ -62,6 +69,8 @@ def describe(
         warnings=(
             *rule.warnings(sweep),
             *_outcome_warnings(rule, sweep, alpha, index, target),
+            *_emptied_warning(sweep, index, threshold),
+            *_tie_warning(rule, sweep, index, promise.value, alpha if target is None else target),
             *_near_warning(safest, alpha if target is None else target, exists),
             *_few_items_warning(sweep, stability),
             *_unused_lipschitz(rule, sweep, exists, stability),
@@ -122,6 +131,40 @@ def _outcome_warnings(
     return (
         "no threshold passes: too few items are selected near the safest threshold to establish a "
         "rate among them; pass thresholds that start where more are selected",
+    )
+
+
+def _emptied_warning(sweep: Sweep, index: int, threshold: float) -> tuple[str, ...]:
+    """A warning where many items have nothing left, which count as harmless."""
+    if sweep.kept_counts is None or index < 0 or threshold == np.inf:
+        return ()
+    kept = sweep.kept_counts.at(index, threshold)
+    if kept.unit != "claims" or kept.emptied <= MANY_EMPTIED * kept.items:
+        return ()
+    return (
+        f"nothing is left of {kept.emptied:,} of {kept.items:,} items "
+        f"({kept.emptied / kept.items:.0%}), and an item that shows nothing has no false claim: "
+        "the promise is about all items, not about those that show something",
+    )
+
+
+def _tie_warning(
+    rule: Rule, sweep: Sweep, index: int, promise: float, tolerated: float
+) -> tuple[str, ...]:
+    """A warning where a score that many claims share stops the walk far below what is tolerated."""
+    counts, following = sweep.kept_counts, index + 1
+    if not isinstance(counts, KeptCounts) or not sweep.exact or sweep.safer != "larger":
+        return ()  # only then is every candidate a score, and the next one the next lower score
+    if index < 0 or following >= len(sweep.thresholds):
+        return ()
+    here, then = counts.shares(np.array([index, following]))
+    if then - here < LARGE_TIE or promise > TIE_PROMISE_SHARE * tolerated:
+        return ()
+    risk = sweep.risks(conservative=rule.conservative, where=slice(following, following + 1))[0]
+    return (
+        f"the next lower score, {sweep.thresholds[following]:.6g}, is shared by {then - here:.1%} "
+        f"of the {counts.unit}: with them the risk would be {risk:.4g}, so the threshold stays "
+        "above; scores with fewer ties can keep more",
     )
 
 

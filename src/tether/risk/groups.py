@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Integers
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.risk.claims import Claims
 from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
@@ -21,6 +23,7 @@ from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
 from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.scanned_selection import select_in_parts
+from tether.risk.score_direction import inverted_warning
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
@@ -38,6 +41,12 @@ def select_by_group(
     bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
     """
     found = _select_by_group(rule, request, groups, minimum_group_size)
+    losses = request.losses
+    for each in losses.values() if isinstance(losses, Mapping) else (losses,):
+        if (inverted := inverted_warning(each)) is not None:
+            warn_user(inverted, AssumptionWarning)
+            found = replace(found, warnings=(inverted, *found.warnings))
+            break
     logger.info(
         "%s on %d items: %s, %s %s",
         *(

@@ -9,6 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claim_columns import CLAIMS_PER_BLOCK
+
+ITEMS_PER_BLOCK = 1 << 14
+"""How many items are looked at at once."""
 
 CountReader: TypeAlias = Callable[[Integers], Integers]
 """How many are kept at some of the candidates, by their indices."""
@@ -68,15 +72,17 @@ class KeptCounts:
 
     def at(self, index: int, threshold: float) -> KeptShare:
         """Count at one candidate, which keeps what scores at least the threshold."""
-        starts = self.offsets[:-1][np.diff(self.offsets) > 0]
-        highest = np.maximum.reduceat(self.scores, starts) if len(starts) else self.scores
-        return KeptShare(
-            unit=self.unit,
-            total=len(self.scores),
-            kept=int(self.read(np.array([index]))[0]),
-            items=len(starts),
-            emptied=int((highest < threshold).sum()),
-        )
+        items = emptied = 0
+        for first in range(0, len(self.offsets) - 1, ITEMS_PER_BLOCK):  # arrays stay short
+            offsets = self.offsets[first : first + ITEMS_PER_BLOCK + 1]
+            starts = offsets[:-1][offsets[1:] > offsets[:-1]]
+            if len(starts):
+                scores = self.scores[: offsets[-1]]
+                highest = np.maximum.reduceat(scores[starts[0] :], starts - starts[0])
+                items += len(starts)
+                emptied += int((highest < threshold).sum())
+        kept = int(self.read(np.array([index]))[0])
+        return KeptShare(self.unit, len(self.scores), kept, items, emptied)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps; none if there is nothing to keep."""
@@ -106,10 +112,26 @@ class CountsInParts:
 
 def counts_from_order(run_ends: Booleans, *, larger_is_safer: bool) -> CountReader:
     """Where every score is a candidate: what comes before the end of each run of equal scores."""
+    rows, bits = len(run_ends), np.packbits(run_ends)
+
+    def marked(first: int) -> Booleans:
+        """One block of `run_ends`, which is kept as bits."""
+        block = bits[first // 8 : (first + CLAIMS_PER_BLOCK) // 8]
+        return np.unpackbits(block, count=min(CLAIMS_PER_BLOCK, rows - first)).astype(np.bool_)
 
     def read(picked: Integers) -> Integers:
-        passed = np.append(0, np.flatnonzero(run_ends) + 1)[picked]
-        return passed if larger_is_safer else len(run_ends) - passed
+        # Candidate number k stands behind the k-th run. Its end is looked up in its own block, so
+        # that no array is as long as the scores; nothing comes before candidate 0.
+        starts = range(0, rows, CLAIMS_PER_BLOCK)
+        ends = [int(np.count_nonzero(marked(first))) for first in starts]
+        before = np.concatenate([[0], np.cumsum(ends, dtype=np.int64)])
+        own = np.searchsorted(before, picked) - 1
+        passed = np.zeros(len(picked), dtype=np.int64)
+        for block in np.unique(own[picked > 0]).tolist():
+            inside = (own == block) & (picked > 0)
+            place = np.flatnonzero(marked(starts[block]))[picked[inside] - before[block] - 1]
+            passed[inside] = starts[block] + place + 1
+        return passed if larger_is_safer else rows - passed
 
     return read
 

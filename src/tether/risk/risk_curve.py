@@ -13,8 +13,8 @@ from tether._core import validate
 from tether._core.safe_excess import SafeMean
 from tether._core.ties import within_limit
 from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claim_columns import CLAIMS_PER_BLOCK
 from tether.risk.claim_steps import LossPieces
-from tether.risk.claims import CLAIMS_PER_BLOCK
 from tether.risk.kept_share import CountsInParts, KeptCounts
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claims import CLAIMS_PER_BLOCK
+from tether.risk.claim_columns import CLAIMS_PER_BLOCK
 from tether.risk.score_order import ascending
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tether._core.kernels import Parts, Several
+from tether.risk.claim_contents import Contents, ReadContents
 from tether.risk.claim_parts import ClaimColumns, ClaimKernel
 from tether.risk.claim_survey import ALL_ITEMS, NamesOfHashes, Survey, SurveyResult
 from tether.risk.item_weights import ItemColumn
@@ -30,6 +31,7 @@ class ScannedClaims:
 
     def __init__(self, parts: Parts, columns: ClaimColumns) -> None:
         self.parts, self.columns = parts, columns
+        self._contents: Contents | None = None
 
     def __repr__(self) -> str:
         return f"ScannedClaims({self.parts!r})"
@@ -98,10 +100,28 @@ class ScannedClaims:
             replies = dict(zip(waiting, self._pass(list(waiting.values())), strict=True))
 
     def _pass(self, jobs: list[Any]) -> tuple[Any, ...]:
-        merged: Several | None = self.parts.reduce(ClaimKernel(self.columns, tuple(jobs)))
+        kernel = ClaimKernel(self.columns, (ReadContents(), *jobs))
+        merged: Several | None = self.parts.reduce(kernel)
         if merged is None:
             raise ValueError(f"{self.parts!r} has no rows; at least one claim is needed")
-        return merged.each
+        self._check_contents(merged.each[0])
+        return merged.each[1:]
+
+    def _check_contents(self, contents: Contents) -> None:
+        """Refuse columns of mixed kinds, and rows that are others than in an earlier pass."""
+        if name := contents.mixed():
+            raise TypeError(
+                f"the column {getattr(self.columns, name)!r} holds numbers in one part and strings "
+                "in another"
+            )
+        before = self._contents = self._contents or contents
+        if contents != before:
+            raise ValueError(
+                f"{self.parts!r} gave other rows in a second pass: {before.n_claims:,} claims of "
+                f"{before.n_items:,} items, then {contents.n_claims:,} of {contents.n_items:,}"
+                f"{'' if before.n_claims != contents.n_claims else ' with other values'}; every "
+                "pass must read the same rows"
+            )
 
     def _column(self, role: str) -> ItemColumn:
         name = getattr(self.columns, role)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats, Integers
-from tether.risk.claims import CLAIMS_PER_BLOCK
+from tether.risk.claim_columns import CLAIMS_PER_BLOCK
 
 SIGN_BIT = np.uint64(1 << 63)
 

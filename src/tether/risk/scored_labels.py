@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Booleans, Floats
-from tether.risk.claims import binary_labels, finite_scores
+from tether.risk.claim_columns import binary_labels, finite_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class ScoredLabels:
     labels: Booleans
 
     def __init__(self, scores: ArrayLike, labels: ArrayLike) -> None:
+        check_row_indexes({"scores": scores, "labels": labels})
         object.__setattr__(self, "scores", finite_scores("scores", scores))
         object.__setattr__(self, "labels", binary_labels("labels", labels))
         validate.same_length("labels", self.labels, "scores", len(self.scores))

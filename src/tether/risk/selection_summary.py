@@ -21,12 +21,14 @@ def describe_selection(selection: Selection) -> Description:
     facts = [("promise", _promise(selection))]
     if selection.kept is not None:
         facts.append(("kept", str(selection.kept)))
+        if (shown := risk_of_shown(selection)) is not None:
+            facts.append(("shown", shown))
     if not selection.groups:
         facts += _calibration_facts(selection)
     if selection.pooled_groups:
         names = ", ".join(selection.pooled_groups)
         facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
-    if (detail := selection.stability_detail) is not None:
+    if (detail := selection.stability_detail) is not None and np.isfinite(detail.epsilon):
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g}"
         facts.append(("stability", f"{moved} on average, {detail.largest:.3g} at most"))
     return Description(
@@ -80,9 +82,31 @@ def _risk(selection: Selection) -> str:
     where = "at this threshold" if selection.exists else "at the safest threshold"
     if selection.method == "LTT":
         return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
+    limit = "at most" if selection.exists else "above"
     return (
-        f"{selection.risk:.4g} {where}, with one more item at the worst loss; up to alpha = "
-        f"{selection.alpha:.4g} passes"
+        f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: the mean loss {where}, with "
+        "one more item at the worst loss"
+    )
+
+
+def risk_of_shown(selection: Selection) -> str | None:
+    """The mean share of false claims among the items that show something, where others show none.
+
+    An item with nothing left counts as 0 in the mean, so the items that are shown have more.
+    """
+    kept, weighted = selection.kept, selection.effective_sample_size < selection.n_items
+    plain = selection.loss == "fdr" and selection.method in ("gCRC", "CRC", "LTT")
+    if kept is None or not plain or weighted or not selection.exists or selection.by_loss:
+        return None
+    shown = kept.items - kept.emptied
+    if not kept.emptied or not shown:
+        return None
+    total = selection.risk * selection.n_items
+    if selection.method != "LTT":
+        total = selection.risk * (selection.n_items + 1) - selection.bound
+    return (
+        f"among the {shown:,} items that show something the mean share of false claims is "
+        f"{max(total, 0.0) / shown:.3g}; the other {kept.emptied:,} count as 0"
     )
 
 

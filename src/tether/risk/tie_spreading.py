@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.types import Floats
-from tether.risk.claims import finite_scores
+from tether.risk.claim_columns import finite_scores
 
 
 def spread_ties(scores: ArrayLike, rng: np.random.Generator, *, width: float) -> Floats:

@@ -17,28 +17,36 @@ from numpy.typing import NDArray
 from tether._core.contexts import take
 from tether._core.shown import shown
 from tether._core.types import Integers
+from tether.control.family import Family
+from tether.control.policy_path import PathFamily
 from tether.policies.policy import Policy, PolicyLike, as_policy
 from tether.policies.sampler import Sampler, as_named_sampler
 from tether.policies.shortlist import Shortlist
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
 from tether.policies.tethered_shortlist import TetheredShortlist
+from tether.rounds.path_pairs import PathPair, PathTethered, as_path_optimized
 from tether.rounds.policy_registry import fingerprint
 from tether.rounds.returned_rows import TakenActions
 from tether.rounds.store.rows import Rows
 
-OptimizedLike: TypeAlias = "PolicyLike | Shortlist | Callable[..., Any]"
-"""What is accepted as the optimized policy of a round; the last two only on shortlists."""
+OptimizedLike: TypeAlias = "PolicyLike | PathPair | Shortlist | Callable[..., Any]"
+"""What is accepted as the optimized policy of a round: a pair only along a path of policies, the
+last two only on shortlists."""
 
 
 class ActionSpace:
     """The safe policy of a run as its rows are stored, and how they are handed out.
 
     `safe` chooses among what is stored: for a shortlist, it is uniform over positions. `size` is
-    the number of candidates, or None. With `draws_only` policies need no log-probabilities.
+    the number of candidates, or None. With `draws_only` policies need no log-probabilities. If the
+    `family` is that of a path, optimized policies are pairs.
     """
 
-    def __init__(self, safe: Any, *, draws_only: bool = False) -> None:
+    def __init__(
+        self, safe: Any, *, draws_only: bool = False, family: Family | None = None
+    ) -> None:
+        self._path = family if isinstance(family, PathFamily) else None
         self._shortlist = safe if isinstance(safe, Shortlist) else None
         convert = as_named_sampler if draws_only else as_policy
         self._as_policy = cast("Callable[[str, Any], Policy]", convert)
@@ -56,7 +64,7 @@ class ActionSpace:
     @property
     def fingerprint(self) -> str | None:
         """That of the safe policy, which draws the candidates in a run on shortlists."""
-        return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)  # type: ignore[arg-type]
+        return fingerprint(self.safe if self._shortlist is None else self._shortlist.safe)
 
     def check_served(self, optimized: Any) -> None:
         """Let policies on servers compare the model that is served with the one they began with.
@@ -71,6 +79,8 @@ class ActionSpace:
 
     def optimized(self, name: str, optimized: Any) -> Policy:
         """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
+        if self._path is not None:
+            return as_path_optimized(name, optimized, self._path, self.safe)
         if self._shortlist is None:
             return self._as_policy(name, optimized)
         return self._shortlist.picker_of(optimized)
@@ -104,12 +114,13 @@ class ActionSpace:
             contexts = contexts.contexts
         return TakenActions(ids, actions, contexts, failure, candidates, served, stored)
 
-    def served(self, deployed: Tethered | None) -> Policy | Sampler:
+    def served(self, deployed: Tethered | PathTethered | None) -> Policy | Sampler:
         """The policy that acts, as a user calls it."""
         if self._shortlist is None:
             return self.safe if deployed is None else deployed
         if deployed is None:
             return self._shortlist.safe
+        assert isinstance(deployed, Tethered)  # over positions
         return TetheredShortlist(self._shortlist, deployed)
 
 

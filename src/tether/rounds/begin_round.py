@@ -9,14 +9,16 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether.policies.policy import Policy
-from tether.rounds.calibrate_round import RoundStart, calibrate_round
+from tether.rounds.calibrate_round import calibrate_round
 from tether.rounds.round import Round
+from tether.rounds.round_start import RoundStart
 from tether.rounds.store import queries, schema
-from tether.rounds.store.serving import read_retired, read_serving
+from tether.rounds.store.serving import Serving, read_retired, read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
     from tether.rounds.aims.aim_round import RoundAim
+    from tether.rounds.calibration_job import CalibrationJob
     from tether.rounds.controller import Controller
 
 logger = logging.getLogger("tether.rounds")
@@ -25,10 +27,17 @@ MAX_NAME_LENGTH = 200
 """How long the name of a policy may be."""
 
 
-def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
-    """Calibrate how far `optimized` may go, and begin the next round with it."""
+def begin_round(
+    run: Controller, optimized: Any, name: str | None, job: CalibrationJob | None = None
+) -> Round:
+    """Calibrate how far `optimized` may go, or take the calibration of a job; begin the round."""
     policy = None if optimized is None else run._space.optimized("optimized", optimized)
-    run._refresh()
+    if job is not None and policy is None:
+        raise ValueError("job needs the optimized policy that it was exported with, got None")
+    if job is None:
+        run._refresh()
+    else:
+        run._recorder.deliver()
     with run._store.reading() as connection:
         serving, retired = read_serving(connection), read_retired(connection)
     number = 1 + serving.round
@@ -38,21 +47,10 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         if serving.alarm is None:
             run._space.check_served(optimized)
     try:
-        aimed = _aim(run, policy, number, serving.alarm, retired)
-        candidate = policy if aimed is None else aimed.policy
-        plain = None if aimed is None else policy
-        start = _start(run, candidate, number, serving.alarm, retired, plain)
-        if start.deployed is not None:
-            run._registry.add(number, start.deployed)
-        saved = SavedPolicy() if start.deployed is None else save_policy_content(policy)
-        aim = None
-        if aimed is not None:
-            serves = run.safe if start.deployed is None else start.deployed.policy
-            record, aim_saved = aimed.served_by(serves, start.plain_log_beta)
-            aim = (record.to_json(), aim_saved)
-        losses = run.settings.limits
-        start.save(run._store, number, name, policy, run._rows, run._scores, saved, losses, aim)
-        run._scores.mark_saved()
+        if policy is not None and job is not None:
+            start = _begin_from_job(run, policy, job, serving, name)
+        else:
+            start = _begin_in_memory(run, policy, serving, retired, name)
     except BaseException as error:
         run._scores.forget()
         if isinstance(error, Exception):  # an interrupt may come after the commit
@@ -60,6 +58,73 @@ def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
         raise
     logger.info("round %d of %s begins: %s", number, run._store.name, _summary(start))
     return Round(number, start.calibration, start.note, run, start.deployed)
+
+
+def _begin_in_memory(
+    run: Controller,
+    policy: Policy | None,
+    serving: Serving,
+    retired: frozenset[int],
+    name: str,
+) -> RoundStart:
+    """Calibrate on all rows, and store the round."""
+    number = 1 + serving.round
+    aimed = _aim(run, policy, number, serving.alarm, retired)
+    candidate = policy if aimed is None else aimed.policy
+    plain = None if aimed is None else policy
+    start = _start(run, candidate, number, serving.alarm, retired, plain)
+    saved = _add(run, number, policy, start)
+    aim = None
+    if aimed is not None:
+        serves = run.safe if start.deployed is None else start.deployed.policy
+        record, aim_saved = aimed.served_by(serves, start.plain_log_beta)
+        aim = (record.to_json(), aim_saved)
+    start.save(
+        run._store,
+        number,
+        name,
+        policy,
+        run._rows.seen,
+        run._scores,
+        run._new_checkpoints(),
+        saved,
+        run.settings.limits,
+        aim,
+    )
+    run._scores.mark_saved()
+    return start
+
+
+def _begin_from_job(
+    run: Controller, policy: Policy, job: CalibrationJob, serving: Serving, name: str
+) -> RoundStart:
+    """Calibrate from the files of a job, and store the round."""
+    from tether.rounds.begin_from_job import prepare_from_job
+
+    number = 1 + serving.round
+    prepared = prepare_from_job(run, policy, job, serving)
+    saved = _add(run, number, policy, prepared.start)
+    prepared.start.save(
+        run._store,
+        number,
+        name,
+        policy,
+        job.seen,
+        prepared.scores,
+        prepared.checkpoints,
+        saved,
+        run.settings.limits,
+        check=prepared.check,
+    )
+    return prepared.start
+
+
+def _add(run: Controller, number: int, policy: Policy | None, start: RoundStart) -> SavedPolicy:
+    """Remember what a round deploys; its policy as it is stored."""
+    if start.deployed is None:
+        return SavedPolicy()
+    run._registry.add(number, start.deployed)
+    return save_policy_content(policy)
 
 
 def _summary(start: RoundStart) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.exc import IntegrityError
 
 from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
@@ -19,136 +16,30 @@ from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
-from tether.policies.normalizer import settled_normalizer
+from tether.policies.normalizer import Normalizer, settled_marginal_normalizer
 from tether.policies.policy import Policy
+from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
-from tether.rounds.errors import LossesMissingError, RoundTakenError
-from tether.rounds.kept import Kept
-from tether.rounds.limits import listed_limits
+from tether.rounds.errors import LossesMissingError
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import (
     MAX_PROBES,
     SAFE,
     DeployedPolicy,
     PolicyRegistry,
     check_scores,
-    fingerprint,
 )
 from tether.rounds.round_log import RoundLog
 from tether.rounds.round_proposals import draw_proposals
-from tether.rounds.score_columns import DRAWS, ScoreColumns
+from tether.rounds.round_start import PROBES_PER_CALL, RoundStart
+from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import Settings
-from tether.rounds.silence import end_silence
-from tether.rounds.store import schema
-from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
-from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
-from tether.rounds.store.queries import (
-    calibration_to_json,
-    now,
-    read_settings,
-    storable_text,
-    write_settings,
-)
 from tether.rounds.store.rows import Rows
-from tether.rounds.store.score_pieces import piece_rows
-from tether.rounds.store.writer import Writer
-from tether.rounds.stored_policies import SavedPolicy
 
 LARGEST_DENSITY_FACTOR = 1.25
 """A larger error of past policies' densities is refused."""
-PROBES_PER_CALL = 4
-"""Rows that the optimized policy scores again in every `act`, to show that it is unchanged."""
 OBSERVED_SHARE_TOLERANCE = 1e-12
 """Relative rounding error allowed in `min_observed_share` times the number of rows."""
-
-
-@dataclass(frozen=True)
-class RoundStart:
-    """What a round begins with; the safe policy serves alone where `deployed` is None.
-
-    `all_actions` are the columns of the tables, where there are finitely many actions.
-    """
-
-    note: str = ""
-    calibration: Calibration | None = None
-    deployed: DeployedPolicy | None = None
-    reference: int = SAFE
-    proposals: Proposals | None = None
-    all_actions: NDArray[Any] | None = None
-    plain_log_beta: float | None = None
-
-    def save(
-        self,
-        store: Store,
-        number: int,
-        name: str,
-        optimized: Policy | None,
-        rows: Rows,
-        scores: ScoreColumns,
-        saved: SavedPolicy,
-        losses: Iterable[str],
-        aim: tuple[str, SavedPolicy] | None = None,
-    ) -> None:
-        """Store the round, with the scores and draws from which it can be recomputed.
-
-        Silence of the `losses` counts from now on. `aim` says how the policy was aimed.
-        """
-        deployed = self.deployed
-        normalizer = None if deployed is None else deployed.normalizer
-        row = {
-            "number": number,
-            "policy": None if optimized is None else name,
-            "fingerprint": None if optimized is None else fingerprint(optimized),
-            "policy_digest": saved.digest,
-            "policy_problem": storable_text(saved.problem) or None,
-            "reference": self.reference,
-            "log_beta": -np.inf if deployed is None else deployed.policy.log_beta,
-            "log_psi": None if normalizer is None else float(normalizer.log_psi[0]),
-            "log_psi_error": None if normalizer is None else float(normalizer.standard_error[0]),
-            "seen": rows.seen,
-            "calibration": calibration_to_json(self.calibration),
-            "note": self.note,
-            "begun": now(),
-            "aim": None if aim is None else aim[0],
-        }
-        listed = self.all_actions
-        with store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-            checkpoints = make_checkpoints(connection, rows.checkpoints)
-        rows.checkpoints = []
-        try:
-            with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
-                saved.write(writer)
-                if aim is not None:
-                    aim[1].write(writer)
-                scores.save(writer, number)
-                self._save_proposals(writer, number)
-                if listed is not None and "listed_actions" not in read_settings(writer.connection):
-                    write_settings(writer, {"listed_actions": listed.tolist()})
-                write_checkpoints(writer, checkpoints)
-                writer.record(schema.rounds, row)  # last: its signature covers all of these
-                kept = Kept(writer.connection)
-                end_silence(kept, losses, writer.lanes)
-                kept.save()
-        except IntegrityError as error:
-            raise RoundTakenError(
-                f"round {number} was begun by another process while this one calibrated: use "
-                f"`run.round`, or begin the next round"
-            ) from error
-
-    def _save_proposals(self, writer: Writer, number: int) -> None:
-        proposals = self.proposals
-        if proposals is None:
-            return
-        context = proposals.context
-        columns = {
-            "log_safe": proposals.log_safe,
-            "log_optimized": proposals.log_optimized,
-            "log_mix": proposals.log_mix,
-            "from_safe": proposals.from_safe,
-            "context": None if context is None else context.view(np.float64),
-        }
-        for name, values in columns.items():
-            if values is not None:
-                writer.score_pieces(piece_rows(number, DRAWS + name, 0, [number], values[None]))
 
 
 def calibrate_round(
@@ -175,6 +66,12 @@ def calibrate_round(
     reference = SAFE if settings.against == "safe" else registry.last()
     reference = SAFE if reference in retired else reference
     contexts, actions = take(rows.contexts, where), rows.actions[where]
+    along_path = isinstance(optimized, PathOptimized)
+    if along_path and isinstance(contexts, int):
+        raise ValueError(
+            f"family {family.name!r} needs contexts, the prompts that are answered: this run has "
+            f"none"
+        )
     served = rows.served[where]
     counts = count_served(served[used])
     past_policies = with_references(registry, {*counts, reference})
@@ -195,19 +92,14 @@ def calibrate_round(
         actions,
         rows.log_safe[where],
         served,
-        rows.log_optimized[where],
+        rows.log_prob[where] if along_path else rows.log_optimized[where],
         past_policies,
         scores,
     )
     confident = settings.confidence is not None
     round_log = RoundLog(calibration_rows, counts, reference, used, acting=confident)
     log_reference = calibration_rows.at_taken(round_log.log_reference)
-    if reference != SAFE and np.isneginf(log_reference[used]).any():
-        raise ValueError(
-            f"against='last': the policy of round {reference} never takes some of the actions that "
-            f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
-            f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
-        )
+    check_reference(reference, log_reference[used])
     log = round_log.make(losses)
     check_precision(log, number)
     contexts_used = take(contexts, np.flatnonzero(used))
@@ -235,27 +127,22 @@ def calibrate_round(
 
         place = (contexts_used, actions[used], all_actions)
         allowed = plain_allowance(plain, log, *place, draw_and_calibrate)
-    begun = (reference, proposals, all_actions, allowed)
-    if not calibration.exists:
-        return RoundStart(_joined(_why_none(settings), note), calibration, None, *begun)
-    if not calibration.useful:
-        note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
-    if proposals is not None:
+    if calibration.exists and proposals is not None:
         check_support(proposals.log_safe, proposals.log_optimized)
-    else:
+    elif calibration.exists:
         check_support(round_log.log_reference, calibration_rows.candidate_scores)
-    without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
-    policy = registry.tethered(optimized, reference, without_log)
-    normalizer = None
-    if not calibration_rows.contextual:
-        at_rows = (log.log_safe, blend_scores(log.log_optimized, log.log_safe, policy.blend))
-        normalizer = settled_normalizer(policy, 1, *at_rows)
-        policy.remember(normalizer)
+
+    def normalize(policy: Tethered) -> Normalizer | None:
+        if calibration_rows.contextual:
+            return None
+        blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
+        return settled_marginal_normalizer(policy, lambda: [(log.log_safe, blended)])
+
     probed = probed[:PROBES_PER_CALL]
     at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
     probe = (take(contexts, probed), actions[probed], at_probed)
-    deployed = DeployedPolicy(optimized, policy, reference, normalizer, probe)
-    return RoundStart(note, without_log, deployed, *begun)
+    begun = RoundStart(note, calibration, None, reference, proposals, all_actions, allowed)
+    return begun.deploying(settings, registry, optimized, normalize, probe)
 
 
 def find_beta(
@@ -278,20 +165,6 @@ def find_beta(
     )
 
 
-def _why_none(settings: Settings) -> str:
-    """Why the safe policy serves where there is no beta."""
-    if settings.confidence is not None:
-        return "no beta is certified: the safe policy serves"
-    if settings.target == "promise":
-        asked = listed_limits(settings.limits)
-        return f"no beta has a promise of at most {asked}: the safe policy serves"
-    return "no beta passes: the safe policy serves"
-
-
-def _joined(reason: str, note: str) -> str:
-    return f"{reason}; {note}" if note else reason
-
-
 def check_precision(log: Log | LogInParts, number: int) -> None:
     """Refuse densities of past policies that are too uncertain to divide by."""
     if log.approximate is None and not log.ratio_error <= LARGEST_DENSITY_FACTOR:
@@ -311,6 +184,16 @@ def with_references(registry: PolicyRegistry, numbers: set[int]) -> dict[int, De
             deployed[number] = registry.deployed(number)
             number = deployed[number].reference  # a reference has its own reference
     return deployed
+
+
+def check_reference(reference: int, log_reference: Floats) -> None:
+    """Refuse a past policy as the reference if it never takes some of the actions in the log."""
+    if reference != SAFE and np.isneginf(log_reference).any():
+        raise ValueError(
+            f"against='last': the policy of round {reference} never takes some of the actions that "
+            f"are in the log, so beta cannot be measured against it. Mix a small share of the safe "
+            f"policy into optimized policies (tether.Mixture.blend), or use against='safe'"
+        )
 
 
 def check_support(log_safe: Floats, log_optimized: Floats) -> None:
@@ -337,22 +220,26 @@ def losses_in_use(
     losses = dict(zip(settings.limits, rows.losses[where].T, strict=True))
     used = ~rows.withdrawn[where] & ~np.isin(rows.served[where], list(retired))
     pending = rows.pending[where] & used
-    if not pending.any():
-        return losses, used, ""
+    note = missing_note(settings, int(pending.sum()), int(used.sum()))
+    if not note:
+        return losses, used, note
     if settings.missing == "wait":
         expected = np.bincount(rows.round[where][used])
         arrived = np.bincount(rows.round[where][used & ~pending], minlength=len(expected))
         check_enough_observed(settings, expected, arrived)
     if settings.missing == "exclude":
-        note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss are excluded"
         return losses, used & ~pending, note
     for name, limit in settings.limits.items():
         losses[name] = np.where(np.isnan(losses[name]) & pending, limit.bound, losses[name])
-    note = (
-        f"{pending.sum():,} of {used.sum():,} calibration rows without a loss count as the worst "
-        f"loss"
-    )
     return losses, used, note
+
+
+def missing_note(settings: Settings, pending: int, used: int) -> str:
+    """What is said of a round of which so many rows have no loss yet."""
+    if not pending:
+        return ""
+    how = "are excluded" if settings.missing == "exclude" else "count as the worst loss"
+    return f"{pending:,} of {used:,} calibration rows without a loss {how}"
 
 
 def check_enough_observed(settings: Settings, expected: Integers, arrived: Integers) -> None:

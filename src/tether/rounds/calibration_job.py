@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,8 @@ from tether.control.log import Log
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
 from tether.rounds.calibrate_round import find_beta
+from tether.rounds.job_files import JOB, LOSS, PROPOSALS, check_file
 from tether.rounds.settings import Settings
-
-FILE, PROPOSALS, JOB = "part-{:06d}.parquet", "_proposals.parquet", "calibration.json"
-"""The names of the files; a scan of the folder leaves out names that begin with an underscore."""
-LOSS = "loss_{}"
-"""The column of each of the run's losses, in order."""
-BYTES_PER_READ = 1 << 20
-"""How much of a file is read at once for its digest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +25,23 @@ class CalibrationJob:
     """What `export_calibration` wrote: the log of a calibration in files, and how to calibrate.
 
     Promised: `calibrate` finds the beta that `Controller.begin` finds from the same rows, to 1e-10
-    in log beta. It is a result to look at: no round begins with it.
+    in log beta; where a run's target is a promise, as closely as the two agree on the stability,
+    which is interpolated for mix and for tables. `Controller.begin(policy, job=...)` begins a round
+    with it, if it is of that round.
 
     Parameters
     ----------
     folder : str
         Where the files are.
+    run : str
+        The run that it is of.
     number : int
         The round that would begin.
     policy : str or None
         The fingerprint of the optimized policy, where it has one.
-    seen : str
-        The last action and observation of each lane, as JSON.
-    heads : str
-        The digest of the heads of the run's hash chain at that moment.
+    lanes : mapping of int to tuple
+        How far each lane of the store had come: its last entry in the hash chain, the head of the
+        chain there, its last action and its last observation.
     retired : tuple of int
         The rounds whose rows were left out.
     counts : mapping of int to int
@@ -53,7 +49,9 @@ class CalibrationJob:
     reference : int
         The round whose policy beta is measured against; 0 is the safe policy.
     rows : int
-        How many rows the files have.
+        How many rows the log has.
+    rows_per_block : int
+        How many actions each file is made from at most.
     safe_share : float or None
         The share of rows that the reference produced, where there is a mixture.
     ratio_error : float
@@ -62,6 +60,8 @@ class CalibrationJob:
         Why scores are approximate, if they are.
     mixed, tables : bool
         Whether there are columns of a mixture, and tables of all actions.
+    note : str
+        How many rows have no loss, and how they are treated.
     digests : mapping of str to str
         The digest of each file, by name.
     settings : Settings
@@ -71,22 +71,29 @@ class CalibrationJob:
     """
 
     folder: str
+    run: str
     number: int
     policy: str | None
-    seen: str
-    heads: str
+    lanes: Mapping[int, tuple[int, str, int, int]]
     retired: tuple[int, ...]
     counts: Mapping[int, int]
     reference: int
     rows: int
+    rows_per_block: int
     safe_share: float | None
     ratio_error: float
     approximate: str | None
     mixed: bool
     tables: bool
+    note: str
     digests: Mapping[str, str]
     settings: Settings
     family: Family | None = None
+
+    @property
+    def seen(self) -> str:
+        """The last action and observation of each lane, as JSON: as a round keeps it."""
+        return json.dumps({str(lane): list(each[2:]) for lane, each in self.lanes.items()})
 
     def log(self, source: Any = None) -> LogInParts:
         """The log, to be read in parts.
@@ -163,9 +170,7 @@ class CalibrationJob:
             If one is missing, or has changed.
         """
         for name, digest in self.digests.items():
-            path = Path(self.folder) / name
-            if not path.is_file() or file_digest(path) != digest:
-                raise ValueError(f"{path} is missing, or not the file that was exported")
+            check_file(self.folder, name, digest)
 
     def to_json(self) -> str:
         """Everything but the folder and the family, as `read` expects it.
@@ -180,6 +185,7 @@ class CalibrationJob:
         plain |= {
             "retired": list(self.retired),
             "counts": {str(number): count for number, count in self.counts.items()},
+            "lanes": {str(lane): list(each) for lane, each in self.lanes.items()},
             "settings": self.settings.to_dict(),
         }
         return json.dumps(records.encode(plain), allow_nan=False, indent=1)
@@ -209,22 +215,19 @@ class CalibrationJob:
         plain = records.decode(json.loads(text))
         plain["settings"] = Settings.from_dict(plain["settings"])
         plain["counts"] = {int(number): count for number, count in plain["counts"].items()}
+        plain["lanes"] = {int(lane): tuple(each) for lane, each in plain["lanes"].items()}
         plain["retired"] = tuple(plain["retired"])
         return cls(**plain, folder=str(folder), family=family)
 
     @property
+    def log_files(self) -> list[str]:
+        """The names of the files of the log, in order."""
+        return [name for name in self.digests if not name.startswith("_")]
+
+    @property
     def _parts(self) -> list[str]:
-        return [str(Path(self.folder) / name) for name in self.digests if name != PROPOSALS]
+        return [str(Path(self.folder) / name) for name in self.log_files]
 
 
 def _loss_column(place: int) -> str:
     return LOSS.format(place)
-
-
-def file_digest(path: Path) -> str:
-    """The digest of a file."""
-    found = blake2b(digest_size=32)
-    with path.open("rb") as file:
-        while content := file.read(BYTES_PER_READ):
-            found.update(content)
-    return found.hexdigest()

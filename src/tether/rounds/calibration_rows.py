@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import part
-from tether._core.types import Floats
+from tether._core.contexts import part, take
+from tether._core.types import Floats, Integers
 from tether.control.blend import blend_scores
+from tether.control.policy_path import PolicyPath
 from tether.policies.categorical import picked, positions
 from tether.policies.normalizer import (
     Normalizer,
@@ -25,11 +26,13 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import Policy, shared_actions
 from tether.rounds.mixture_sums import Density
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
 from tether.rounds.score_columns import Scores
 
-SAFE_TABLE, NORMALIZERS = "log_safe_all", "normalizers"
-"""Names of columns: the safe policy at every action; log ψ and its error in each row's context."""
+SAFE_TABLE, NORMALIZERS, PATH_TABLE = "log_safe_all", "normalizers", "log_path"
+"""Names of columns: the safe policy at every action; log ψ and its error in each row's context; the
+safe policy, the optimized one and those along their path."""
 
 
 class CalibrationRows:
@@ -37,6 +40,8 @@ class CalibrationRows:
 
     `number` is that of the round that begins, and `candidate` its optimized policy; `deployed` are
     the policies of past rounds that are needed, with those that their betas are measured against.
+    `log_optimized` is what the policies of past rounds stated of their own actions: the scores of
+    the optimized policy or, along a path, the density of what was served.
     """
 
     def __init__(
@@ -62,9 +67,14 @@ class CalibrationRows:
         self._log_safe, self._log_optimized = log_safe, log_optimized
         self._width = None if self.all_actions is None else len(self.all_actions)
         self.name = "log_optimized" if self.all_actions is None else "log_optimized_all"
-        self._score()
+        self.policy_path: PolicyPath | None = None
+        if isinstance(candidate, PathOptimized):
+            self.name = "log_tethered"
+            self._score_path(candidate)
+        else:
+            self._score()
+            self.candidate_scores = self._read(number, 0, len(self))
         self.safe_density = Density(self._read_safe())
-        self.candidate_scores = self._read(number, 0, len(self))
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -74,15 +84,26 @@ class CalibrationRows:
         """Of a policy's scores: rows, or rows × actions."""
         return (len(self),) if self._width is None else (len(self), self._width)
 
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """The columns of scores that are needed: their names, and the rounds of the policies."""
+        of_safe = [] if self.all_actions is None else [(SAFE_TABLE, SAFE)]
+        return of_safe + [(self.name, each) for each in sorted({*self.deployed, self.number})]
+
     def at_taken(self, table: Floats) -> Floats:
         """Of a column or a table of scores, those of the actions that were taken."""
+        return self._at_taken(table, self.actions)
+
+    def _at_taken(self, table: Floats, actions: NDArray[Any]) -> Floats:
         if self.all_actions is None:
             return table
-        return picked(table, positions(self.all_actions, self.actions))
+        return picked(table, positions(self.all_actions, actions))
 
     def estimates(self, number: int) -> bool:
         """Whether a round's policy has a normalizer that is estimated in each row's context."""
-        policy = self.deployed[number].policy
+        if self.policy_path is not None:
+            return False
+        policy = self.deployed[number].tethered
         exact = policy.family.normalized or np.isinf(policy.log_beta)
         return self.contextual and self.all_actions is None and not exact
 
@@ -113,8 +134,10 @@ class CalibrationRows:
     def _density(
         self, number: int, scores: Floats, reference: Density, normalizer: Normalizer | None
     ) -> Density:
+        if self.policy_path is not None:  # what is kept are densities already
+            return Density(scores)
         deployed = self.deployed[number]
-        policy, log_reference = deployed.policy, reference.log
+        policy, log_reference = deployed.tethered, reference.log
         log_optimized = blend_scores(scores, log_reference, policy.blend)
         both = (log_reference, log_optimized)
         if policy.family.normalized or np.isinf(policy.log_beta):
@@ -132,15 +155,15 @@ class CalibrationRows:
         self, number: int, kept: Floats, scores: Floats, reference: Density, start: int
     ) -> None:
         """Estimate the normalizers of a round's policy that are not kept yet, in `kept`."""
-        deployed, stop = self.deployed[number], start + len(kept)
+        policy, stop = self.deployed[number].tethered, start + len(kept)
 
         def compute(_: int, rows: slice) -> Floats:
             assert rows.start >= start, "normalizers of earlier rows are missing"
             here = slice(rows.start - start, rows.stop - start)
-            blended = blend_scores(scores[here], reference.log[here], deployed.policy.blend)
+            blended = blend_scores(scores[here], reference.log[here], policy.blend)
             contexts = part(self.contexts, rows.start, rows.stop)
             at_rows = (reference.log[here], blended)
-            found = settled_normalizer(deployed.policy, contexts, *at_rows)
+            found = settled_normalizer(policy, contexts, *at_rows)
             kept[here] = np.stack([found.log_psi, found.standard_error], axis=1)
             return kept[here]
 
@@ -148,36 +171,75 @@ class CalibrationRows:
 
     def _score(self) -> None:
         """Let every policy score the rows that it has not scored yet."""
-        if self.all_actions is not None:
-            self.scores.complete(SAFE_TABLE, [SAFE], len(self), self._scores_of)
-        self.scores.complete(
-            self.name, sorted({*self.deployed, self.number}), len(self), self._scores_of
-        )
+        for name, number in self.columns:
+            self.scores.complete(name, [number], len(self), self._scores_of)
+
+    def _score_path(self, candidate: PathOptimized) -> None:
+        """Let past policies score the rows that they have not scored yet, and the path all."""
+        pair = candidate.pair
+        self.scores.complete(self.name, sorted(self.deployed), len(self), self._densities_of)
+
+        def along_path(_: int, rows: slice) -> Floats:
+            contexts = part(self.contexts, rows.start, rows.stop)
+            return pair.path_scores(contexts, self.actions[rows])
+
+        self.scores.complete(PATH_TABLE, [self.number], len(self), along_path)
+        width = 2 + len(pair.log_betas)
+        table = self.scores.read(PATH_TABLE, [self.number], 0, len(self), width)[self.number]
+        self.candidate_scores = table[:, 1]
+        self.policy_path = PolicyPath(pair.family, pair.log_betas, table[:, 2:])
+
+    def _densities_of(self, number: int, rows: slice) -> Floats:
+        """The densities of what a past round served."""
+        contexts = part(self.contexts, rows.start, rows.stop)
+        policy = self.deployed[number].policy
+        taken = policy_calls.score("tethered", policy, contexts, self.actions[rows])
+        self._check_unchanged(number, taken, rows)
+        return taken
 
     def _scores_of(self, number: int, rows: slice) -> Floats:
-        if number == self.number:
-            kind, policy = "optimized", self.candidate
-        elif number == SAFE:
-            kind, policy = "safe", self.safe
-        else:
-            kind, policy = "optimized", self.deployed[number].optimized
         contexts = part(self.contexts, rows.start, rows.stop)
-        if self._width is None or self.all_actions is None:
-            scores = taken = policy_calls.score(kind, policy, contexts, self.actions[rows])
-        else:
-            table = policy_calls.table(kind, policy, contexts)
-            scores = np.broadcast_to(table, (rows.stop - rows.start, self._width))
-            taken = picked(scores, positions(self.all_actions, self.actions[rows]))
-        self._check_unchanged(number, kind, taken, rows)
+        scores = self._scored_by(number, contexts, self.actions[rows])
+        self._check_unchanged(number, scores, rows)
         return scores
 
-    def _check_unchanged(self, number: int, kind: str, taken: Floats, rows: slice) -> None:
+    def _scored_by(self, number: int, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """The scores that a policy gives to some rows, without a look at what is stored."""
+        kind, policy = self._kind(number), self.candidate
+        if number != self.number:
+            policy = self.safe if number == SAFE else self.deployed[number].optimized
+        if self._width is None:
+            return policy_calls.score(kind, policy, contexts, actions)
+        return np.broadcast_to(
+            policy_calls.table(kind, policy, contexts), (len(actions), self._width)
+        )
+
+    def _check_unchanged(self, number: int, scores: Floats, rows: slice) -> None:
         """Refuse a policy that scores its own actions differently than when it took them."""
         known = self._log_safe[rows] if number == SAFE else self._log_optimized[rows]
         own = ~np.isnan(known) & ((self.served[rows] == number) | (number == SAFE))
         if own.any():
             name = "safe" if number == SAFE else f"policy of round {number}"
-            compare_scores(name, taken[own], known[own], kind)
+            taken = self._at_taken(scores, self.actions[rows])
+            compare_scores(name, taken[own], known[own], self._kind(number))
+
+    def check_given(self, number: int, scores: Floats, sample: Integers) -> None:
+        """Refuse scores of the last rows that a policy would not give them, now or back then.
+
+        It scores those rows of the `sample` again. What it scored when it acted is compared too.
+        """
+        start = len(self) - len(scores)
+        self._check_unchanged(number, scores, slice(start, len(self)))
+        sample = sample[sample >= start]
+        if len(sample):
+            again = self._scored_by(number, take(self.contexts, sample), self.actions[sample])
+            name = f"policy of round {number}" if number else "safe policy"
+            kind, given = self._kind(number), scores[sample - start]
+            compare_scores(f"{name} in the job", again.ravel(), given.ravel(), kind)
+
+    @staticmethod
+    def _kind(number: int) -> str:
+        return "safe" if number == SAFE else "optimized"
 
     def _read_safe(self) -> Floats:
         if self.all_actions is None:

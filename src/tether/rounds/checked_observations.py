@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.plain_arrays import plain_array
+from tether._core.row_indexes import check_row_indexes
 from tether._core.shown import shown
 from tether._core.types import Booleans, Floats, Integers
 from tether.rounds.errors import FinalLossError
@@ -68,6 +69,7 @@ def observations(
     ids: ArrayLike, losses: Losses, rewards: ArrayLike | None, limits: Limits
 ) -> NewObservations:
     """Losses, and maybe rewards, of actions, checked as far as they can be without the store."""
+    check_row_indexes({"ids": ids, "losses": losses, "rewards": rewards})
     numbers = checked_ids(ids)
     named = _by_name(losses, limits)
     names, arrays = list(limits), []

@@ -17,12 +17,14 @@ from tether._core.warning_categories import DurabilityWarning
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
 from tether.control.family import Family
+from tether.control.policy_path import PathFamily
 from tether.policies.policy import PolicyLike, is_finite
 from tether.policies.shortlist import Shortlist
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import find_outage
+from tether.rounds.path_pairs import check_path_settings
 from tether.rounds.policy_registry import PolicyLookup, PolicyRegistry
 from tether.rounds.ramps.begin_ramp import (
     advance,
@@ -46,6 +48,7 @@ from tether.rounds.stored_policies import PolicyLoader
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
     from tether.rounds.aims.aim_settings import AimSettings
+    from tether.rounds.calibration_job import CalibrationJob
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
@@ -80,9 +83,10 @@ class Controller(RunRecords):
         The largest possible loss; one for all losses, or one for each.
     family : str or Family, default "clip"
         The family of tethered policies: "clip", "mix", "budgeted_clip(N)" or an object. With
-        "ramp" rounds are released by ramp instead (docs/explanation/release.md): each action is
+        "ramp" rounds are released by ramp instead (:doc:`/explanation/release`): each action is
         answered by the reference policy or by the optimized one, whose share grows with its own
-        rows. Then policies need no log-probabilities.
+        rows. Then policies need no log-probabilities. With "token_clip" or "token_mix" the safe
+        policy is a local language model and each round begins with a `tether.llm.TokenTether`.
     test_weight : {"empirical", "analytic"} or float, default "empirical"
         How the test point is weighted.
     calibration_share : float, default 0.5
@@ -117,6 +121,7 @@ class Controller(RunRecords):
         Draws of each policy for a calibration, per context if there are contexts; by default as
         many as rows, between 1,000 and 100,000 (after many rounds fewer, at most 500,000 divided by
         the number of rounds), or 16 per context, and more where there are fewer than 256 contexts.
+        With a tether at every token, draws of the policy at each beta, 32 by default.
     normalizer_draws : int, optional
         Draws per context with which an estimate of a past policy's density begins; there are more
         where it is not precise enough.
@@ -141,7 +146,7 @@ class Controller(RunRecords):
         In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
         default by `advance`.
     aim : bool or AimSettings, default False
-        Whether each round aims (docs/explanation/aim.md): it fits a loss model on its training
+        Whether each round aims (:doc:`/explanation/aim`): it fits a loss model on its training
         rows, tilts the optimized policy by it where this is expected to earn more after
         calibration, and calibrates what was chosen. Needs finitely many actions, or a
         `Shortlist`. The promise is the same.
@@ -200,9 +205,17 @@ class Controller(RunRecords):
         seed: int = 0,
     ) -> None:
         is_ramp = isinstance(family, str) and family == RAMP_FAMILY
-        space = ActionSpace(safe, draws_only=is_ramp)
-        self.safe = space.safe
         self._family = None if is_ramp else find_family(family)
+        space = ActionSpace(safe, draws_only=is_ramp, family=self._family)
+        self.safe = space.safe
+        if isinstance(self._family, PathFamily):
+            check_path_settings(
+                self._family,
+                against=against,
+                test_weight=test_weight,
+                aims=aim is not False,
+                on_shortlists=space.size is not None,
+            )
         self._aim = None
         if aim is not False:
             from tether.rounds.aims.aim_settings import as_aim_settings
@@ -261,7 +274,13 @@ class Controller(RunRecords):
             for text in durability_warnings(connection):
                 warnings.warn(text, DurabilityWarning, stacklevel=2)
 
-    def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
+    def begin(
+        self,
+        optimized: OptimizedLike | None = None,
+        *,
+        name: str | None = None,
+        job: CalibrationJob | None = None,
+    ) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
 
         In a ramp it begins with the share that even a loss of the bound everywhere could not hurt.
@@ -276,10 +295,16 @@ class Controller(RunRecords):
         ----------
         optimized : Policy, classifier or torch distribution, optional
             The optimized policy of the round; on shortlists also a score of candidates, a function
-            of (contexts, candidates).
+            of (contexts, candidates), and in a run that is tethered at every token a
+            `tether.llm.TokenTether` of the run's safe policy and the optimized one.
         name : str, default "safe"
             The name under which the policy is looked up after a restart; "round 3" and so on by
             default.
+        job : CalibrationJob, optional
+            The calibration of this round and policy as `tether.rounds.export_calibration` wrote it
+            (:doc:`/how_to/scale`). Rows are then read in blocks, and those that were stored after
+            the export are left to later rounds. Which job is given must not depend on what its
+            calibration found.
 
         Returns
         -------
@@ -294,14 +319,14 @@ class Controller(RunRecords):
             If another process has begun this round meanwhile.
         ValueError
             If a policy has changed, is not available, or takes actions that the safe one never
-            takes.
+            takes; or the job is not of this run, round and policy, or its files have changed.
         StoreError
             If the round could not be stored.
         """
         with self._lock:
-            if self.settings.is_ramp:
+            if self.settings.is_ramp and job is None:
                 return begin_ramp(self, optimized, name)
-            return begin_round(self, optimized, name)
+            return begin_round(self, optimized, name, job)
 
     def advance(self) -> RampRound:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.

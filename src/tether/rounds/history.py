@@ -218,13 +218,7 @@ class RoundRecord(Described):
         share = self.ramp_share
         if share is None or share.reason:
             return self.note
-        rows = share.guardrails[share.binding].new.rows
-        if share.confidence is not None:
-            decided = f"all rows so far; bound by {share.binding}"
-        elif rows:
-            decided = f"{rows:,} rows of round {self.window}; bound by {share.binding}"
-        else:
-            decided = "what even the worst policy could not hurt"
+        decided = share.why(f"round {self.window}", "what even the worst policy could not hurt")
         beside = f", beside the policy of round {self.reference}" if self.reference else ""
         return f"{decided}{beside}"
 

@@ -219,8 +219,16 @@ class LossesSeen:
                 status = sums.risk.update(part["loss"][mine])
                 if status.alarm:
                     of = "" if name == ONLY_LOSS else f"{name}: "
-                    return Raised(int(part["round"][mine][-1]), "risk", f"{of}{status}")
+                    told = status.told(self._level(name, status.alpha))
+                    return Raised(int(part["round"][mine][-1]), "risk", f"{of}{told}")
         return None
+
+    def _level(self, name: str, watched: float) -> str:
+        """What a monitor compares the risk with; in a ramp that of the new one alone."""
+        level = self._settings.limits[name].alarm_risk
+        if watched == level:
+            return f"alarm level {level:g}"
+        return f"alarm level {level:g}, which is {watched:.4g} for a share of {level / watched:.3g}"
 
     def _is_counted(self, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
         """Which rows are of what their round began with: its own policy, or the safe one.

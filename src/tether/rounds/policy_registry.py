@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,14 @@ from tether._core import policy_calls
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.control.family import Family
+from tether.policies.fingerprint import describe_family as describe_family
+from tether.policies.fingerprint import fingerprint as fingerprint
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError
+from tether.rounds.path_pairs import PathOptimized, PathTethered
 from tether.rounds.store import schema
 from tether.rounds.store.database import Store
 from tether.rounds.store.lanes import first_id
@@ -54,10 +56,16 @@ class DeployedPolicy:
     """
 
     optimized: Policy
-    policy: Tethered
+    policy: Tethered | PathTethered
     reference: int
     normalizer: Normalizer | None
     probe: tuple[Any, NDArray[Any], Floats] | None = None
+
+    @property
+    def tethered(self) -> Tethered:
+        """The policy of a family that is not a path: it follows from the scores of two."""
+        assert isinstance(self.policy, Tethered)
+        return self.policy
 
 
 class PolicyRegistry:
@@ -153,11 +161,15 @@ class PolicyRegistry:
             row = connection.execute(query.limit(1)).one_or_none()
         return SAFE if row is None or row.log_beta == -np.inf else int(row.number)
 
-    def tethered(self, optimized: Policy, reference: int, calibration: Calibration) -> Tethered:
+    def tethered(
+        self, optimized: Policy, reference: int, calibration: Calibration
+    ) -> Tethered | PathTethered:
         """The calibrated policy between the reference and the optimized one.
 
         Clip becomes budgeted clip where its normalizing constant is not known.
         """
+        if isinstance(optimized, PathOptimized):
+            return optimized.pair.tethered(calibration)
         same = self._family is not None and self._family.name == calibration.family
         return Tethered(
             self.policy(reference),
@@ -232,6 +244,7 @@ class PolicyRegistry:
         if row["log_psi"] is not None:  # as it was estimated then, not again
             error = row["log_psi_error"] or 0.0
             normalizer = Normalizer(np.array([row["log_psi"]]), np.array([error]))
+            assert isinstance(policy, Tethered)
             policy.remember(normalizer)
         return DeployedPolicy(optimized, policy, row["reference"], normalizer)
 
@@ -301,50 +314,3 @@ def compare_scores(name: str, scores: Floats, expected: Floats, kind: str) -> No
             f"{len(differs)} scores differ). If it was trained further in place, pass a copy of it "
             f"to `begin`: each round needs a policy of its own"
         )
-
-
-def fingerprint(policy: Policy) -> str | None:
-    """A policy's own `fingerprint` (a string, or a method that returns it), or a digest of it.
-
-    What a tethered policy caches when it is used is not part of it. None if it contains anything
-    but numbers, text and policies made of these, such as a function: then only its scores count.
-    """
-    own = getattr(policy, "fingerprint", None)
-    if own is not None:
-        return str(own() if callable(own) else own)
-    text = _describe(policy)
-    return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def describe_family(family: Family) -> str | None:
-    """The parameters of a family, always in the same form; None if they are not plain values.
-
-    A user's own family has a name, but the name alone does not determine its parameters.
-    """
-    return _describe(getattr(family, "__dict__", {}))
-
-
-def _describe(value: Any) -> str | None:
-    own = getattr(value, "fingerprint", None)
-    if isinstance(own, str):
-        return repr(own)
-    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
-        return repr(value)
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
-            return _describe(value.tolist())
-        content = blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"{value.dtype.str}{value.shape}{content}"
-    if isinstance(value, (list, tuple)):
-        parts = [_describe(item) for item in value]
-    elif isinstance(value, dict):
-        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
-        parts = [_describe(item) for pair in ordered for item in pair]
-    elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
-        parts = [_describe(made_of)]
-    else:
-        return None
-    if any(part is None for part in parts):
-        return None
-    return f"{type(value).__name__}({','.join(map(str, parts))})"

@@ -21,6 +21,7 @@ from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError, ClosedError, StoreError, TamperedError
 from tether.rounds.outage import Budget
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, check_scores
 from tether.rounds.recording import NewActions, checked_key
 from tether.rounds.returned_rows import TakenActions
@@ -280,8 +281,11 @@ class Round(RoundOverview):
         with scoring_once(deployed.optimized, contexts):
             actions = draw_asking_every_policy(deployed.policy, contexts, rng)
             self._check_unchanged(deployed)
+            optimized = deployed.optimized
+            if isinstance(optimized, PathOptimized):
+                optimized = optimized.pair.optimized
             log_safe, log_optimized = policy_calls.score_both(
-                self._run.safe, deployed.optimized, contexts, actions
+                self._run.safe, optimized, contexts, actions
             )
             log_prob = _log_prob(deployed, contexts, actions, log_safe, log_optimized)
         return Drawn(actions, self.number, log_safe, log_optimized, log_prob)
@@ -346,7 +350,9 @@ def _log_prob(
     log_optimized: Floats,
 ) -> Floats:
     """The density of the policy that acted; NaN where its normalizer is only estimated."""
-    policy: Tethered = deployed.policy
+    policy = deployed.policy
+    if not isinstance(policy, Tethered):  # along a path
+        return policy_calls.score("tethered", policy, contexts, actions, drew=True)
     if policy.actions is not None and not isinstance(contexts, int):
         return policy.log_prob(contexts, actions)
     normalized = policy.family.normalized or np.isinf(policy.log_beta)

@@ -12,6 +12,7 @@ from tether._core.types import Booleans, Floats
 from tether.control.acting import Acting
 from tether.control.log import Log
 from tether.policies.categorical import picked, positions
+from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.mixture_sums import Density, RowSums
 from tether.rounds.policy_registry import SAFE
@@ -65,6 +66,9 @@ class RoundLog:
         if rows.contextual:
             columns["context"] = labels(take(rows.contexts, np.flatnonzero(used)))
         share = counts.get(self._reference, 0) / sum(counts.values())
+        if rows.policy_path is not None:
+            columns["policy_path"] = rows.policy_path.rows(used)
+            share = 0.0  # its weights have no bound in which it could enter
         own_error: float = getattr(rows.candidate, "ratio_error", 1.0)
         return kind(
             {name: loss[used] for name, loss in losses.items()},
@@ -94,8 +98,11 @@ class RoundLog:
         if number == SAFE:
             return np.inf
         deployed = self._rows.deployed[number]
-        if deployed.policy.family.single_draw and deployed.reference == self._reference:
-            share = deployed.policy.family.optimized_share(deployed.policy.log_beta) or 0.0
+        if not isinstance(deployed.policy, Tethered):
+            return np.inf
+        family, log_beta = deployed.policy.family, deployed.policy.log_beta
+        if family.single_draw and deployed.reference == self._reference:
+            share = family.optimized_share(log_beta) or 0.0
             if share < 1:
                 return float(-np.log1p(-share))
         return np.inf

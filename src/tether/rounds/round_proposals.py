@@ -13,6 +13,7 @@ from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
+from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import PolicyRegistry
 from tether.rounds.settings import Settings
 
@@ -49,6 +50,9 @@ def draw_proposals(
         policies = [registry.policy(each) for each in counts]
         logged_by = Mixture(policies, list(counts.values()))
     rng = np.random.default_rng([settings.seed, number, PROPOSAL_STREAM])
+    if isinstance(optimized, PathOptimized):
+        given = {} if draws is None else {"draws": draws}
+        return optimized.pair.make_proposals(contexts, rng, logged_by=logged_by, **given)
     if isinstance(contexts, int):
         rows, most = contexts, min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
         drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(rows, most))

@@ -16,6 +16,7 @@ from tether.rounds.history_reader import read_history
 from tether.rounds.recording import Recorder
 from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.settings import Settings
+from tether.rounds.store.checkpoints import make_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.rows import Rows
 from tether.rounds.stored_run import StoredRun
@@ -183,3 +184,10 @@ class RunRecords(StoredRun[Settings]):
         self._recorder.deliver()
         with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
             self._rows.refresh(connection)
+
+    def _new_checkpoints(self) -> list[dict[str, Any]]:
+        """Checkpoints of rows that have none yet, to be stored with a round."""
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            made = list(make_checkpoints(connection, self._rows.checkpoints))
+        self._rows.checkpoints = []
+        return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, Self
@@ -90,16 +90,23 @@ class RunSettings:
 
     def check_same(self, stored: RunSettings, store: str, *, free: tuple[str, ...] = ()) -> None:
         """Refuse a store that was created with other settings, except the `free` ones."""
+        for name, given, kept in self.differences(stored, free):
+            raise ValueError(
+                f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
+                f"settings; use a new store for new ones"
+            )
+
+    def differences(
+        self, stored: RunSettings, free: tuple[str, ...]
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """The settings that are not those of another run, except the `free` ones."""
         own, theirs = (
             {**each.to_dict(), **as_arguments(each.target, each.limits)} for each in (self, stored)
         )
         for name in own | theirs:
             given, kept = own.get(name), theirs.get(name)
             if name not in ("seed", "created", "limits", *free) and kept != given:
-                raise ValueError(
-                    f"{name} is {given!r} but {store} was created with {kept!r}: a run keeps its "
-                    f"settings; use a new store for new ones"
-                )
+                yield name, given, kept
 
 
 def decides_shares(stored: Mapping[str, Any]) -> bool:

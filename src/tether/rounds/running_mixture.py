@@ -97,7 +97,8 @@ def _with_new_rows(rows: CalibrationRows, kept: MixtureSums, *, own: bool) -> Mi
 def _chunks(rows: CalibrationRows, start: int, policies: int) -> Iterator[tuple[int, int]]:
     """The rows from `start` on, in parts; new rows at once where normalizers are estimated."""
     values = max(1, policies) * (1 if len(rows.shape) == 1 else rows.shape[1])
-    step, stored = max(1, SCORES_PER_CHUNK // values), rows.scores.stored_rows(rows.name)
+    step = max(1, SCORES_PER_CHUNK // values)
+    stored = min(rows.scores.stored_rows(rows.name), len(rows))
     estimates = any(rows.estimates(number) for number in rows.deployed)
     while start < len(rows):
         limit = stored if start < stored else len(rows)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +21,32 @@ DRAWS = "draws_"
 """How the names of pieces begin that hold scores of proposals instead of rows."""
 
 
-class Scores(Protocol):
-    """Columns with one value (or one row of a table) per calibration row, by name and round."""
+class Scores(ABC):
+    """Columns with one value (or one row of a table) per calibration row, by name and round.
 
-    sums: MixtureSums
+    `sums` are those of the mixture that produced the rows, as far as they are kept.
+    """
 
+    def __init__(self) -> None:
+        self.sums = MixtureSums()
+
+    @abstractmethod
     def length(self, name: str, number: int) -> int:
         """How many rows have a score under the policy of a round."""
-        ...
 
+    @abstractmethod
     def stored_rows(self, name: str) -> int:
         """How many rows some policy has scored in an earlier round."""
-        ...
+
+    @abstractmethod
+    def read(
+        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
+    ) -> dict[int, Floats]:
+        """Scores of the rows from `start` to before `stop`, by round."""
+
+    @abstractmethod
+    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
+        """Keep new scores of the rows from `start` on."""
 
     def complete(
         self,
@@ -41,48 +56,11 @@ class Scores(Protocol):
         compute: Callable[[int, slice], Floats],
     ) -> None:
         """Compute the scores up to row `stop` that policies lack."""
-        ...
-
-    def read(
-        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
-    ) -> dict[int, Floats]:
-        """Scores of the rows from `start` to before `stop`, by round."""
-        ...
-
-
-class BlockScores:
-    """Scores of one block of rows, in memory and never stored."""
-
-    def __init__(self) -> None:
-        self.sums = MixtureSums()
-        self._values: dict[tuple[str, int], Floats] = {}
-
-    def length(self, name: str, number: int) -> int:
-        """How many rows have a score under the policy of a round."""
-        return len(self._values.get((name, number), ()))
-
-    def stored_rows(self, name: str) -> int:
-        """None: there is no earlier round."""
-        return 0
-
-    def complete(
-        self,
-        name: str,
-        numbers: Collection[int],
-        stop: int,
-        compute: Callable[[int, slice], Floats],
-    ) -> None:
-        """Compute the scores up to row `stop`."""
         for number in numbers:
-            if (name, number) not in self._values:
-                values = np.asarray(compute(number, slice(0, stop)), dtype=np.float64)
-                self._values[name, number] = values
-
-    def read(
-        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
-    ) -> dict[int, Floats]:
-        """Scores of the rows from `start` to before `stop`, by round."""
-        return {number: self._values[name, number][start:stop] for number in numbers}
+            start = self.length(name, number)
+            if start < stop:
+                values = np.asarray(compute(number, slice(start, stop)), dtype=np.float64)
+                self._add(name, number, start, values)
 
 
 @dataclass
@@ -99,19 +77,20 @@ class _Columns:
             self.lengths[number] = max(self.lengths[number], piece.stop)
 
 
-class ScoreColumns:
-    """Columns with one value (or one row of a table) per calibration row, by name and round.
+class ScoreColumns(Scores):
+    """Scores of all calibration rows.
 
     New values stay in memory until `save` writes them in the transaction that begins the round.
     Stored ones are read again when they are asked for; `sums` is what is kept of them.
     """
 
     def __init__(self, store: Store) -> None:
+        super().__init__()
         self._store = store
         self._index = PieceIndex()
         self._learned = 0  # how many of its pieces are in the columns
         self._columns: dict[str, _Columns] = defaultdict(_Columns)
-        self.sums = self._settled_sums = MixtureSums()
+        self._settled_sums = self.sums
 
     def refresh(self) -> None:
         """Learn of scores that were stored since the last call, also by other processes."""
@@ -134,21 +113,10 @@ class ScoreColumns:
         """How many rows some policy has scored in an earlier round."""
         return self._columns[name].stored
 
-    def complete(
-        self,
-        name: str,
-        numbers: Collection[int],
-        stop: int,
-        compute: Callable[[int, slice], Floats],
-    ) -> None:
-        """Compute the scores up to row `stop` that policies lack."""
-        for number in numbers:
-            start = self.length(name, number)
-            if start < stop:
-                values = np.asarray(compute(number, slice(start, stop)), dtype=np.float64)
-                piece = Piece(0, name, start, stop, (number,), values=values[None])
-                self._columns[name].add(piece)
-                self._columns[name].unsaved.append(piece)
+    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
+        piece = Piece(0, name, start, start + len(values), (number,), values=values[None])
+        self._columns[name].add(piece)
+        self._columns[name].unsaved.append(piece)
 
     def read(
         self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
@@ -183,6 +151,47 @@ class ScoreColumns:
                 piece = columns.unsaved.pop()
                 columns.lengths[piece.numbers[0]] = piece.start
         self.sums = self._settled_sums
+
+
+class BlockScores(Scores):
+    """Scores of a block of rows from row `start` on: those in the store, and `new` ones.
+
+    The new ones are by name and round, at the last rows of the block.
+    """
+
+    def __init__(
+        self, stored: ScoreColumns, start: int, new: Mapping[tuple[str, int], Floats] | None = None
+    ) -> None:
+        super().__init__()
+        self._stored, self.start, self.new = stored, start, dict(new or {})
+
+    def length(self, name: str, number: int) -> int:
+        """How many rows have a score under the policy of a round."""
+        return self._known(name, number) + len(self.new.get((name, number), ()))
+
+    def stored_rows(self, name: str) -> int:
+        """How many rows some policy has scored in an earlier round."""
+        return max(0, self._stored.stored_rows(name) - self.start)
+
+    def read(
+        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
+    ) -> dict[int, Floats]:
+        """Scores of the rows from `start` to before `stop`, by round."""
+        found = self._stored.read(name, numbers, self.start + start, self.start + stop, width)
+        for number in numbers:
+            first = self._known(name, number)
+            if (name, number) in self.new and first < stop:
+                begin = max(start, first)
+                values = self.new[name, number][begin - first : stop - first]
+                found[number][begin - start :] = values
+        return found
+
+    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
+        self.new[name, number] = values
+
+    def _known(self, name: str, number: int) -> int:
+        """How many rows of the block have a score in the store, if it is not in all of them."""
+        return max(0, self._stored.length(name, number) - self.start)
 
 
 def _grouped(unsaved: list[Piece]) -> Iterator[tuple[int, dict[int, Any]]]:

@@ -61,7 +61,10 @@ def to_array(name: str, column: pa.Array) -> NDArray[Any]:
     if kind == "strings":
         if column.null_count:
             raise ValueError(f"{name} has {column.null_count} missing value(s)")
-        return np.asarray(column.to_pylist(), dtype=np.str_)
+        texts = column.to_pylist()
+        if any(text[-1:] == "\0" for text in texts):
+            raise ValueError(f"{name} has a string that ends in a NUL, which numpy would drop")
+        return np.asarray(texts, dtype=np.str_)
     if kind == "lists of numbers":
         return _table(name, column)
     raise TypeError(f"{name} holds {kind}, expected numbers, strings or lists of numbers")

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, to_arrays
 from tether.scan.engine_groups import grouped_summary
@@ -35,6 +36,7 @@ class FrameSource:
     def __init__(self, frame: Any) -> None:
         self.frame: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
         self.names: list[str] = self.frame.collect_schema().names()
+        self._rows: int | None = None  # known after the first pass
 
     @property
     def engine(self) -> str:
@@ -57,9 +59,10 @@ class FrameSource:
                 from tether.scan.spark import reduce_spark
 
                 return reduce_spark(self.frame.to_native(), kernel)
-            return merge_all(self._summaries(kernel))
+            with progress.step(f"reading rows from {self.engine}", self._rows) as step:
+                return merge_all(self._summaries(kernel, step))
 
-    def _summaries(self, kernel: Kernel) -> Iterator[Any]:
+    def _summaries(self, kernel: Kernel, step: progress.Step) -> Iterator[Any]:
         frame, start = self.frame.select(*kernel.columns), 0
         batches = None
         if needs_whole_parts(kernel):
@@ -72,6 +75,8 @@ class FrameSource:
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"{error} (rows counted from row {start})") from error
             start += batch.num_rows
+            step.advance(batch.num_rows)
+        self._rows = start
 
     @contextmanager
     def _naming_the_engine(self) -> Iterator[None]:

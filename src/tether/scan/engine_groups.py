@@ -1,7 +1,8 @@
 """The table of bins of a log without contexts, made by DuckDB or Polars with one GROUP BY.
 
 The rows are grouped by bin of log ratio, size of their amount and its sign, as in
-`tether.control.parts.ratio_bins`, and their amounts are added as integers. A second query, which
+`tether.control.parts.ratio_bins`, and their amounts are added as integers; where every loss is zero
+or the bound, by bin and loss (`engine_two_losses`). A second query, which
 costs no more than a bare scan, finds the ranges of the columns. Where a value is not valid or not
 finite, the kernel itself is run on the rows, and says what is wrong with which of them.
 """
@@ -21,14 +22,16 @@ from tether.control.parts.in_parts import _OnLog as OnLog
 from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
     LARGEST_BINNED_RATIO,
-    LOWER_DIGITS,
     POWER_DIGITS,
     UNIT_DIGITS,
     BinTable,
+    halves,
+    row_key,
 )
-from tether.control.parts.ratio_bins import _key as row_key
 from tether.control.parts.survey import LogSurvey
 from tether.control.parts.term_kernels import BinnedRows, BinRows
+from tether.scan.engine_records import records
+from tether.scan.engine_two_losses import two_losses_table
 
 GROUPED = ("loss", "safe", "optimized", "ratio")
 """The short names that the columns have in the queries."""
@@ -41,6 +44,8 @@ class Ranges(NamedTuple):
     rows: int
     least: dict[str, float]
     most: dict[str, float]
+    two_losses: bool
+    """Whether every loss is zero or the bound."""
     valid: bool
 
 
@@ -56,10 +61,13 @@ def grouped_summary(frame: nw.LazyFrame[Any], kernel: Kernel) -> Several | None:
         return None
     constraint = job.constraints[0]
     rows = short_columns(frame, names)
-    found = _ranges(rows)
+    found = ranges(rows, constraint.bound)
     if not found.valid or found.least["loss"] < 0 or found.most["loss"] > constraint.bound:
         return None
-    table = bin_table(rows, constraint, found.most["loss"])
+    if found.two_losses:
+        table = two_losses_table(rows, constraint, found.rows)
+    else:
+        table = bin_table(rows, constraint, found.most["loss"])
     binned = BinnedRows((table,), (_largest(constraint, found),))
     return Several((_survey(found), binned) if kernel.survey else (binned,))
 
@@ -83,27 +91,28 @@ def short_columns(frame: nw.LazyFrame[Any], names: tuple[str, str, str]) -> nw.L
     return frame.select(*chosen).with_columns(ratio=nw.col("optimized") - nw.col("safe"))
 
 
-def _ranges(rows: nw.LazyFrame[Any]) -> Ranges:
+def ranges(rows: nw.LazyFrame[Any], bound: float) -> Ranges:
     """The extremes of all columns, and whether every value is there, finite and of a fair size."""
     column = nw.col
-    found = _records(
+    found = records(
         rows.select(
             nw.len().alias("rows"),
             *(column(name).min().alias(f"least_{name}") for name in GROUPED),
             *(column(name).max().alias(f"most_{name}") for name in GROUPED),
             *(column(name).sum().alias(f"sum_{name}") for name in GROUPED[:3]),
             *(column(name).count().alias(f"count_{name}") for name in GROUPED[:3]),
+            ((column("loss") == 0) | (column("loss") == bound)).cast(nw.Int64).sum().alias("two"),
         )
     )[0]
     number = int(found["rows"])
     if not number:
-        return Ranges(0, {}, {}, valid=False)
+        return Ranges(0, {}, {}, two_losses=False, valid=False)
     least, most = ({name: found[f"{end}_{name}"] for name in GROUPED} for end in ("least", "most"))
     values = [*least.values(), *most.values(), *(found[f"sum_{name}"] for name in GROUPED[:3])]
     valid = all(value is not None and math.isfinite(value) for value in values)
     valid = valid and all(found[f"count_{name}"] == number for name in GROUPED[:3])
     valid = valid and max(-least["ratio"], most["ratio"]) <= LARGEST_BINNED_RATIO
-    return Ranges(number, least, most, valid)
+    return Ranges(number, least, most, two_losses=found["two"] == number, valid=valid)
 
 
 def bin_table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float) -> BinTable:
@@ -122,7 +131,7 @@ def bin_table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float)
         falling=(column("ratio") - right).exp(),
     )
     wide = nw.Int64 if rows.implementation.is_duckdb() else nw.Int128  # DuckDB widens sums itself
-    summed = _records(
+    summed = records(
         scaled.select(
             "key",
             flat=column("size").floor().cast(nw.Int64).cast(wide),
@@ -137,16 +146,11 @@ def bin_table(rows: nw.LazyFrame[Any], constraint: Constraint, most_loss: float)
     keys = row_key(number, power, rest % 2)
     order = np.argsort(keys)
     sums = [(int(record["flat"]), int(record["rising"])) for record in summed]
-    digits = [[half for total in pair for half in _halves(total)] for pair in sums]
+    digits = [[half for total in pair for half in halves(total)] for pair in sums]
     counts = np.array([record["rows"] for record in summed], dtype=np.int64)
     return BinTable(
         keys[order], counts[order], np.array(digits, dtype=np.int64).reshape(-1, 4)[order]
     )
-
-
-def _halves(total: int) -> tuple[int, int]:
-    """A sum in units of 2^-46 as its upper and lower digits."""
-    return total >> LOWER_DIGITS, total & ((1 << LOWER_DIGITS) - 1)
 
 
 def _amount(constraint: Constraint) -> nw.Expr:
@@ -184,16 +188,6 @@ def _by_size(powers: list[int], values: list[float]) -> nw.Expr:
         large = nw.col("size") >= POWER_BASE**power
         found = nw.when(large).then(nw.lit(value)).otherwise(found)
     return found
-
-
-def _records(query: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
-    """The rows of a small result."""
-    native = query.to_native()
-    if query.implementation.is_duckdb():
-        names = query.collect_schema().names()
-        return [dict(zip(names, row, strict=True)) for row in native.fetchall()]
-    records: list[dict[str, Any]] = native.collect(engine="streaming").to_dicts()
-    return records
 
 
 def _largest(constraint: Constraint, found: Ranges) -> tuple[float, float]:

@@ -26,6 +26,7 @@ from pyarrow.fs import LocalFileSystem
 from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
+from tether.scan.partition_folders import folder_types, with_folders
 
 VALUES_PER_BATCH = 1 << 18
 """About how many values are decoded at once, so that memory does not grow with the columns."""
@@ -59,6 +60,7 @@ class Parquet:
             )
         self.files = find_files(path)
         self.where, self.threads = where, threads
+        self._folders = {} if where is None else folder_types(self.files)
         self._kinds: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._states = {path: _state(path) for path in self.files}
@@ -152,11 +154,15 @@ class Parquet:
                 if self.where is None:
                     batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
+                    schema, holds = with_folders(piece.path, file.schema_arrow, self._folders)
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
-                        piece.path, filesystem=LocalFileSystem(), row_groups=groups
+                        piece.path,
+                        filesystem=LocalFileSystem(),
+                        partition_expression=holds,
+                        row_groups=groups,
                     )
                     batches = fragment.scanner(
-                        schema=file.schema_arrow,
+                        schema=schema,
                         columns=list(columns),
                         filter=self.where,
                         batch_size=rows,

@@ -23,6 +23,7 @@ def scan_log(
     scores: Scores,
     tables: tuple[Several, Several, Several],
     draws: tuple[Several, Several],
+    acting: tuple[str | None, str | None],
     safe_share: float | None,
     max_ratio: float | None,
     reward: str | None,
@@ -36,6 +37,8 @@ def scan_log(
         raise ValueError("loss is empty: name at least one column")
     if len(set(names)) < len(names):
         raise ValueError(f"loss names a column twice: {names}")
+    if acting[1] is not None and acting[0] is None:
+        raise ValueError("log_base_limit needs log_logged, the density of the policy that acted")
     log_mix = _optional(known, "log_mix", scores[2])
     listed = tuple(
         (name, several)
@@ -59,6 +62,8 @@ def scan_log(
         reward=reward,
         safe_share=safe_share,
         max_ratio=max_ratio,
+        log_logged=acting[0],
+        log_base_limit=acting[1],
     )
     used = columns.columns(tables=True, reward=True)
     for name in used:

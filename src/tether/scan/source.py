@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tether._core.kernels import Kernel, merge_all
+from tether._core.shown import shown
+from tether.scan.same_rows import Visited, Visiting
 
 FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
 """The packages whose frames are taken as a source."""
@@ -34,16 +36,27 @@ class FunctionSource:
 
     The function takes a kernel and returns the summaries of `kernel.partial(columns)` for all
     partitions that have rows, in any order. `kernel.columns` names what it reads, and `columns` is
-    a frame with these columns, or a dictionary of arrays.
+    a frame with these columns, or a dictionary of arrays. It must visit the same rows each time.
     """
 
     def __init__(self, function: Callable[[Any], Iterable[Any]]) -> None:
         self.function = function
         self.names: list[str] | None = None
+        self._visited: Visited | None = None
 
     def reduce(self, kernel: Kernel) -> Any:
-        """Merge what the function returns."""
-        return merge_all(self.function(kernel))
+        """Merge what the function returns; an error if it visits other rows than before."""
+        summaries = self.function(Visiting(kernel))
+        if not isinstance(summaries, Iterable):
+            raise TypeError(
+                f"{self!r} must return the summaries of kernel.partial(columns) for all "
+                f"partitions, got {shown(summaries)}"
+            )
+        found = merge_all(summaries) or Visited(None, 0, {})
+        if self._visited is not None and (other := found.difference(self._visited)):
+            raise ValueError(f"{self!r} visited other rows than in an earlier pass: {other}")
+        self._visited = found.joined(self._visited or found)
+        return found.summary
 
     def __repr__(self) -> str:
         return f"FunctionSource({getattr(self.function, '__name__', self.function)!s})"
@@ -59,7 +72,8 @@ def open_source(source: Any, *, where: Any = None) -> Source:
         lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
         `names` and `reduce`.
     where : pyarrow.compute.Expression, optional
-        Which rows of Parquet files to read.
+        Which rows of Parquet files to read; columns in the names of folders, such as
+        `day=2026-01-01`, may be used.
 
     Returns
     -------

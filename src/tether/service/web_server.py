@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import math
@@ -39,22 +40,35 @@ def run_service(settings: ServiceSettings) -> None:
     Raises
     ------
     ValueError
-        If a setting of the release is invalid or another one than that of the store.
+        If a setting of the release is invalid or another one than that of the store, or the port
+        cannot be used.
     StoreError
         If the store cannot be opened.
     """
-    log_as_json()
-    if settings.workers == 1:
-        server = AnnouncingServer(make_config(settings), settings)
-        avoid_pauses()
-        server.run()
-        return
-    open_served(settings).close()  # errors in the settings are errors here
-    with socket.create_server(
-        (settings.host, settings.port), family=_family(settings.host), backlog=ACCEPTED_AT_ONCE
-    ) as listening:
+    with listen_at(settings.host, settings.port) as listening:
+        log_as_json()
+        if settings.workers == 1:
+            server = AnnouncingServer(make_config(settings), settings)
+            avoid_pauses()
+            server.run([listening])
+            return
+        open_served(settings).close()  # errors in the settings are errors here
         announce(settings, listening)
         run_workers(settings, _serve, listening)
+
+
+def listen_at(host: str, port: int) -> socket.socket:
+    """A socket that listens, before anything else begins: a service without a port is none."""
+    try:
+        return socket.create_server((host, port), family=_family(host), backlog=ACCEPTED_AT_ONCE)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ValueError(f"port {port} of {host} is in use (listen.port)") from None
+        if error.errno == errno.EACCES:
+            raise ValueError(f"port {port} may not be used by this user (listen.port)") from None
+        raise ValueError(
+            f"listen.host must be an address of this machine, got {host!r}: {error.strerror}"
+        ) from None
 
 
 def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:

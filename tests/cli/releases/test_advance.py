@@ -19,16 +19,18 @@ def test_the_next_step_has_the_share_of_the_rows_so_far(store):
     last = read_release(store).steps[-1]
     assert last.number == 2
     assert f"Step 2: the new system has {last.share:.3%} of the keys" in done.output
-    assert "rows of step 1; bound by" in done.output
+    assert "rows of step 1; limited by" in done.output
     content = json.loads(run("release", "advance", store, "--json").output)
     assert (content["number"], content["share"]) == (3, last.share)
 
 
 def test_the_exit_code_says_that_the_old_system_answers_all_keys(store, tmp_path):
-    assert run("release", "start", tmp_path / "a.db", "--guardrail", "x=0.1").exit_code == 0
+    begun = run("release", "start", tmp_path / "a.db", "--guardrail", "x=0.1")
+    assert begun.exit_code == 0
+    assert "all keys: this step collects rows of the old system; the new one" in one_line(begun)
     done = run("release", "advance", tmp_path / "a.db")
     assert done.exit_code == 3
-    assert "Step 2: the old system answers all keys: the old system alone" in one_line(done)
+    assert "Step 2: the old system answers all keys: there are no rows of the" in one_line(done)
     assert run("release", "halt", store, "--reason", "a fire").exit_code == 0
     done = run("release", "advance", store)
     assert done.exit_code == 4

@@ -60,3 +60,10 @@ def test_errors_name_options_and_leave_sentences_alone():
         with pytest.raises(ValueError) as caught, option_values.naming_options(names):
             raise ValueError(message)
         assert str(caught.value) == shown
+
+
+def test_a_percentage_is_told_as_a_number():
+    with pytest.raises(ValueError, match=r"'2%' is not a number: 2 % is 0\.02"):
+        option_values.guardrails(["a=2%"])
+    with pytest.raises(ValueError, match=r"'x%' is not a number$"):
+        option_values.guardrails(["a=x%"])

@@ -61,7 +61,9 @@ def test_the_same_settings_again_continue_and_others_are_refused(store, old):
     assert shares == [read_release(store).share] * 2
     done = run("release", "start", store, *both, "--wait", 1)
     assert done.exit_code == 2
-    assert "wait is 1 but" in one_line(done)
+    assert "You asked for: complaint with alpha 0.05, latency with alpha 0.1 of losses" in one_line(
+        done
+    )
 
 
 @pytest.mark.parametrize(

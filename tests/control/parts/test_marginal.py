@@ -213,3 +213,50 @@ def test_bounds_with_a_ratio_error_are_those_of_memory():
     parts = tether.calibrate(tether.Log.scan(in_pieces(log, rng), context=None), **settings)
     assert parts.log_beta == memory.log_beta
     assert parts.upper_bounds == pytest.approx(memory.upper_bounds, rel=1e-6)
+
+
+def acting_world(rng, rows=400):
+    """Two rounds: the safe policy acted in half of the rows, mix with beta 0.5 in the others."""
+    columns, _ = gaussian(rng, rows)
+    shifted = rng.normal(size=rows) + (rng.random(rows) < 1 / 3)
+    actions = np.where(np.arange(rows) % 2, shifted, rng.normal(size=rows))
+    safe, optimized = -(actions**2) / 2, -((actions - 1) ** 2) / 2
+    second = np.log((np.exp(safe) + 0.5 * np.exp(optimized)) / 1.5)
+    columns = {"loss": (actions > 1.2).astype(float), "log_safe": safe, "log_optimized": optimized}
+    columns["log_mix"] = np.logaddexp(safe, second) - np.log(2)
+    columns["logged"] = np.where(np.arange(rows) % 2, second, safe)
+    columns["limit"] = np.where(np.arange(rows) % 2, np.log(1.5), 0.0)
+    return columns
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_confidence_with_a_mixture_needs_and_uses_the_policy_that_acted(family, limited):
+    rng = np.random.default_rng(7)
+    columns = acting_world(rng)
+    settings = {"alpha": 0.4, "confidence": 0.9, "family": family, "test_weight": 20.0}
+    limit = columns["limit"] if limited else None
+    memory = tether.calibrate(
+        tether.Log(
+            *(columns[name] for name in ("loss", "log_safe", "log_optimized")),
+            log_mix=columns["log_mix"],
+            acting=tether.control.Acting(columns["logged"], log_base_limit=limit),
+        ),
+        **settings,
+    )
+    log = tether.Log.scan(
+        in_pieces(columns, rng),
+        context=None,
+        log_mix="log_mix",
+        log_logged="logged",
+        log_base_limit="limit" if limited else None,
+    )
+    parts = tether.calibrate(log, **settings)
+    assert memory.exists
+    assert parts.log_beta == memory.log_beta
+    assert parts.upper_bounds == pytest.approx(memory.upper_bounds, rel=1e-12)
+    without = tether.Log.scan(in_pieces(columns, rng), context=None, log_mix="log_mix")
+    with pytest.raises(ValueError, match="name the column with it as log_logged"):
+        tether.calibrate(without, **settings)
+    with pytest.raises(ValueError, match="log_base_limit needs log_logged"):
+        tether.Log.scan(in_pieces(columns, rng), context=None, log_base_limit="limit")

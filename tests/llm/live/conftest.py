@@ -1,8 +1,20 @@
-"""Two live servers for the tests of this folder: a start takes long."""
+"""Live servers for the tests of this folder: a start takes long, and each takes 3 GB of memory.
+
+So one runs throughout, and others for the tests of one file.
+"""
 
 import pytest
 
 from tests.llm.live.live_policies import PROGRAM
+
+
+def started(folder, *options, **settings):
+    """A server, or a skipped test where none can be started."""
+    if PROGRAM is None:
+        pytest.skip("TETHER_VLLM names no vLLM")
+    from tests.llm.live.vllm_server import VLLM
+
+    return VLLM(folder, *options, **settings)
 
 
 @pytest.fixture(scope="session")
@@ -18,20 +30,26 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(folder):
     """A vLLM that serves `base` and the adapter `tuned`."""
-    if PROGRAM is None:
-        pytest.skip("TETHER_VLLM names no vLLM")
-    from tests.llm.live.vllm_server import VLLM
-
-    with VLLM(folder) as running:
+    with started(folder) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def base_server(folder):
+    """A vLLM that serves `base` alone."""
+    with started(folder, alone=("base", "base")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tuned_server(folder):
+    """A vLLM that serves `tuned` alone, its adapter merged into the weights."""
+    with started(folder, alone=("merged", "tuned")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def exchanging_server(folder):
     """One whose adapters are exchanged: afterwards it mixes up weights, so others do not use it."""
-    if PROGRAM is None:
-        pytest.skip("TETHER_VLLM names no vLLM")
-    from tests.llm.live.vllm_server import VLLM
-
-    with VLLM(folder, "--max-loras", "2") as running:
+    with started(folder, "--max-loras", "2") as running:
         yield running

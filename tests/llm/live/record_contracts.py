@@ -48,6 +48,18 @@ def record(server):
         "actions": actions,
         "log_probs": policy.rescoring().log_prob(np.tile(PROMPT, (2, 1)), actions).tolist(),
     }
+    request = sample_request(policy, PROMPT, 4, 0)
+    status, response = server.post("completions", request)
+    drawn = [choice["token_ids"] for choice in response["choices"]]
+    found["several"] = {
+        "request": request,
+        "status": status,
+        "response": response,
+        "actions": [tokens + [-1] * (4 - len(tokens)) for tokens in drawn],
+        "log_probs": [
+            float(sum(choice["logprobs"]["token_logprobs"])) for choice in response["choices"]
+        ],
+    }
     long = sample_request(policy, tuple(range(3, 3 + CONTEXT + 10)), 1, 0)
     status, response = server.post("completions", long)
     found["refused"] = {"status": status, "response": response}

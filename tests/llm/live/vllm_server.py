@@ -20,7 +20,7 @@ START_SECONDS, STOP_SECONDS = 300, 30
 
 
 def make_models(folder):
-    """A base model with its tokenizer, and the adapters `tuned` and `other`."""
+    """A base model with its tokenizer, the adapters `tuned` and `other`, and `tuned` merged."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=WORDS,
@@ -57,28 +57,35 @@ def make_models(folder):
                 if "lora" in key:
                     weights.normal_(0, 0.12)
         adapted.save_pretrained(folder / name)
+        if name == "tuned":
+            adapted.merge_and_unload().save_pretrained(folder / "merged")
+            tokenizer.save_pretrained(folder / "merged")
 
 
 class VLLM:
-    """A server that runs while the `with` block does, with the adapter `tuned`.
+    """A server that runs while the `with` block does: `base` and the adapter `tuned`.
 
-    It has room for one adapter. Once a second one was loaded, also in place of the first, the
-    processor's build answers for the base model with an adapter's weights.
+    The processor's build of vLLM 0.32 is wrong here: in a batch of both, requests for the base
+    model get the adapter's weights. With `alone=("merged", "tuned")` it serves one folder under
+    one name, without adapters, and is right.
     """
 
-    def __init__(self, folder, *options, target_modules=("q_proj", "v_proj")):
+    def __init__(self, folder, *options, target_modules=("q_proj", "v_proj"), alone=None):
         self.folder = folder
         with closing(socket.create_server(("127.0.0.1", 0))) as found:
             self.port = found.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
-        self._command = [
-            PROGRAM, "serve", str(folder / "base"), "--served-model-name", "base",
-            "--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32",
-            "--enforce-eager", "--max-model-len", str(CONTEXT),
+        model, name = alone or ("base", "base")
+        adapters = () if alone else (
             # without target modules, prompt_logprobs beside adapters end vLLM 0.32
             *(("--lora-target-modules", *target_modules) if target_modules else ()),
             "--enable-lora", "--max-loras", "1", "--max-lora-rank", "8",
-            "--lora-modules", f"tuned={folder / 'tuned'}", *options,
+            "--lora-modules", f"tuned={folder / 'tuned'}",
+        )  # fmt: skip
+        self._command = [
+            PROGRAM, "serve", str(folder / model), "--served-model-name", name,
+            "--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32",
+            "--enforce-eager", "--max-model-len", str(CONTEXT), *adapters, *options,
         ]  # fmt: skip
         self._log = folder / f"vllm-{self.port}.log"
 

@@ -9,6 +9,7 @@ import torch
 import tether
 from tests.fit import chi_square
 from tests.llm import tiny_models
+from tether.control import Acting
 from tether.llm import CausalPolicy, TokenTether
 
 BETAS = np.linspace(-4.0, 2.0, 7)
@@ -137,7 +138,7 @@ def test_calibrated_saved_loaded_and_served_over_two_rounds(tmp_path):
     more = policy.sample(prompts, rng)
     mixture = tether.Mixture([safe, policy], [0.5, 0.5])
     every = np.concatenate((prompts, prompts)), np.concatenate((actions, more))
-    second = pair.make_log(*every, loss(every[1]), logged_by=mixture, safe_share=0.5)
+    second = pair.make_log(*every, loss(every[1]), logged_by=mixture)
     column = pair.log_betas.tolist().index(found.log_beta)
     both = second.log_safe, second.policy_path.log_density[:, column]
     assert np.allclose(second.log_mix, np.logaddexp(*both) - np.log(2), atol=1e-5)
@@ -167,3 +168,42 @@ def test_a_beta_of_another_family_is_refused():
         pair.tethered(tether.calibrate(log, alpha=0.1))
     with pytest.raises(ValueError, match="beta"):
         pair.tethered(-1.0)
+
+
+def test_a_confidence_over_two_rounds_needs_the_policies_that_acted():
+    safe, optimized = two_models()
+    pair, rng = TokenTether(safe, optimized, log_betas=BETAS), np.random.default_rng(3)
+    policy, prompts = pair.tethered(0.3), rng.integers(1, 5, size=(300, 2))
+    actions = np.concatenate((safe.sample(prompts, rng), policy.sample(prompts, rng)))
+    contexts = np.concatenate((prompts, prompts))
+    mixture = tether.Mixture([safe, policy], [0.5, 0.5])
+    losses = (actions == 4).any(axis=1)
+    logged = [each.log_prob(contexts, actions) for each in (safe, policy)]
+    acting = Acting(np.where(np.arange(600) < 300, *logged))
+    proposals = pair.make_proposals(prompts, rng, draws=4, logged_by=mixture)
+    settings = {"alpha": 0.9, "confidence": 0.9, "family": pair.family}
+    log = pair.make_log(contexts, actions, losses, logged_by=mixture)
+    with pytest.raises(ValueError, match="confidence needs acting"):
+        tether.calibrate(log, proposals, **settings)
+    log = pair.make_log(contexts, actions, losses, logged_by=mixture, acting=acting)
+    found = tether.calibrate(log, proposals, **settings)
+    assert found.exists
+    assert found.promise == 0.9
+
+
+def test_models_in_bfloat16_draw_what_they_score_in_higher_precision():
+    safe, optimized = (
+        CausalPolicy(tiny_models.llama(5, seed=seed).bfloat16(), None, max_new_tokens=3)
+        for seed in (0, 3)
+    )
+    contexts = np.tile(PROMPT, (len(EVERY), 1))
+    prompts, rng = np.tile(PROMPT, (5_000, 1)), np.random.default_rng(4)
+    for policy in (safe, TokenTether(safe, optimized).tethered(0.5)):
+        scores = policy.log_prob(contexts, EVERY)
+        assert np.exp(scores).sum() == pytest.approx(1, abs=1e-4), "bfloat16 has steps of 1 %"
+        actions, stated = policy.sample_scored(prompts, rng)
+        place = (actions[:, None] == EVERY).all(axis=2).argmax(axis=1)
+        assert np.allclose(scores[place], stated, atol=1e-5)
+        assert chi_square(place, np.exp(scores)) > 1e-3
+    log = TokenTether(safe, optimized, log_betas=BETAS).make_log(contexts, EVERY, np.zeros(85))
+    assert np.allclose(np.exp(log.policy_path.log_density).sum(axis=0), 1, atol=1e-4)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.llm import chat_context, read_answer
+from tether.llm import chat_action, chat_context, read_answer
 from tether.llm.server.chat_messages import (
     UnreadableAnswerError,
     action_of_choice,
@@ -63,7 +63,7 @@ def test_what_is_no_context_is_refused(request_):
 def test_a_context_in_another_form_is_refused():
     with pytest.raises(ValueError, match="chat_context makes"):
         read_context('{"messages": [{"role": "user", "content": "Hi"}]}')
-    with pytest.raises(ValueError, match="must be a JSON object"):
+    with pytest.raises(ValueError, match="chat_context makes, a JSON object"):
         read_context("Hi")
 
 
@@ -101,3 +101,35 @@ def test_an_answer_that_cannot_be_read_is_an_error(choice):
 
 def test_canonical_json_has_one_form():
     assert canonical_json({"b": 1, "a": "ü"}) == '{"a":"ü","b":1}'
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_a_text_becomes_the_action_that_a_policy_would_have_drawn(text):
+    message = {"role": "assistant", "content": text, "refusal": None}
+    drawn = action_of_choice({"finish_reason": "stop", "message": message}, is_chat=True)
+    assert chat_action(text) == drawn
+    assert message_of(chat_action(text))["content"] == text
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        '{"finish_reason":"length","message":{"content":"It arr","role":"assistant"}}',
+        '{"finish_reason":"stop","text":"It arrives today."}',
+        '{"finish_reason":"tool_calls","message":{"content":null,"role":"assistant",'
+        '"tool_calls":[{"id":"a"}]}}',
+    ],
+)
+def test_an_answer_that_was_read_becomes_the_same_action(action):
+    assert chat_action(read_answer(action)) == action
+
+
+@pytest.mark.parametrize("answer", [None, 3, {}, {"message": {"content": "Hi"}}, {"text": 1}])
+def test_what_is_no_answer_becomes_no_action(answer):
+    with pytest.raises(ValueError, match=r"answer must be a text|this is no answer"):
+        chat_action(answer)
+
+
+def test_a_plain_text_in_place_of_an_action_is_told_how_to_become_one():
+    with pytest.raises(ValueError, match=r"what tether\.llm\.chat_action makes"):
+        read_answer("It arrives today.")

@@ -57,6 +57,21 @@ def test_a_draw(name):
     assert sent == written["request"]
 
 
+def test_several_draws_of_one_prompt_share_a_request():
+    written = contract("several")
+    with Replay("several") as server:
+        prompts, rng = [[5, 7, 9]] * 4, np.random.default_rng(0)
+        actions, stated = remote_policy(server).sample_scored(prompts, rng)
+        [sent] = server.requests
+    assert sorted(actions.tolist()) == sorted(written["actions"])
+    assert sorted(stated.tolist()) == sorted(written["log_probs"])
+    assert len({tuple(action) for action in written["actions"]}) > 1
+    assert written["request"]["n"] == 4
+    written["request"].pop("seed")
+    sent.pop("seed")
+    assert sent == written["request"]
+
+
 def test_scores():
     written = contract("score")
     with Replay("score") as server:
@@ -75,7 +90,7 @@ def test_a_refusal_is_reported_and_not_repeated():
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("name", ["sample", "score"])
+@pytest.mark.parametrize("name", ["sample", "several", "score"])
 def test_the_loopback_server_answers_in_the_same_fields(name):
     written = contract(name)
     server = Loopback({"tuned": tiny_models.llama(320)})

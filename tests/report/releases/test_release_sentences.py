@@ -14,9 +14,14 @@ from tether.report.releases.release_sentences import (
 @pytest.mark.parametrize(
     ("name", "kind", "sentence", "details"),
     [
-        ("started", "safe", "The old system answers all keys in step 1.", "The old system alone"),
-        ("ramp", "running", "The new system answers", "Why this share: 1,000 rows of step 5;"),
-        ("confident", "running", "The new system answers", "Why this share: all rows so far;"),
+        (
+            "started",
+            "safe",
+            "The old system answers all keys in step 1.",
+            "This step collects",
+        ),
+        ("ramp", "running", "The new system answers", "Why this share: 1,000 rows of step 5."),
+        ("confident", "running", "The new system answers", "Why this share: all rows so far."),
         ("active_alarm", "alarm", "The old system has answered all keys since", "The risk monitor"),
         ("cleared_alarm", "safe", "since an alarm ended step 1", "a new ramp begins"),
     ],

@@ -94,7 +94,8 @@ def test_without_a_log_the_old_rows_are_those_of_the_first_step_alone():
     rows = rows_with(old1=(1000, 10.0, 2), old2=(5000, 0.0))
     first = follow(settings, ArmRows(["harm"]))
     assert first.share == 0
-    assert "from 0 rows" in first.ramp_share.reason
+    assert first.ramp_share.reason == "there are no rows of the old system"
+    assert first.why == "this step collects rows of the old system; the new one has no keys yet"
     second = follow(settings, rows, first)
     assert second.share == share_of(settings, ArmCounts(1000, 10.0, 2), ArmCounts(0, 0.0)) > 0
     third = follow(settings, rows, second)

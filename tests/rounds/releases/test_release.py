@@ -275,6 +275,13 @@ def test_a_restart_continues_in_the_middle_of_a_step(tmp_path):
         assert release.settings.old_log == LOG
 
 
+@pytest.mark.parametrize("rate", [0.01, np.float64(0.01), np.array(0.01), 1])
+def test_a_rate_is_no_log_of_the_old_system(rate):
+    with pytest.raises(ValueError, match=r"one loss for each key, or be ArmCounts\(rows, total\)"):
+        tether.Release("sqlite://", GUARDRAILS, old={"complaint": rate})
+    tether.Release("sqlite://", GUARDRAILS, old={"complaint": [0.01]}).close()
+
+
 def test_a_store_keeps_its_settings_and_its_kind(tmp_path):
     path = tmp_path / "release.db"
     with pytest.raises(StoreError):
@@ -289,8 +296,19 @@ def test_a_store_keeps_its_settings_and_its_kind(tmp_path):
         {"wait": 1},
         {"salt": b"another"},
     ):
-        with pytest.raises(ValueError, match="was created with"):
+        with pytest.raises(ValueError, match="already holds a release of"):
             tether.Release(path, **{"guardrails": GUARDRAILS} | changed)
+    twelve_hours = {"promise": True, "step_duration": 43_200}
+    other = {"alarm_risk": {"complaint": 0.1}, "step_duration": 90, "wait": 2, "salt": b"another"}
+    with pytest.raises(ValueError, match=r"up to 2 and alarm_risk 0\.1, steps of 90s, wait 2, "):
+        tether.Release(path, {"complaint": (0.02, 2.0)}, **other)
+    with pytest.raises(ValueError, match="already") as refused:
+        tether.Release(path, {"error": 0.03}, **twelve_hours)
+    assert str(refused.value) == (
+        f"sqlite:///{path} already holds a release of: complaint with alpha 0.02, steps that are "
+        f"ended by hand. You asked for: error with promise 0.03, steps of 12h. To open it, leave "
+        f"the settings out; for a second release use another file or schema"
+    )
     with pytest.raises(ValueError, match="holds a release: open it with"):
         tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=path)
     for read in (read_history, reopen, lambda store: retire(store, 1, "a test")):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,10 @@ def test_harm_raises_an_alarm_in_every_process(tmp_path):
     other.observe(USERS[1000:1200], [1.0] * 200)
     assert release.share == other.share == 0
     assert release.history().alarm.monitor == "risk"
+    said = release.history().alarm.message
+    share = release.step.share
+    assert re.fullmatch(r"complaint: ALARM at loss \d+ of \d+: their mean is 1, mean risk.*", said)
+    assert f"(alarm level 0.03, which is {0.03 / share:.4g} for a share of {share:.3g}, p " in said
     assert set(release.assign(USERS[2000:])) == {"old"}
     resume(path, "the cause is found", "ann")
     assert release.assign("another") in ("old", "new")

@@ -46,3 +46,31 @@ def test_a_release_in_words(name, words):
     text = in_one_line(example(name))
     for each in words:
         assert each in text
+
+
+def test_the_shown_table_has_a_row_for_each_step_and_guardrail():
+    history = example("two_guardrails")
+    shown = history._describe().table
+    assert shown.row_count == 2 * len(history.steps)
+    assert shown["guardrail"].tolist() == ["complaint", "refund"] * len(history.steps)
+    for row in range(shown.row_count):
+        step, name = history.steps[row // 2], shown["guardrail"][row]
+        assert shown["promise"][row] == step.calibration.promises[name]
+        assert shown["new keys"][row] == step.new.rows
+        found, drawn = step.old.losses.get(name), shown["old loss"][row]
+        assert math.isnan(drawn) if found is None else drawn == found.mean
+    assert "guardrail" not in example("ramp")._describe().table
+
+
+@pytest.mark.parametrize("name", ["ramp", "two_guardrails", "active_alarm"])
+def test_the_shown_table_has_words_for_headers_and_is_below_80_columns(name):
+    shown = example(name)._describe().table
+    assert not any(sign in header for header in shown for sign in "_[]")
+    assert max(map(len, str(shown).splitlines())) < 80
+
+
+def test_the_promise_is_stated_without_the_share():
+    history = example("ramp")
+    promised = dict(history._describe().facts)["promise"]
+    value = history.steps[-1].calibration.promises["complaint"]
+    assert promised == f"complaint ≤ {value:.3g}, in expectation"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
+from tether.rounds.releases import step
 
 USERS = [f"user {k}" for k in range(400)]
 
@@ -45,6 +48,32 @@ def test_a_fixed_population_gets_no_rows_after_a_resumption(path):
         play(release, [f"another {k}" for k in range(400)])
         assert release.share > first
         assert release.history().stalled == ""
+
+
+def test_nothing_is_said_right_after_a_resumption(path):
+    with opened(path) as release:
+        play(release, USERS)
+        release.halt("a test", actor="ann")
+        release.resume("it was nothing", actor="ann")
+        release.advance()
+        assert release.history().steps[-1].ramp == 3
+        assert release.history().stalled == ""
+
+
+def test_a_step_that_waits_in_vain_for_its_keys_says_so(path, monkeypatch):
+    with opened(path, keys_per_step=len(USERS)) as release:
+        for number in range(2):
+            users = [f"{number} {user}" for user in USERS]
+            release.observe(users, [0.3] * len(users), system=release.assign(users))
+        release.halt("a test", actor="ann")
+        release.resume("it was nothing", actor="ann")
+        release.assign(USERS[:1])
+        release.assign(users)  # they come back, and are no rows
+        last = release.history().steps[-1]
+        assert (last.ramp, last.new.rows) == (last.number, 0)
+        before = datetime.fromisoformat(last.begun)
+        monkeypatch.setattr(step, "moment", lambda: before + timedelta(days=1))
+        assert release.history().stalled.startswith("since the ramp began again with step 3")
 
 
 def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):

@@ -134,7 +134,7 @@ def test_a_reason_that_the_numbers_do_not_give_is_found(tmp_path):
     assert find(path) == []
     change_step(path, lambda share: share.update(reason=halted), at=lambda share: share)
     (found,) = find(path)
-    assert found.startswith(f"step 2: its reason is {halted!r}, but its numbers say 'the old syst")
+    assert found.startswith(f"step 2: its reason is {halted!r}, but its numbers say 'there are")
     assert not verify_store(path).ok
 
 

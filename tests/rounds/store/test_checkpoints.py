@@ -84,7 +84,7 @@ def test_of_two_processes_one_writes_a_checkpoint(monkeypatch):
     monkeypatch.setattr(checkpoints, "MIN_ROWS", 50)
     run = make_run(World("marginal"), rounds=3)
     with run._store.reading() as connection:
-        made = checkpoints.make_checkpoints(connection)
+        made = list(checkpoints.make_checkpoints(connection))
     assert len(made) == 1
     for _ in range(2):
         with run._store.writing(exclusive=True) as writer:
@@ -129,8 +129,9 @@ def test_one_made_while_reading_is_the_one_made_later(monkeypatch):
     read = read_rows(run)
     assert len(read.checkpoints) == 1
     with run._store.reading() as connection:
-        assert checkpoints.make_checkpoints(connection) == read.checkpoints
-        assert checkpoints.make_checkpoints(connection, read.checkpoints) == read.checkpoints
+        assert list(checkpoints.make_checkpoints(connection)) == read.checkpoints
+        again = checkpoints.make_checkpoints(connection, read.checkpoints)
+        assert list(again) == read.checkpoints
 
 
 def test_one_row_at_a_time(monkeypatch):

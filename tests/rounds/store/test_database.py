@@ -114,7 +114,7 @@ def test_a_file_that_is_no_store_is_an_error(tmp_path):
     (tmp_path / "text").write_text("not a database, and long enough to be read as one " * 100)
     for path, said in [
         (tmp_path, "unable to open database file"),
-        (tmp_path / "nowhere" / "run.db", "unable to open database file"),
+        (tmp_path / "nowhere" / "run.db", "there is no folder .*nowhere"),
         (tmp_path / "text", "file is not a database"),
     ]:
         with pytest.raises(StoreError, match=f"could not open .*{said}"):
@@ -183,6 +183,17 @@ def test_a_wrong_url_is_shown_without_its_password(url, said):
     while error is not None:
         assert "hush" not in repr(error)
         error = error.__cause__
+
+
+def test_a_schema_that_does_not_exist_is_an_error_that_says_what_to_do(postgres_url):
+    in_schema = f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3Dclinic"
+    with pytest.raises(StoreError, match=r"must exist: CREATE SCHEMA"):
+        open_run(in_schema)
+    engine = sql.create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(sql.text("CREATE SCHEMA clinic"))
+    engine.dispose()
+    open_run(in_schema).close()
 
 
 def test_passwords_are_never_shown(server, postgres_url):

@@ -9,7 +9,7 @@ import sqlalchemy as sql
 from tether.rounds import TamperedError
 from tether.rounds.store import schema, score_pieces
 from tether.rounds.store.database import Store
-from tether.rounds.store.score_pieces import PieceIndex, piece_rows, read_scores
+from tether.rounds.store.score_pieces import PieceIndex, in_pieces, piece_rows, read_scores
 
 
 @pytest.fixture
@@ -97,6 +97,18 @@ def test_what_was_changed_is_named(stored, change):
             connection.execute(table.update().where(chosen).values(**change))
     with pytest.raises(TamperedError, match=r"'scores' of round 4 from row 3 on|not written by"):
         read_all(opened)
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (3, 40), (2, 40, 3), (1, 1), (5, 0)])
+@pytest.mark.parametrize("cuts", [[], [1], [3, 3, 10], list(range(40))])
+def test_parts_make_the_pieces_of_the_whole(monkeypatch, shape, cuts):
+    monkeypatch.setattr(score_pieces, "MAX_BLOB_BYTES", 100)
+    values, numbers = np.random.default_rng(0).normal(size=shape), range(shape[0])
+    start, pieces = 7, []
+    for piece in in_pieces(np.split(values, [k for k in cuts if k < shape[1]], axis=1)):
+        pieces += piece_rows(4, "scores", start, numbers, piece)
+        start += piece.shape[1]
+    assert pieces == list(piece_rows(4, "scores", 7, numbers, values))
 
 
 def test_entries_that_were_removed_at_the_end_are_missed(stored):

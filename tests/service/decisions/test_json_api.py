@@ -1,10 +1,13 @@
 """Decisions, outcomes and the status as JSON."""
 
+import re
 import threading
+from datetime import datetime
 
 import pytest
 
-from tests.service.running import running, settings
+from tests.service.running import running, settings, tries
+from tether.release import ArmCounts
 from tether.rounds import read_release, verify_store
 
 
@@ -135,3 +138,49 @@ def test_the_status_says_what_holds(client):
     limit = found["guardrails"]["complaint"]
     assert limit["alpha"] == 0.02
     assert 0.02 < limit["promise"] < 0.021
+    assert limit["missing_outcomes"] == {"old": 0, "new": 0}
+    assert found["step"]["why"] == "what even the worst new system could not hurt"
+    assert found["state"].startswith("the new system has 0.961% of the keys: what even the worst")
+
+
+@pytest.mark.parametrize(
+    ("length", "until"),
+    [
+        ({"step_duration": 43_200.0}, r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"),
+        ({"keys_per_step": 1000}, "1,000 keys have come"),
+        ({}, "somebody ends the step"),
+    ],
+)
+def test_the_first_step_without_a_log_collects_rows_and_is_no_failure(tmp_path, length, until):
+    given = settings(tmp_path / "release.db", release={"old": None, **length})
+    with running(given) as client:
+        client.post("/v1/decisions", json={"key": "ann"})
+        for _ in tries():
+            found = client.get("/v1/status").json()
+            if found["step"]["keys"] == 1:
+                break
+    said = "collecting rows of the old system until {} \\(1 so far\\); the new one has no keys"
+    assert re.fullmatch(said.format(until), found["state"])
+    assert found["step"]["why"].startswith("this step collects rows of the old system")
+    ends = found["step"]["ends"]
+    if "step_duration" in length:
+        lasts = datetime.fromisoformat(ends) - datetime.fromisoformat(found["step"]["begun"])
+        assert lasts.total_seconds() == 43_200
+    else:
+        assert ends is None
+
+
+def test_the_status_says_which_outcomes_are_missing(tmp_path):
+    release = {"guardrails": {"complaint": 0.4}, "old": {"complaint": ArmCounts(10_000, 0.0)}}
+    with running(settings(tmp_path / "release.db", release=release)) as client:
+        keys = [f"user {k}" for k in range(50)]
+        client.post("/v1/decisions", json={"keys": keys})
+        client.post("/v1/advance", json={"step": 1, "reason": "a test"})
+        found = client.get("/v1/status").json()
+        missing = found["guardrails"]["complaint"]["missing_outcomes"]
+        assert missing["old"] == 0 < missing["new"]
+        assert f"{missing['new']} of them without an outcome (counted as 1)" in found["state"]
+        metrics = client.get("/metrics").text
+    labels = '{guardrail="complaint",system="new"}'
+    assert f"tether_outcomes_missing{labels} {float(missing['new'])}" in metrics
+    assert f"tether_share_rows{labels} {float(missing['new'])}" in metrics

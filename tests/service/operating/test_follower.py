@@ -40,7 +40,7 @@ def test_steps_alarms_and_outages_are_noticed(caplog, monkeypatch):
     said = [each.getMessage() for each in caplog.records if each.name == "tether.service"]
     assert said == [
         "the store is available",
-        "a step has begun",
+        "the present step",
         "an alarm stands",
         "a step has begun",
         "the alarm is cleared",

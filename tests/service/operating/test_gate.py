@@ -31,6 +31,27 @@ HALF = {"guardrails": {"complaint": 0.4}, "old": {"complaint": ArmCounts(10_000,
 """A release whose first share is about 40 %."""
 
 
+def test_the_gate_tells_the_losses_of_both_systems_also_where_no_alarm_can_stand(tmp_path):
+    """Within its share even a system that always fails raises no alarm."""
+    with running(settings(tmp_path / "release.db", release=HALF)) as client:
+        keys = [f"user {k}" for k in range(40)]
+        decided = client.post("/v1/decisions", json={"keys": keys}).json()["decisions"]
+        outcomes = [
+            {"key": each["key"], "system": each["system"]}
+            | {"losses": {"complaint": float(each["system"] == "new")}}
+            for each in decided
+        ]
+        assert client.post("/v1/outcomes", json={"outcomes": outcomes}).json()["new"] == 40
+        found = argo(client)
+    new = sum(each["system"] == "new" for each in decided)
+    assert found["pass"] is True
+    assert 0 < new < 40
+    assert found["losses"]["complaint"] == {
+        "old": {"mean": 0.0, "outcomes": 40 - new},
+        "new": {"mean": 1.0, "outcomes": new},
+    }
+
+
 def argo(client, query="", **headers):
     """What the web metric measures with `jsonPath: "{$}"`: None where it counts an error."""
     found = client.get(GATE + query, headers=headers)
@@ -51,6 +72,7 @@ def test_argo_and_flagger_are_told_of_alarms_and_shares(tmp_path):
     with running(given) as client:
         open_gate = argo(client, **key)
         assert (open_gate["pass"], open_gate["alarm"], open_gate["step"]) == (True, None, 1)
+        assert open_gate["losses"] == {"complaint": {}}
         assert 0.3 < open_gate["share"] < 0.4
         assert argo(client, "?weight=30", **key)["pass"] is True
         too_far = argo(client, "?weight=40", **key)

@@ -14,6 +14,7 @@ def test_metrics_say_what_happened(tmp_path):
         client.post("/v1/decisions", json={"keys": ["ann", "bob"]})
         outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}
         client.post("/v1/outcomes", json=outcome)
+        client.post("/v1/outcomes", json=outcome | {"key": "never asked"})
         client.post("/v1/halt", json={"reason": "a test"})
         client.get("/nothing")
         found = client.get("/metrics")
@@ -26,6 +27,11 @@ def test_metrics_say_what_happened(tmp_path):
     assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 2
     assert samples["tether_decisions_total", ("stored", "false"), ("system", "old")] == 0
     assert samples[("tether_outcomes_total",)] == 1
+    assert samples[("tether_outcomes_without_row_total",)] == 1
+    old, new = ((("guardrail", "complaint"), ("system", each)) for each in ("old", "new"))
+    assert samples["tether_loss_mean", *old] == 0
+    assert math.isnan(samples["tether_loss_mean", *new])
+    assert (samples["tether_step_outcomes", *old], samples["tether_step_outcomes", *new]) == (1, 0)
     assert samples["tether_operator_acts_total", ("act", "halt")] == 1
     assert samples[("tether_alarm_standing",)] == samples[("tether_store_available",)] == 1
     assert samples[("tether_share",)] == 0

@@ -1,4 +1,4 @@
-"""The group of commands `tether release`; status, halt and resume are those of any store."""
+"""The group of commands `tether release`; halt and resume are those of any store."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tether.cli.releases.advance import advance
 from tether.cli.releases.assign import assign
 from tether.cli.releases.observe import observe
 from tether.cli.releases.start import start
+from tether.cli.releases.status import release_status
 from tether.cli.resume import resume
-from tether.cli.status import status
 
 release_commands = typer.Typer(
     help="Ramp a new system up beside an old one; neither tells probabilities.",
@@ -20,6 +20,6 @@ release_commands.command()(start)
 release_commands.command()(assign)
 release_commands.command()(observe)
 release_commands.command()(advance)
-release_commands.command()(status)
+release_commands.command("status")(release_status)
 release_commands.command()(halt)
 release_commands.command()(resume)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from tether._core.durations import SECONDS_OF_UNIT, read_duration
@@ -88,4 +88,8 @@ def _number(option: str, text: str, given: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{option} {given!r:.80}: {text!r:.80} is not a number") from None
+        hint = ""
+        with suppress(ValueError):
+            if text.endswith("%"):
+                hint = f": {text[:-1].strip()} % is {float(text[:-1]) / 100:g}"
+        raise ValueError(f"{option} {given!r:.80}: {text!r:.80} is not a number{hint}") from None

@@ -24,7 +24,7 @@ def step_text(history: ReleaseHistory) -> str:
     """The present step in words."""
     step = history.steps[-1]
     if step.calibration.reason:
-        return f"Step {step.number}: the old system answers all keys: {step.calibration.reason}"
+        return f"Step {step.number}: the old system answers all keys: {step.why}"
     promises = step.calibration.promises
     stated = ", ".join(f"{name} ≤ {promises[name]:.3g}" for name in history.limits)
     sure = "in expectation"

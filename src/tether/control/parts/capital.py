@@ -60,7 +60,7 @@ class Betting:
     def of(self, part: LogPart) -> Capitals:
         """The capitals after the rows of a part."""
         problem = self.weights.problem(part)
-        acting = ActingWeights(problem)
+        acting = ActingWeights(problem, part.acting)
         at = lru_cache(maxsize=2)(acting.at)
         upper, lower, lost = [], [], []
         for log_beta, constraint, stakes in self.bets:

@@ -12,6 +12,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
+from tether.control.coverage import Coverage, coverage_of
 from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import Mix
@@ -28,6 +29,7 @@ from tether.control.parts.row_sums import (
 )
 from tether.control.parts.score_sums import ScoreSums
 from tether.control.parts.score_warnings import (
+    possible_outside,
     provenance_in_parts,
     read_scores,
     score_warnings_in_parts,
@@ -248,9 +250,29 @@ class DiagnosticsInParts:
         yield from score_warnings_in_parts(self.problem, *self._scores)
 
     def outside_share(self) -> float:
-        """The share of proposals that the safe policy never takes."""
-        proposals = self.problem.proposals
-        return 0.0 if proposals is None else proposals.survey.outside / proposals.survey.rows
+        """The optimized policy's share of actions that the safe policy never takes."""
+        log, proposals = self.problem.log, self.problem.proposals
+        if log.has_tables:
+            return possible_outside(self._scores[0]) if log.survey.outside else 0.0
+        if proposals is None:
+            return 0.0
+        survey = proposals.survey
+        return survey.outside / max(1, survey.rows - survey.safe_rows)
+
+    def coverage(self) -> Coverage | None:
+        """Whether the log contains what the tethered policy does; None if unknown."""
+        problem = self.problem
+        if self.log_beta == -np.inf:
+            return None
+        if problem.normalizer_cancels and (self.log_beta < np.inf or self.outside_share()):
+            return None
+        weight, square = (float(each) for each in self.sums.sums.logs[:2])
+        largest, draws = max(self.sums.largest, self.log_test_weight(self.at)), None
+        if problem.test_weight.label == "empirical" and problem.proposals is not None:
+            survey = problem.proposals.survey
+            counts = (survey.safe_rows, survey.rows - survey.safe_rows)
+            draws = min(count for count in counts if count)
+        return coverage_of(len(problem.log), weight, square, largest, draws)
 
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""

@@ -40,11 +40,12 @@ class CertificationInParts:
     ) -> None:
         self.problem, self.constraints = problem, tuple(constraints)
         self.error = 1 - number("confidence", confidence, above=0, below=1)
-        if problem.log.has_mixture:
+        if problem.log.has_mixture and problem.log.columns.log_logged is None:
             raise ValueError(
-                "confidence needs the density of the policy that acted in each row, and a scanned "
-                "log with log_mix does not state it: read the log into memory and give "
-                "acting=tether.control.Acting(log_logged=…)"
+                "confidence needs the density of the policy that acted in each row, and log_mix, "
+                "the mixture of several policies, is not that: name the column with it as "
+                "log_logged in tether.Log.scan; if every action was drawn from the mixture itself, "
+                "log_logged is the column of log_mix"
             )
         problem.check_rows()
         direct = problem.family.normalized or not problem.log.contextual

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from tether._core.kernels import Kernel, Several
 from tether.control.parts.rows import LogColumns, LogPart, ProposalColumns
@@ -62,7 +62,52 @@ class _OnProposals:
         return Several((*found, *(each.of(part) for each in self.kernels)))
 
 
-class LogInParts:
+Survey = TypeVar("Survey", LogSurvey, ProposalsSurvey)
+
+
+class _RowsInParts(Generic[Survey]):
+    """Rows of a source, whose first pass surveys them; `passes` counts how often all were read."""
+
+    what = "rows"
+    unit = "rows"
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.passes = source, 0
+        self._survey: Survey | None = None
+
+    @property
+    def survey(self) -> Survey:
+        """Counts and ranges of all rows, read when first needed."""
+        if self._survey is None:
+            self.reduce()
+        assert self._survey is not None
+        return self._survey
+
+    def __len__(self) -> int:
+        return self.survey.rows
+
+    def reduce(self, *kernels: Any) -> tuple[Any, ...]:
+        """The summaries of several kernels, in one pass; the first pass surveys the rows too."""
+        raise NotImplementedError
+
+    def _reduced(self, kernel: Kernel) -> tuple[Any, ...]:
+        """The summaries of one pass, of which the first is a survey where there is none yet."""
+        self.passes += 1
+        found = self.source.reduce(kernel)
+        if found is None:
+            raise ValueError(f"the {self.what} no rows: at least one is needed")
+        if self._survey is not None:
+            return tuple(found.each)
+        found.each[0].check()
+        self._survey = found.each[0]
+        return tuple(found.each[1:])
+
+    @property
+    def _read_so_far(self) -> str:
+        return "not read yet" if self._survey is None else f"{self._survey.rows} {self.unit}"
+
+
+class LogInParts(_RowsInParts[LogSurvey]):
     """A log larger than memory: what `tether.Log.scan` returns.
 
     Its rows are read when something is computed from them, as often as that needs. `passes` counts
@@ -78,13 +123,14 @@ class LogInParts:
         Whether the rows have contexts.
     """
 
+    what = "log has"
+
     def __init__(self, source: Source, columns: LogColumns, *, contexts: bool) -> None:
-        self.source, self.columns, self.has_contexts = source, columns, contexts
-        self.passes = 0
+        super().__init__(source)
+        self.columns, self.has_contexts = columns, contexts
         self.approximate: str | None = None
         self.ratio_error = 1.0
         self.acting = None
-        self._survey: LogSurvey | None = None
 
     @property
     def loss_names(self) -> tuple[str, ...]:
@@ -121,20 +167,8 @@ class LogInParts:
         """Whether the log has contexts or tables, and so one normalizing constant per context."""
         return self.has_contexts or self.has_tables or self.has_draws
 
-    @property
-    def survey(self) -> LogSurvey:
-        """Counts and ranges of all rows, read when first needed."""
-        if self._survey is None:
-            self.reduce()
-        assert self._survey is not None
-        return self._survey
-
-    def __len__(self) -> int:
-        return self.survey.rows
-
     def __repr__(self) -> str:
-        rows = "not read yet" if self._survey is None else f"{self._survey.rows} rows"
-        return f"LogInParts({rows}, losses {list(self.loss_names)}, {self.source!r})"
+        return f"LogInParts({self._read_so_far}, losses {list(self.loss_names)}, {self.source!r})"
 
     def reduce(self, *kernels: LogKernel, reward: bool = False) -> tuple[Any, ...]:
         """The summaries of several kernels, in one pass; the first pass surveys the rows too."""
@@ -146,18 +180,10 @@ class LogInParts:
             reward=reward or (first and self.columns.reward is not None),
             survey=first,
         )
-        self.passes += 1
-        found = self.source.reduce(kernel)
-        if found is None:
-            raise ValueError("the log has no rows: at least one is needed")
-        if first:
-            found.each[0].check()
-            self._survey = found.each[0]
-            return tuple(found.each[1:])
-        return tuple(found.each)
+        return self._reduced(kernel)
 
 
-class ProposalsInParts:
+class ProposalsInParts(_RowsInParts[ProposalsSurvey]):
     """Proposals larger than memory: what `tether.Proposals.scan` returns.
 
     Parameters
@@ -170,40 +196,21 @@ class ProposalsInParts:
         Whether the draws have contexts.
     """
 
+    what, unit = "proposals have", "draws"
+
     def __init__(self, source: Source, columns: ProposalColumns, *, contexts: bool) -> None:
-        self.source, self.columns, self.has_contexts = source, columns, contexts
-        self.passes = 0
-        self._survey: ProposalsSurvey | None = None
+        super().__init__(source)
+        self.columns, self.has_contexts = columns, contexts
 
     @property
     def has_mixture(self) -> bool:
         """Whether the draws state the mixture that produced the log."""
         return self.columns.log_mix is not None
 
-    @property
-    def survey(self) -> ProposalsSurvey:
-        """Counts and ranges of all draws, read when first needed."""
-        if self._survey is None:
-            self.reduce()
-        assert self._survey is not None
-        return self._survey
-
-    def __len__(self) -> int:
-        return self.survey.rows
-
     def __repr__(self) -> str:
-        rows = "not read yet" if self._survey is None else f"{self._survey.rows} draws"
-        return f"ProposalsInParts({rows}, {self.source!r})"
+        return f"ProposalsInParts({self._read_so_far}, {self.source!r})"
 
     def reduce(self, *kernels: Any) -> tuple[Any, ...]:
         """The summaries of several kernels, in one pass; the first pass surveys the draws too."""
         first = self._survey is None
-        self.passes += 1
-        found = self.source.reduce(_OnProposals(self.columns, kernels, survey=first))
-        if found is None:
-            raise ValueError("the proposals have no rows: at least one is needed")
-        if first:
-            found.each[0].check()
-            self._survey = found.each[0]
-            return tuple(found.each[1:])
-        return tuple(found.each)
+        return self._reduced(_OnProposals(self.columns, kernels, survey=first))

@@ -9,6 +9,7 @@ no float of the result can tell.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ WINDOW = 512
 """How many powers of two below the largest term are kept."""
 HALF_DIGITS = 26
 """The binary digits of each of the two integers that make a mantissa."""
+TERMS_IN_CACHE = 1 << 13
+"""How many terms are taken at once, so that they stay in the processor's cache."""
 HALF = float(1 << HALF_DIGITS)
 LEADING_DIGITS = 64
 """How many binary digits of a sum its logarithm is taken of."""
@@ -47,17 +50,12 @@ class LogSum:
         top = float(logs.max(initial=-np.inf))
         if top == -np.inf:
             return EMPTY_SUM
-        power = np.floor(logs / LOG_TWO)
-        kept = power > math.floor(top / LOG_TWO) - WINDOW
-        if not kept.all():
-            logs, power = logs[kept], power[kept]
-        mantissa = np.exp(logs - power * LOG_TWO)
-        first = int(power.min())
-        place = (power - first).astype(np.int64)
-        upper = np.floor(mantissa * HALF)
-        lower = np.floor((mantissa * HALF - upper) * HALF)
-        halves = [np.bincount(place, half).astype(np.int64) for half in (upper, lower)]
-        return cls(first, np.stack(halves, axis=1))
+        first = math.floor(top / LOG_TWO) - WINDOW + 1
+        digits = np.zeros((WINDOW, 2))
+        for start in range(0, len(logs), TERMS_IN_CACHE):
+            _add(digits, logs[start : start + TERMS_IN_CACHE], first)
+        used = int(np.argmax(digits.any(axis=1)))
+        return cls(first + used, digits[used:].astype(np.int64))
 
     def merge(self, other: LogSum) -> LogSum:
         """The sum of both."""
@@ -89,6 +87,22 @@ class LogSum:
         return math.log(leading) + (self.first - 2 * HALF_DIGITS + spare) * LOG_TWO
 
 
+def _add(digits: Floats, logs: Floats, first: int) -> None:
+    """Add the halves of the mantissas of some terms, as integers, by their power of two."""
+    power = np.floor(logs / LOG_TWO)
+    if power.min() < first:
+        kept = power >= first
+        logs, power = logs[kept], power[kept]
+    mantissa = np.exp(logs - power * LOG_TWO)
+    place = (power - first).astype(np.int64)
+    mantissa *= HALF
+    upper = np.floor(mantissa)
+    mantissa -= upper
+    mantissa *= HALF
+    digits[:, 0] += np.bincount(place, upper, WINDOW)
+    digits[:, 1] += np.bincount(place, np.floor(mantissa, out=mantissa), WINDOW)
+
+
 EMPTY_SUM = LogSum(0, np.zeros((0, 2), dtype=np.int64))
 
 
@@ -99,8 +113,8 @@ class LogSums:
     each: tuple[LogSum, ...]
 
     @classmethod
-    def of(cls, terms: list[Floats]) -> LogSums:
-        """One sum of each array."""
+    def of(cls, terms: Iterable[Floats]) -> LogSums:
+        """One sum of each array; arrays that are made one by one need not be held together."""
         return cls(tuple(LogSum.of(logs) for logs in terms))
 
     def merge(self, other: LogSums) -> LogSums:

@@ -12,11 +12,14 @@ some of the coarse bins into equal parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Floats, Integers
+from tether._core.types import Booleans, Floats, Integers
+
+Number = TypeVar("Number", np.int64, np.uint64)
 
 BINS_PER_UNIT = 256
 """How many coarse bins there are per unit of log ratio."""
@@ -26,15 +29,11 @@ LARGEST_BINNED_RATIO = float(1 << 30)
 """Log ratios of a larger size are refused."""
 POWER_DIGITS = 8
 """Powers of two by which amounts are grouped: 2^8."""
-LOWEST_POWER, HIGHEST_POWER = -2000, 2000
-"""Amounts below 2^(8·lowest) count as zero, and above 2^(8·highest) they are refused."""
 UPPER_DIGITS, LOWER_DIGITS = 20, 26
 """The binary digits after the point that each of two integers adds to an amount in [1, 256)."""
 UPPER_SCALE, LOWER_SCALE = float(1 << UPPER_DIGITS), float(1 << LOWER_DIGITS)
 UNIT_DIGITS = UPPER_DIGITS + LOWER_DIGITS
 """The binary digits after the point of these integers together."""
-PLAIN_POWER = 100
-"""Below this size of a power p, 2^(8·p) is a float."""
 LOG_POWER = POWER_DIGITS * float(np.log(2.0))
 
 
@@ -46,7 +45,7 @@ class Bins:
     right: Floats | None = None
     parts: int = FINE_BINS
 
-    def place(self, ratio: Floats) -> tuple[Integers, NDArray[np.bool_] | None]:
+    def place(self, ratio: Floats) -> tuple[Integers, Booleans | None]:
         """The number of the bin of each ratio, and which ratios lie in a bin at all."""
         if self.left is None or self.right is None:
             return np.floor(ratio * BINS_PER_UNIT).astype(np.int64), None
@@ -78,7 +77,7 @@ class BinTable:
     """One row per bin, power and sign that occurs: how many terms, and the digits of two sums.
 
     The columns of `digits` are the upper and lower digits of Σ|amount|, and those of
-    Σ|amount|·e^(ratio − right edge).
+    Σ|amount|·e^(ratio − right edge), the lower ones in [0, 2^26). Keys are in order.
     """
 
     key: Integers
@@ -96,77 +95,55 @@ class BinTable:
         return ((self.key >> 1) & 4095) - 2048
 
     @property
-    def negative(self) -> NDArray[np.bool_]:
+    def negative(self) -> Booleans:
         """Whether the amounts of each row of the table are negative."""
         return (self.key & 1).astype(bool)
 
     def merge(self, other: BinTable) -> BinTable:
         """The table of both."""
         if np.array_equal(self.key, other.key):
-            return BinTable(self.key, self.count + other.count, self.digits + other.digits)
-        key, place = np.unique(np.concatenate((self.key, other.key)), return_inverse=True)
-        count = np.zeros(len(key), dtype=np.int64)
-        digits = np.zeros((len(key), 4), dtype=np.int64)
-        own, others = place[: len(self.key)], place[len(self.key) :]
-        count[own], digits[own] = self.count, self.digits
+            return BinTable(self.key, self.count + other.count, carried(self.digits + other.digits))
+        if len(self.key) < len(other.key):
+            return other.merge(self)
+        others = np.minimum(np.searchsorted(self.key, other.key), max(len(self.key) - 1, 0))
+        if len(self.key) and np.array_equal(self.key[others], other.key):
+            key, count, digits = self.key, self.count.copy(), self.digits.copy()
+        else:
+            key = union(self.key, other.key)
+            own, others = np.searchsorted(key, self.key), np.searchsorted(key, other.key)
+            count = np.zeros(len(key), dtype=np.int64)
+            digits = np.zeros((len(key), 4), dtype=np.int64)
+            count[own], digits[own] = self.count, self.digits
         count[others] += other.count
         digits[others] += other.digits
-        return BinTable(key, count, digits)
+        return BinTable(key, count, carried(digits))
 
-    def of_bins(self, chosen: NDArray[np.bool_]) -> BinTable:
+    def of_bins(self, chosen: Booleans) -> BinTable:
         """The rows of the table that are chosen."""
         return BinTable(self.key[chosen], self.count[chosen], self.digits[chosen])
 
 
-EMPTY_TABLE = BinTable(
-    np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
-)
+def halves(total: int) -> tuple[int, int]:
+    """A sum in units of 2^-46 as its upper and lower digits."""
+    return total >> LOWER_DIGITS, total & ((1 << LOWER_DIGITS) - 1)
 
 
-def bin_terms(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -> BinTable:
-    """The table of terms with amounts amount·e^log_base; those of zero are left out."""
-    used = (amount != 0) & (ratio > -np.inf)
-    if not used.all():
-        ratio, amount = ratio[used], amount[used]
-        log_base = None if log_base is None else log_base[used]
-    if not len(ratio):
-        return EMPTY_TABLE
-    _refuse_large(ratio)
-    number, inside = bins.place(ratio)
-    if inside is not None:
-        ratio, amount = ratio[inside], amount[inside]
-        log_base = None if log_base is None else log_base[inside]
-        if not len(ratio):
-            return EMPTY_TABLE
-    power, scaled = _powers(np.abs(amount), log_base)
-    key, place = _keys(number, power, amount < 0)
-    rising = scaled * np.exp(ratio - bins.edges(number)[1])
-    count = np.bincount(place, minlength=len(key))
-    digits = [
-        np.bincount(place, half, len(key)).astype(np.int64)
-        for values in (scaled, rising)
-        for half in _halves(values)
-    ]
-    table = BinTable(key, count, np.stack(digits, axis=1))
-    return table if count.all() else table.of_bins(count > 0)
+def carried(digits: Integers) -> Integers:
+    """The same sums, with lower digits in their range: one way to write each sum."""
+    for upper in (0, 2):
+        digits[:, upper] += digits[:, upper + 1] >> LOWER_DIGITS
+        digits[:, upper + 1] &= (1 << LOWER_DIGITS) - 1
+    return digits
 
 
-def _keys(
-    number: Integers, power: Integers, negative: NDArray[np.bool_]
-) -> tuple[Integers, Integers]:
-    """Keys of bin, power and sign, perhaps with some that do not occur, and the place of each."""
-    first, lowest = int(number.min()), int(power.min())
-    several = int(power.max()) - lowest + 1
-    total = (int(number.max()) - first + 1) * several * 2
-    if total > max(1 << 16, 8 * len(number)):
-        return np.unique(_key(number, power, negative), return_inverse=True)
-    place = ((number - first) * several + (power - lowest)) * 2 + negative
-    cell = np.arange(total)
-    rest, sign = cell >> 1, cell & 1
-    return _key(first + rest // several, lowest + rest % several, sign), place
+def union(first: NDArray[Number], second: NDArray[Number]) -> NDArray[Number]:
+    """The distinct numbers of two sorted arrays, in order: a merge of two runs, in linear time."""
+    both = np.sort(np.concatenate((first, second)), kind="stable")
+    return both[np.append(True, both[1:] != both[:-1])] if len(both) else both
 
 
-def _key(number: Integers, power: Integers, negative: Integers | NDArray[np.bool_]) -> Integers:
+def row_key(number: Integers, power: Integers, negative: Integers | Booleans) -> Integers:
+    """The key of rows of a table, by bin, power and sign."""
     return np.asarray((number << 13) + ((power + 2048) << 1) + negative)
 
 
@@ -178,41 +155,8 @@ def _numbered(key: Integers) -> tuple[Integers, Integers]:
     return np.unique(key, return_inverse=True)
 
 
-def _halves(values: Floats) -> tuple[Floats, Floats]:
-    """Numbers below 256 as two integers."""
-    scaled = values * UPPER_SCALE
-    upper = np.floor(scaled)
-    scaled -= upper
-    scaled *= LOWER_SCALE
-    return upper, np.rint(scaled, out=scaled)
-
-
-def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
-    """Sizes times e^log_base as m·2^(8·p), with m in [1, 256)."""
-    shift: Integers | int = 0
-    if log_base is not None:
-        steps = np.floor(log_base / LOG_POWER)
-        size = size * np.exp(log_base - steps * LOG_POWER)
-        shift = np.clip(steps, 4 * LOWEST_POWER, 4 * HIGHEST_POWER).astype(np.int64)
-    lowest, highest = ((int(np.frexp(end)[1]) - 1) >> 3 for end in (size.min(), size.max()))
-    if lowest == highest and log_base is None and abs(lowest) < PLAIN_POWER:
-        # All sizes have the same power, as the losses of most logs do.
-        return np.full(len(size), lowest), size * 2.0 ** (-POWER_DIGITS * lowest)
-    mantissa, exponent = np.frexp(size)
-    power = (exponent.astype(np.int64) - 1) >> 3
-    scaled = np.ldexp(mantissa, (exponent - (power << 3)).astype(np.int32))
-    power = power + shift
-    if power.max() > HIGHEST_POWER:
-        raise ValueError(
-            "safe over mixture density is larger than e^11000 in a row: check log_safe and log_mix"
-        )
-    low = power < LOWEST_POWER
-    if low.any():
-        scaled, power = np.where(low, 0.0, scaled), np.maximum(power, LOWEST_POWER)
-    return power, scaled
-
-
-def _refuse_large(ratio: Floats) -> None:
+def refuse_large(ratio: Floats) -> None:
+    """Refuse finite ratios that no bin can hold."""
     if max(-float(ratio.min()), float(ratio.max())) > LARGEST_BINNED_RATIO:  # −inf was left out
         row = int(np.argmax(np.abs(ratio)))
         raise ValueError(
@@ -252,7 +196,7 @@ def bin_tops(bins: Bins, ratio: Floats, log_base: Floats) -> TopTable:
     ratio, log_base = ratio[used], log_base[used]
     if not len(ratio):
         return NO_TOPS
-    _refuse_large(ratio)
+    refuse_large(ratio)
     number, inside = bins.place(ratio)
     if inside is not None:
         ratio, log_base = ratio[inside], log_base[inside]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,24 +58,30 @@ class SumRows:
         rows = self.weights.log_weights(part, self.log_beta)
         base = row_base(part)
         base = np.zeros(len(rows)) if base is None else base
-        terms = [rows, 2 * rows, base, 2 * base]
+        ratio = row_ratio(part, self.weights.blend)
+        return SummedRows(
+            LogSums.of(self._terms(part, rows, base, ratio)),
+            float(rows.max()),
+            int((ratio > self.highest_drawn).sum()),
+            int((rows > self.log_test + HEAVIER_MARGIN).sum()),
+        )
+
+    def _terms(self, part: LogPart, rows: Floats, base: Floats, ratio: Floats) -> Iterator[Floats]:
+        """The logs of all terms, one sum after the other."""
+        yield from (rows, 2 * rows, base, 2 * base)
         for each in self.constraints:
             loss = part.loss[each.name]
             with np.errstate(divide="ignore"):
                 log_loss = np.log(loss)
             factor = np.log(each.factors(loss))
-            terms += [rows + factor, rows + factor + log_loss]
-            terms += [base + log_loss, 2 * base + log_loss, 2 * base + 2 * log_loss]
-        ratio = row_ratio(part, self.weights.blend)
+            yield rows + factor
+            yield rows + factor + log_loss
+            yield base + log_loss
+            yield 2 * base + log_loss
+            yield 2 * base + 2 * log_loss
         if self.without is not None:
             moves = self.without.log_moves(part, ratio, base)
-            terms.append(rows + np.where(rows > -np.inf, moves, 0.0))
-        return SummedRows(
-            LogSums.of(terms),
-            float(rows.max()),
-            int((ratio > self.highest_drawn).sum()),
-            int((rows > self.log_test + HEAVIER_MARGIN).sum()),
-        )
+            yield rows + np.where(rows > -np.inf, moves, 0.0)
 
 
 class LeftOut:

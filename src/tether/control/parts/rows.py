@@ -10,6 +10,7 @@ import numpy as np
 
 from tether._core import frames
 from tether._core.types import Floats
+from tether.control.acting import Acting
 from tether.control.log import Log
 from tether.control.proposals import SOURCES, Proposals
 
@@ -52,11 +53,14 @@ class LogColumns:
     reward: str | None = None
     safe_share: float | None = None
     max_ratio: float | None = None
+    log_logged: str | None = None
+    log_base_limit: str | None = None
 
     def columns(self, *, tables: bool, reward: bool) -> tuple[str, ...]:
         """The columns that are read, with or without those of tables, draws and rewards."""
         named = [column for _, column in self.loss] + [self.log_safe, self.log_optimized]
-        named += [self.log_mix] if self.log_mix else []
+        acting = (self.log_logged, self.log_base_limit)
+        named += [name for name in (self.log_mix, *acting) if name]
         if tables:
             named += [name for _, several in (*self.tables, *self.draws) for name in several]
         named += [self.reward] if reward and self.reward else []
@@ -81,7 +85,18 @@ class LogColumns:
         else:
             part = self._unchecked(losses, safe, optimized, {**values, **listed})
         part.draws = _draws(frame, self.draws, check) if tables else {}
+        part.acting = self._acting(frame)
         return part
+
+    def _acting(self, frame: Any) -> Acting | None:
+        """The densities of the policies that acted, if they are stated."""
+        if self.log_logged is None:
+            return None
+        limit = None
+        if self.log_base_limit is not None:
+            limit = _floats(frames.column(frame, "log_base_limit", self.log_base_limit))
+        logged = _floats(frames.column(frame, "log_logged", self.log_logged))
+        return Acting(logged, log_base_limit=limit)
 
     def _unchecked(
         self, losses: dict[str, Any], safe: Any, optimized: Any, others: Mapping[str, Any]

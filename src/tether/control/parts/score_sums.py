@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats
 from tether.control.parts.log_sum import LogSums
+from tether.control.parts.ratio_bins import union
 from tether.control.parts.rows import TABLE_NAMES, LogPart, ProposalsPart
 from tether.control.score_checks import SAME_SCORE_TOLERANCE
 
@@ -49,7 +50,7 @@ class ScoreSums:
             self.differ + other.differ,
             ((self.total[0] + other.total[0]) % 2**64, (self.total[1] + other.total[1]) % 2**64),
             (self.scores_total + other.scores_total) % 2**64,
-            np.union1d(self.smallest, other.smallest)[:KEPT_HASHES],
+            union(self.smallest, other.smallest)[:KEPT_HASHES],
         )
 
     @property
@@ -77,6 +78,8 @@ class SumScores:
         columns += list(part.loss.values())
         columns += [getattr(part, name) for name in TABLE_NAMES]
         columns += [part.draws[name] for name in sorted(part.draws)]
+        if part.acting is not None:
+            columns += [part.acting.log_logged, part.acting.log_base_limit]
         return _summed(part.log_safe, part.log_optimized, terms, columns)
 
 
@@ -112,8 +115,19 @@ def _summed(
         differ=int((~same).sum()),
         total=(int(whole[0].sum()), int(whole[1].sum())),
         scores_total=int(scores.sum()),
-        smallest=np.unique(scores)[:KEPT_HASHES],
+        smallest=_smallest(scores),
     )
+
+
+def _smallest(hashes: Hashes) -> Hashes:
+    """The smallest distinct hashes; of hashes that are spread evenly, few have to be sorted."""
+    most = KEPT_HASHES * 2
+    if len(hashes) > 2 * most:
+        near = hashes[hashes < np.uint64(int(most / len(hashes) * 2.0**64))]
+        distinct = np.unique(near)
+        if len(distinct) >= KEPT_HASHES:
+            return distinct[:KEPT_HASHES]
+    return np.unique(hashes)[:KEPT_HASHES]
 
 
 def _hashes(columns: list[Floats | None], seed: int) -> Hashes:

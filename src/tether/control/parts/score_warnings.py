@@ -92,6 +92,11 @@ def _mean_ratio(problem: ProblemInParts, log: ScoreSums) -> Iterator[str]:
     yield from mean_ratio_warnings(float(mean), error, log.rows, possible)
 
 
+def possible_outside(log: ScoreSums) -> float:
+    """The optimized policy's share of actions, in tables, that the log cannot contain."""
+    return max(0.0, 1 - float(np.exp(log.sums.logs[4] - np.log(log.rows))))
+
+
 def _overlaps(problem: ProblemInParts, log: ScoreSums, drawn: ScoreSums | None) -> Iterator[str]:
     share = problem.log.safe_share
     if share is None:

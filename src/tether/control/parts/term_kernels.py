@@ -10,12 +10,12 @@ from tether._core import validate
 from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
+from tether.control.parts.bin_sums import bin_terms, bin_two_amounts
 from tether.control.parts.ratio_bins import (
     LARGEST_BINNED_RATIO,
     Bins,
     BinTable,
     TopTable,
-    bin_terms,
     bin_tops,
 )
 from tether.control.parts.rows import LogPart, ProposalsPart
@@ -88,10 +88,32 @@ class BinRows:
         for each in self.constraints:
             loss = part.loss[each.name]
             check_bound(each, loss, several=len(part.loss) > 1)
-            amount = each.signed(loss)
-            tables.append(bin_terms(self.bins, ratio, amount, base))
-            largest.append(_largest(ratio, amount, base))
+            table = None
+            if base is None and self.bins.left is None:
+                table = _of_two_losses(each, ratio, loss)
+            if table is None:
+                amount = each.signed(loss)
+                table = bin_terms(self.bins, ratio, amount, base), _largest(ratio, amount, base)
+            tables.append(table[0])
+            largest.append(table[1])
         return BinnedRows(tuple(tables), tuple(largest))
+
+
+def _of_two_losses(
+    constraint: Constraint, ratio: Floats, loss: Floats
+) -> tuple[BinTable, tuple[float, float]] | None:
+    """The table and the largest amounts of rows with at most two different losses, else None."""
+    values = np.array([loss.min(), loss.max()])
+    second = loss == values[1]
+    if np.count_nonzero(second) + np.count_nonzero(loss == values[0]) < len(loss):
+        return None
+    amounts = constraint.signed(values)
+    table = bin_two_amounts(ratio, second, amounts)
+    if table is None:
+        return None
+    if ratio.min() > -np.inf:
+        return table, _largest(np.zeros(2), amounts, None)
+    return table, _largest(ratio, amounts[second.astype(np.int64)], None)
 
 
 def check_bound(constraint: Constraint, loss: Floats, *, several: bool) -> None:

@@ -110,24 +110,7 @@ class CausalPolicy(CompletionPolicy):
         )
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-        """Draw one completion per prompt, with the log-probabilities of the draws.
-
-        They differ from `log_prob` by rounding only; `preflight` measures by how much.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        actions : numpy.ndarray of int, shape (n, max_new_tokens)
-            One completion per prompt.
-        scores : numpy.ndarray of float, shape (n,)
-            The log-probability with which each was drawn.
-        """
+        """Draw one completion per prompt, with the log-probabilities of the draws."""
         validate.generator("rng", rng)
         return sample_completions(
             self._batched,
@@ -139,25 +122,7 @@ class CausalPolicy(CompletionPolicy):
         )
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each completion: the sum of the log-probabilities of its tokens.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (n,)
-            The log-probability of each completion, including its end-of-sequence token.
-
-        Raises
-        ------
-        ValueError
-            If a row is not a completion of this policy, or the weights changed.
-        """
+        """Score each completion; refused if the weights changed."""
         return self._scores(contexts, actions, [self._checksum])[:, 0]
 
     def log_prob_both(
@@ -212,20 +177,7 @@ class CausalPolicy(CompletionPolicy):
         )
 
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Find the likeliest tokens at every position of completions.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        TokenTables
-            A table for every token.
-        """
+        """Find the likeliest tokens at every position of completions."""
         prompts, completions, lengths = self._tokenized(contexts, actions)
         return likely_tokens(self._batched, prompts, completions, lengths, self._checksum)
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.types import Actions, Contexts, Floats, Losses
+from tether.control.acting import Acting
 from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.control.policy_path import PolicyPath
@@ -23,10 +24,8 @@ from tether.policies.policy import Policy
 
 DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
 """The log betas of a path by default: steps of a quarter."""
-DRAWN_POLICIES = 10
-"""How many policies along the path draw proposals by default."""
-DRAWS_PER_POLICY = 64
-"""How many proposals each of them draws by default."""
+DRAWS_PER_POLICY = 32
+"""How many proposals each policy of the path draws by default."""
 
 
 class TokenTether:
@@ -129,7 +128,7 @@ class TokenTether:
         *,
         rewards: ArrayLike | None = None,
         logged_by: Policy | None = None,
-        safe_share: float | None = None,
+        acting: Acting | None = None,
     ) -> Log:
         """Score logged completions at every beta and build a `Log` to calibrate on.
 
@@ -146,8 +145,9 @@ class TokenTether:
         logged_by : Policy, optional
             The policy that made the completions if it was not the safe model: after several
             rounds, a `tether.Mixture` of the policies that served.
-        safe_share : float, optional
-            The share of the safe model in `logged_by`.
+        acting : Acting, optional
+            The log-density of each completion under the policy that acted in its row, which a
+            `confidence` over several rounds needs.
 
         Returns
         -------
@@ -156,14 +156,14 @@ class TokenTether:
         """
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
-        scores = self._scores(contexts, actions)
+        scores = self.path_scores(contexts, actions)
         return Log(
             losses,
             scores[:, 0],
             scores[:, 1],
             context=labels(contexts),
             log_mix=_logged(logged_by, contexts, actions),
-            safe_share=safe_share,
+            acting=acting,
             reward=rewards,
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:]),
         )
@@ -174,24 +174,23 @@ class TokenTether:
         rng: np.random.Generator,
         *,
         draws: int = DRAWS_PER_POLICY,
-        policies: int = DRAWN_POLICIES,
         logged_by: Policy | None = None,
     ) -> Proposals:
         """Draw completions along the path, among which the test weight is found.
 
-        Policies at betas spread evenly over the path, its end the optimized model, draw
-        completions of prompts that are picked at random.
+        Every policy that may be chosen, the optimized model included, draws completions of
+        prompts that are picked at random. With m draws of each, the probability that the next
+        completion weighs more than the condition allows is at most 1/(m + 1), however many betas
+        there are (`tether.control.path_weight` has the proof).
 
         Parameters
         ----------
         contexts : array_like of str, or of int with shape (n, length)
-            The prompts of the log.
+            Prompts as they will come: those of the log, or better others, without losses.
         rng : numpy.random.Generator
             The source of randomness.
-        draws : int, default 64
+        draws : int, default 32
             How many completions each policy draws.
-        policies : int, default 10
-            How many policies along the path draw.
         logged_by : Policy, optional
             As for `make_log`.
 
@@ -203,20 +202,18 @@ class TokenTether:
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         draws = validate.integer_at_least("draws", draws)
-        policies = validate.integer_at_least("policies", policies, 2)
         levels = np.append(self.log_betas, np.inf)
-        place = np.unique(np.linspace(0, len(levels) - 1, policies).round().astype(int))
-        drawn_at = np.repeat(levels[place], draws)
+        drawn_at = np.repeat(levels, draws)
         asked = take(contexts, rng.integers(length(contexts), size=len(drawn_at)))
         actions = np.concatenate(
             [
                 TokenTethered(self.pair, self.rule, float(level)).sample(
                     take(asked, np.flatnonzero(drawn_at == level)), rng
                 )
-                for level in levels[place]
+                for level in levels
             ]
         )
-        scores = self._scores(asked, actions)
+        scores = self.path_scores(asked, actions)
         return Proposals(
             scores[:, 0],
             scores[:, 1],
@@ -225,13 +222,26 @@ class TokenTether:
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:], drawn_at=drawn_at),
         )
 
-    def __repr__(self) -> str:
-        return f"TokenTether({self.family!r}, {len(self.log_betas)} betas)"
+    def path_scores(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score completions under both models and at every beta, while both read them once.
 
-    def _scores(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Log-probabilities of completions: safe, optimized, and along the path."""
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            One completion per prompt.
+
+        Returns
+        -------
+        numpy.ndarray of float, shape (n, 2 + betas)
+            Log-probabilities under the safe model, the optimized one, and at each of `log_betas`.
+        """
         rows = self.tethered(1.0)._tokenized(contexts, actions)
         return score_path(self.pair, self.rule, *rows, self.log_betas)
+
+    def __repr__(self) -> str:
+        return f"TokenTether({self.family!r}, {len(self.log_betas)} betas)"
 
 
 def _logged(logged_by: Policy | None, contexts: Contexts, actions: Actions) -> Floats | None:

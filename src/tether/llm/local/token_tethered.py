@@ -59,22 +59,7 @@ class TokenTethered(CompletionPolicy):
         return self.rule.name
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
-        """Draw one completion per prompt, with the log-probabilities of the draws.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        actions : numpy.ndarray of int, shape (n, max_new_tokens)
-            One completion per prompt.
-        scores : numpy.ndarray of float, shape (n,)
-            The log-probability with which each was drawn.
-        """
+        """Draw one completion per prompt, with the log-probabilities of the draws."""
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
         actions = np.full((len(prompts), self.max_new_tokens), PADDING, dtype=np.int64)
@@ -119,40 +104,14 @@ class TokenTethered(CompletionPolicy):
             yield drawing.tokens[:, drawing.position - 1].copy()
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each completion, exactly: the sum of the log-probabilities of its tokens.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (n,)
-            The log-probability of each completion, including its end-of-sequence token.
-        """
+        """Score each completion, exactly: the sum of the log-probabilities of its tokens."""
         finite = np.isfinite(self.log_beta)
         betas = np.array([self.log_beta] if finite else [])
         scores = score_path(self.pair, self.rule, *self._tokenized(contexts, actions), betas)
         return scores[:, 2 if finite else int(self.log_beta > 0)]
 
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Find the likeliest tokens at every position of completions.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        TokenTables
-            A table for every token.
-        """
+        """Find the likeliest tokens at every position of completions."""
         row, place, likely, log_probs = [], [], [], []
         for rows, position, log_safe, log_optimized, _ in walk_tokens(
             self.pair, *self._tokenized(contexts, actions)

@@ -15,15 +15,13 @@ from tether.control.families import Clip
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.policy_checks import MAX_PASSING_GAP, NEGLIGIBLE_GAP
-from tether.llm.preflight_checks.result import Check, Cost
+from tether.llm.preflight_checks.result import MAX_DIVERGENCE, Check, Cost
 from tether.policies.normalizer import clipped_normalizer
 
 STANDARD_ERRORS = 3.0
 """How many standard errors a mean ratio may be below 1 before the check warns."""
 MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
-MAX_DIVERGENCE = 10.0
-"""Nats of divergence above which clip accepts hardly any draw."""
 
 
 def check_same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
@@ -145,7 +143,7 @@ def check_divergence(name: str, log_ratio: Floats) -> Check:
         advice = "a divergence is not negative: the scored distribution is not the sampled one"
         return Check(name, "fail", mean, measured, advice)
     if mean > MAX_DIVERGENCE:
-        advice = "clip accepts hardly any draw: use family 'mix', shorter completions, less tuning"
+        advice = "clip accepts hardly any draw: use best of N, shorter completions, less tuning"
         return Check(name, "warn", mean, measured, advice)
     return Check(name, "pass", mean, measured)
 

@@ -93,8 +93,8 @@ def check_first_tokens(
         "sampling settings",
         bets.verdict(log_wealth),
         log_wealth,
-        f"bets on truncated or rescaled first tokens turn 1 into {_format_wealth(log_wealth)} "
-        f"({rows.size} draws, {known})",
+        f"a bet on truncated or rescaled first tokens turned a stake of 1 into "
+        f"{_format_wealth(log_wealth)} ({rows.size} draws, {known})",
         "a sampling setting truncates or rescales the distribution (top_k, top_p, min_p, "
         "temperature, generation_config): switch it off, or include it in the scores",
     )
@@ -117,7 +117,7 @@ def check_later_tokens(policy: CompletionPolicy, prompts: Any, actions: Tokens) 
         name,
         bets.verdict(log_wealth),
         log_wealth,
-        f"bets on truncated, rescaled or penalized tokens turn 1 into "
+        f"a bet on truncated, rescaled or penalized tokens turned a stake of 1 into "
         f"{_format_wealth(log_wealth)} ({len(tables.row)} tokens)",
         "a sampling setting changes the distribution (repetition_penalty, frequency_penalty, "
         "min_tokens, top_k, top_p, temperature, generation_config): switch it off",
@@ -143,7 +143,7 @@ def check_distinct_draws(actions: Tokens, scores: Floats, draws: int, per_call: 
         bets.verdict(log_wealth),
         log_wealth,
         f"{distinct} of {rows.size} completions are distinct, {equal.sum()} of {equal.size} recur "
-        f"in a second call; bets on repeats turn 1 into {_format_wealth(log_wealth)}",
+        f"in a second call; a bet on repeats turned a stake of 1 into {_format_wealth(log_wealth)}",
         "a seed is reused, or completions come from a cache: use one generator for all calls",
     )
 

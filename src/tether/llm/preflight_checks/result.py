@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from tether._core import records, validate
+from tether._core.description import DESCRIPTION_WIDTH
 
 STATUSES = ("pass", "warn", "fail")
 NOISE_FLOOR = "noise floor"
 """Part of the names of the checks that measure how far rounding moves scores."""
 TEXT_FIELDS = (*records.TEXT_ENTRIES, "status", "measured", "advice")
 """Entries of saved results that are text, even if the text reads like a number."""
+DIVERGENCE = "KL"
+"""How the names of the checks of divergences start."""
+NEAR_DIVERGENCE, MAX_DIVERGENCE = 2.0, 10.0
+"""Nats up to which mix passes a share worth having, and above which clip accepts hardly any draw.
+
+In the table of `benchmarks.token_level` mix passes a share at 1 nat and, in a first round, hardly
+any at 5; a limit of 2 lies between the two and was not measured itself.
+"""
 
 
 class _Record(records.Saved):
@@ -69,8 +79,9 @@ class Check(_Record):
     --------
     >>> from tether.llm import Check
     >>> print(Check("end of sequence", "warn", 1.0, "8 of 8 were cut off", "raise max_new_tokens"))
-    warn  end of sequence  8 of 8 were cut off
-                           → raise max_new_tokens
+    warn  end of sequence
+          8 of 8 were cut off
+          → raise max_new_tokens
     """
 
     _kind = "check"
@@ -85,20 +96,20 @@ class Check(_Record):
         validate.choice("status", self.status, STATUSES)
 
     def summary(self) -> str:
-        """Return status, name and measured value on one line, and advice on a second.
+        """Return status and name on one line, and below it what was measured, and advice.
 
         Returns
         -------
         str
             What printing the check shows.
         """
-        return "\n".join(self._lines(len(self.name)))
+        return "\n".join(self._lines())
 
-    def _lines(self, width: int) -> list[str]:
-        """The lines of the summary, with the name padded to a width."""
-        lines = [f"{self.status:<4}  {self.name:<{width}}  {self.measured}"]
+    def _lines(self) -> list[str]:
+        """The lines of the summary."""
+        lines = [f"{self.status:<4}  {self.name}", *_wrapped(self.measured, 6)]
         if self.advice and self.status != "pass":
-            lines.append(f"{'':<4}  {'':<{width}}  → {self.advice}")
+            lines += _wrapped(f"→ {self.advice}", 6)
         return lines
 
 
@@ -180,8 +191,37 @@ class Preflight(_Record):
         The log ratio is off by at most the noise floors of both policies together. Pass it to
         `tether.calibrate` as `ratio_error`.
         """
-        floors = [check.value for check in self.checks if NOISE_FLOOR in check.name]
-        return math.exp(sum(floors))
+        return math.exp(self.log_ratio_error)
+
+    @property
+    def log_ratio_error(self) -> float:
+        """The log of `ratio_error`, in nats."""
+        return sum(check.value for check in self.checks if NOISE_FLOOR in check.name)
+
+    @property
+    def divergence(self) -> float | None:
+        """The larger Kullback–Leibler divergence of the two policies, in nats per answer.
+
+        None if it was not measured.
+        """
+        values = [check.value for check in self.checks if check.name.startswith(DIVERGENCE)]
+        return max(0.0, *values) if values else None
+
+    @property
+    def advice(self) -> str:
+        """Which family fits the distance of the two policies, in words; empty if it is unknown."""
+        draws = [cost.draws for cost in self.costs if cost.family == "clip"]
+        nats = self.divergence
+        if nats is None or not draws:
+            return ""
+        most = f"clip takes up to {max(draws):.2g} draws per answer"
+        if nats <= NEAR_DIVERGENCE:
+            fits = f"near enough for every family: {most}, mix one, best of N takes N at once"
+        elif nats <= MAX_DIVERGENCE:
+            fits = f"{most}; mix passes hardly any share; best of N works at any distance"
+        else:
+            fits = "too far for clip and mix, which hardly move: use best of N"
+        return f"at {nats:.2g} nats per answer: {fits}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values.
@@ -208,16 +248,21 @@ class Preflight(_Record):
         lines = [
             f"preflight on {self.prompts} prompt(s), {self.draws} draws of each policy: {totals}"
         ]
-        width = max(len(check.name) for check in self.checks)
-        lines += [f"  {line}" for check in self.checks for line in check._lines(width)]
+        lines += [f"  {line}" for check in self.checks for line in check._lines()]
         if any(NOISE_FLOOR in check.name for check in self.checks):
-            lines.append(f"  rounding changes ratios by a factor of up to {self.ratio_error:.4g}")
+            lines += _wrapped(
+                f"rounding changes ratios of probabilities by at most "
+                f"{100 * math.expm1(self.log_ratio_error):.2g} % (ratio_error)",
+                2,
+            )
         if self.costs:
             lines.append(f"  {'family':<6} {'beta':>8} {'acceptance':>11} {'draws per action':>17}")
         lines += [
             f"  {cost.family:<6} {cost.beta:>8g} {cost.acceptance:>11.3g} {cost.draws:>17.3g}"
             for cost in self.costs
         ]
+        if self.advice:
+            lines += _wrapped(f"→ {self.advice}", 2)
         return "\n".join(lines)
 
     @classmethod
@@ -229,3 +274,15 @@ class Preflight(_Record):
             costs=tuple(Cost(**cost) for cost in saved.pop("costs")),
             **saved,
         )
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    """A text in lines of the width of a printed description, below each other."""
+    return textwrap.wrap(
+        text,
+        DESCRIPTION_WIDTH - 2,  # a preflight indents its checks
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2 * text.startswith("→")),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -87,6 +87,46 @@ def read_context(context: str) -> dict[str, Any]:
     return request
 
 
+def chat_action(answer: str | Mapping[str, Any]) -> str:
+    """Make the action of an answer: what a `ChatPolicy` would have drawn. Undoes `read_answer`.
+
+    Parameters
+    ----------
+    answer : str or mapping
+        The text of an answer that ended by itself; or what `read_answer` returns: "message" (or
+        "text" where a prompt was completed) and "finish_reason", for answers that were cut off
+        ("length") or call tools ("tool_calls").
+
+    Returns
+    -------
+    str
+        The action.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a text nor an answer.
+
+    Examples
+    --------
+    >>> chat_action("It arrives today.")
+    '{"finish_reason":"stop","message":{"content":"It arrives today.","role":"assistant"}}'
+    >>> read_answer(chat_action("It arrives today."))["message"]["content"]
+    'It arrives today.'
+    """
+    if isinstance(answer, str):
+        answer = {"message": {"content": answer}, "finish_reason": "stop"}
+    if not isinstance(answer, Mapping) or ("message" in answer) == ("text" in answer):
+        raise ValueError(
+            f"answer must be a text, or a mapping with message (or text) and finish_reason, got "
+            f"{answer!r:.80}"
+        )
+    try:
+        return action_of_choice(dict(answer), is_chat="message" in answer)
+    except UnreadableAnswerError as error:
+        raise ValueError(f"this is no answer: {error}") from None
+
+
 def read_answer(action: str) -> dict[str, Any]:
     """Read what an action says.
 
@@ -168,5 +208,7 @@ def _parse(name: str, text: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise ValueError(f"{name} must be a JSON object, got {text!r:.80}")
+        raise ValueError(
+            f"{name} must be what tether.llm.chat_{name} makes, a JSON object, got {text!r:.80}"
+        )
     return value

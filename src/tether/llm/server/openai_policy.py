@@ -174,28 +174,10 @@ class OpenAIPolicy(CompletionPolicy):
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
 
-        They are for comparison: the score of a completion is what `log_prob` returns.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        rng : numpy.random.Generator
-            The source of the seeds, one per request.
-
-        Returns
-        -------
-        actions : numpy.ndarray of int, shape (n, max_new_tokens)
-            One completion per prompt.
-        scores : numpy.ndarray of float, shape (n,)
-            The log-probability stated for each draw; NaN where the server states none.
-
-        Raises
-        ------
-        ServerError
-            If the server is unavailable or refuses the sender.
-        ValueError
-            If a prompt is refused, or a response is not about the tokens that were sent.
+        They are for comparison, and NaN where the server states none: the score of a completion is
+        what `log_prob` returns. `rng` is the source of the seeds, one per request. A ServerError
+        says that the server is unavailable or refuses the sender, a ValueError that a prompt is
+        refused or a response is not about the tokens that were sent.
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
@@ -209,25 +191,8 @@ class OpenAIPolicy(CompletionPolicy):
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion: the sum of the log-probabilities of its tokens.
 
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (n,)
-            The log-probability of each completion, including its end-of-sequence token.
-
-        Raises
-        ------
-        ServerError
-            If the server is unavailable or refuses the sender.
-        ValueError
-            If a row is not a completion of this policy, or a response is not about the tokens that
-            were sent.
+        A ServerError says that the server is unavailable or refuses the sender, a ValueError that a
+        row is not a completion or a response is not about the tokens that were sent.
         """
         pairs = self._pairs(contexts, actions)
         self._probes.compare_if_due(self._score_probes)
@@ -242,24 +207,8 @@ class OpenAIPolicy(CompletionPolicy):
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
         """Ask for the likeliest tokens at every position of completions.
 
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            One completion per prompt.
-
-        Returns
-        -------
-        TokenTables
-            A table for every token.
-
-        Raises
-        ------
-        ServerError
-            If the server is unavailable or refuses the sender.
-        ValueError
-            If the server does not state likely tokens.
+        A ServerError says that the server is unavailable or refuses the sender, a ValueError that
+        it does not state likely tokens.
         """
         rows = self._pairs(contexts, actions)
         requests = [score_request(self.model, [(*prompt, *tokens)]) for prompt, tokens in rows]

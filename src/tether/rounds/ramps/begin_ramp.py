@@ -23,7 +23,7 @@ from tether.rounds.recording import check_latest
 from tether.rounds.releases.step import moment
 from tether.rounds.silence import end_silence, taken
 from tether.rounds.store import schema
-from tether.rounds.store.checkpoints import make_checkpoints, write_checkpoints
+from tether.rounds.store.checkpoints import write_checkpoints
 from tether.rounds.store.database import PATIENCE_FOR_ROWS
 from tether.rounds.store.lanes import Lane, read_lanes
 from tether.rounds.store.queries import read_round, storable_text
@@ -207,10 +207,7 @@ def _seen(run: Controller) -> dict[int, tuple[int, int]]:
 def _read_rows(run: Controller) -> list[dict[str, Any]]:
     """Read most rows before other writers have to wait; checkpoints of them."""
     run._refresh()
-    with run._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-        made = make_checkpoints(connection, run._rows.checkpoints)
-    run._rows.checkpoints = []
-    return made
+    return run._new_checkpoints()
 
 
 def _read(run: Controller, connection: sql.Connection, number: int) -> RampRound:

@@ -11,8 +11,10 @@ from tether._core.description import Described, Description
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
 from tether.rounds.limits import Limit
+from tether.rounds.releases.missing_outcomes import missing_outcomes
 from tether.rounds.releases.release_summary import describe_release, steps_columns
 from tether.rounds.releases.stalled_share import stalled_share
+from tether.rounds.releases.step import why_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,14 +75,7 @@ class StepRecord:
     @property
     def why(self) -> str:
         """What decided the share, in words."""
-        if self.calibration.reason:
-            return self.calibration.reason
-        if self.calibration.confidence is not None:
-            return f"all rows so far; bound by {self.calibration.binding}"
-        rows = self.calibration.guardrails[self.calibration.binding].new.rows
-        if not rows:
-            return "what even the worst new system could not hurt"
-        return f"{rows:,} rows of step {self.window}; bound by {self.calibration.binding}"
+        return why_share(self.calibration, self.window, self.number)
 
 
 @dataclass(frozen=True)
@@ -136,6 +131,11 @@ class ReleaseHistory(Described):
     def stalled(self) -> str:
         """Why the share does not grow although steps end; empty if nothing holds it."""
         return "" if self.alarm else stalled_share(self.steps, wait=self.wait)
+
+    @property
+    def missing(self) -> str:
+        """Which missing outcomes keep the share of the present step down; empty if none do."""
+        return "" if self.alarm else missing_outcomes(self.steps[-1].calibration)
 
     @property
     def alarm(self) -> Alarm | None:

@@ -15,6 +15,7 @@ from tether.release.arm_counts import ArmCounts
 from tether.release.assignment import LONGEST_SALT
 from tether.release.guardrail import Guardrail
 from tether.rounds.limits import Limit, check_names, default_alarm_risk
+from tether.rounds.releases.described_settings import compared_settings
 from tether.rounds.run_settings import RELEASE_KIND, RunSettings
 
 GuardrailLike = float | tuple[float, float] | Guardrail
@@ -59,6 +60,17 @@ class ReleaseSettings(RunSettings):
             )
         for name, each in self.old_log.items():
             each.worst_total(self.limits[name].bound)
+
+    def check_same(self, stored: RunSettings, store: str, *, free: tuple[str, ...] = ()) -> None:
+        """Refuse a store that has a release with other settings, except the `free` ones."""
+        assert isinstance(stored, ReleaseSettings)
+        if not any(self.differences(stored, free)):
+            return
+        asked, held = compared_settings(self, stored, free)
+        raise ValueError(
+            f"{store} already holds a release of: {held}. You asked for: {asked}. To open it, "
+            f"leave the settings out; for a second release use another file or schema"
+        )
 
     @property
     def old_log(self) -> dict[str, ArmCounts]:
@@ -109,7 +121,12 @@ def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, 
             if name not in limits:
                 raise ValueError(f"old must have losses for {sorted(limits)}, got {name!r}")
             validate.reject_masked(f"old[{name!r}]", losses)
-            values = np.atleast_1d(np.asarray(losses, dtype=np.float64))
+            values = np.asarray(losses, dtype=np.float64)
+            if values.ndim == 0:
+                raise ValueError(
+                    f"old[{name!r}] must have one loss for each key, or be ArmCounts(rows, total), "
+                    f"got {losses!r:.80}: a mean does not say how many keys it is of"
+                )
             known = values[~np.isnan(values)]
             bound = limits[name].bound
             if values.ndim != 1 or (known < 0).any() or (known > bound).any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,16 +13,21 @@ from typing import Any
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
+from tether.release.arm_counts import ArmCounts
 from tether.rounds.errors import StoreError
-from tether.rounds.history import Alarm
+from tether.rounds.history import Alarm, Estimate
+from tether.rounds.history_reader import mean_losses
 from tether.rounds.interventions import checked_actor, checked_reason
+from tether.rounds.losses_seen import OLD_SUMS, LossesSeen
 from tether.rounds.releases.beginning import ByHand
-from tether.rounds.releases.key_rows import OLD, Key
+from tether.rounds.releases.key_rows import NEW, OLD, Key
 from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.release import Release
+from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseWatch
 from tether.rounds.releases.step import Step
 from tether.rounds.releases.unstored_answers import UnstoredAnswers
+from tether.rounds.silence import taken
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import read_serving
@@ -39,11 +45,14 @@ class ReleaseState:
         The new system's share of the keys: 0 while an alarm stands.
     alarm : Alarm or None
         The alarm that stands.
+    keys : int, default 0
+        How many rows the present step has.
     """
 
     step: Step
     share: float
     alarm: Alarm | None
+    keys: int = 0
 
     unit = "step"
     stopped = "the old system answers all keys"
@@ -73,6 +82,64 @@ class ReleaseState:
     def promises(self) -> Mapping[str, float]:
         """What is promised of each guardrail."""
         return self.step.ramp_share.promises or {}
+
+    @property
+    def counted(self) -> dict[tuple[str, str], ArmCounts]:
+        """The rows that the share was computed from, by system and guardrail."""
+        found = self.step.ramp_share.guardrails
+        return {
+            (system, name): arm
+            for name, each in found.items()
+            for system, arm in ((OLD, each.old), (NEW, each.new))
+        }
+
+    def ends(self, settings: ReleaseSettings) -> datetime | None:
+        """When the present step ends.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+
+        Returns
+        -------
+        datetime.datetime or None
+            The time, in UTC; None if it does not end by time, or an alarm keeps it from ending.
+        """
+        is_paused = self.alarm is not None and not self.step.collects_old_rows(settings)
+        if settings.step_seconds is None or is_paused:
+            return None
+        begun = datetime.fromisoformat(self.step.begun)
+        return begun + timedelta(seconds=settings.step_seconds)
+
+    def told(self, settings: ReleaseSettings) -> str:
+        """Say what holds now, and why.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+
+        Returns
+        -------
+        str
+            A sentence without its full stop.
+        """
+        if self.alarm is not None:
+            return f"alarm {self.alarm.number} stands ({self.alarm.monitor}): {self.stopped}"
+        if self.share == 0 < self.step.share:
+            return f"the alarm is cleared, and a new ramp is about to begin: {self.stopped}"
+        if not self.step.collects_old_rows(settings):
+            return f"{self.sentence}: {self.step.why}"
+        until, ends = "somebody ends the step", self.ends(settings)
+        if settings.keys_per_step is not None:
+            until = f"{settings.keys_per_step:,} keys have come"
+        elif ends is not None:
+            until = f"{ends:%Y-%m-%d %H:%M} UTC"
+        return (
+            f"collecting rows of the old system until {until} ({self.keys:,} so far); the new one "
+            f"has no keys"
+        )
 
 
 class ServedRelease(Release):
@@ -183,12 +250,31 @@ class ServedRelease(Release):
         with self._store.reading() as connection:
             serving = read_serving(connection)
             step = self._steps.of(connection, serving)
+            keys = taken(read_lanes(connection)) - step.rows_before
             table, alarm = schema.alarms, None
             if serving.alarm is not None:
                 found = connection.execute(sql.select(table).where(table.c.number == serving.alarm))
                 alarm = Alarm(**found.mappings().one())
         is_ramped = alarm is None and serving.cleared == step.cleared
-        return ReleaseState(step, step.share if is_ramped else 0.0, alarm)
+        return ReleaseState(step, step.share if is_ramped else 0.0, alarm, keys)
+
+    def present_losses(self) -> dict[str, Mapping[str, Estimate]]:
+        """Read the mean losses of both systems in the present step, as far as they are known.
+
+        Returns
+        -------
+        dict
+            For "old" and "new" the estimates by guardrail; those without a loss are left out.
+        """
+        with self._store.reading() as connection:
+            number = read_serving(connection).round
+            losses = LossesSeen(connection, self.settings)
+            losses.update(watch=False)
+            losses.load_sums([number])
+            return {
+                OLD: mean_losses(losses.sums(number, OLD_SUMS)),
+                NEW: mean_losses(losses.sums(number)),
+            }
 
     def follow(self) -> ReleaseState:
         """Begin a step that is due, read what holds now, and list answers without the store.

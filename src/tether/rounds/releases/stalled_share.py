@@ -7,9 +7,12 @@ after an alarm was cleared: see docs/explanation/release.md, "What one row is".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+from tether.rounds.releases import step as steps_of_releases
 
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import StepRecord
@@ -22,6 +25,8 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
         return ""
     ramp = [each for each in steps if each.ramp == last.ramp]
     resumed, has_rows = last.ramp > 1, any(each.new.rows for each in ramp)
+    if resumed and not has_rows and not _has_waited(steps, ramp):
+        return ""
     if resumed and not has_rows:
         return (
             f"since the ramp began again with step {last.ramp} no key was new to the new system; "
@@ -40,3 +45,16 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
         f"of the {window:,} of step {last.window}; keys that come back are no rows, so the share "
         f"stays until more keys come"
     )
+
+
+def _has_waited(steps: Sequence[StepRecord], ramp: Sequence[StepRecord]) -> bool:
+    """Whether keys have had time to come since the ramp began.
+
+    Keys that come back leave no rows, so where nobody else comes only time can tell: the first step
+    of the ramp then takes longer than any step before it.
+    """
+    if len(ramp) > 1 or any(each.old.rows for each in ramp):
+        return True
+    begun = [datetime.fromisoformat(each.begun) for each in steps]
+    lasted = [later - earlier for earlier, later in pairwise(begun)]
+    return steps_of_releases.moment() - begun[-1] > max(lasted)

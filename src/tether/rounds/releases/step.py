@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tether._core import records
+from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.releases.release_settings import ReleaseSettings
 
@@ -51,6 +52,11 @@ class Step:
     def share(self) -> float:
         """The new system's share of the keys."""
         return self.ramp_share.share
+
+    @property
+    def why(self) -> str:
+        """What decided the share, in words."""
+        return why_share(self.ramp_share, self.window, self.number)
 
     @property
     def rows_before(self) -> int:
@@ -203,6 +209,15 @@ class Step:
             if row[name] != written[name]:
                 raise ValueError(f"{name} is {row[name]!r}, but its share says {written[name]!r}")
         return step
+
+
+def why_share(share: RampShare, window: int, number: int) -> str:
+    """What decided the share of a step, in words; `window` is the step whose rows did."""
+    if share.reason == NO_OLD_ROWS and number == 1:
+        return "this step collects rows of the old system; the new one has no keys yet"
+    if share.reason == NO_OLD_ROWS and share.confidence is None:
+        return f"{share.reason}: only those of the first step count, and it had none; begin anew"
+    return share.why(f"step {window}", "what even the worst new system could not hurt")
 
 
 def moment() -> datetime:

@@ -80,27 +80,27 @@ def follow_from_checkpoints(
 
 def make_checkpoints(
     connection: sql.Connection, made: Sequence[dict[str, Any]] = ()
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """Checkpoints of rows that have none yet, where there are enough of them.
 
     Those that were `made` before are used where they follow on the last one.
     """
-    found, known = [], {(each["lane"], each["first"]): each for each in made}
+    known = {(each["lane"], each["first"]): each for each in made}
     for number, lane in read_lanes(connection).items():
         if number < 0:
             continue
         place = _last_place(connection, number)
         while (number, place.entry + 1) in known:
-            found.append(known[number, place.entry + 1])
-            place = _place(found[-1]["place"])
+            found = known[number, place.entry + 1]
+            place = _place(found["place"])
+            yield found
         if _size(place, _end(lane)) < MIN_ROWS:
             continue
         for chunk in follow_lane(connection, number, place):
             if _size(place, chunk.place) < MIN_ROWS:
                 break
-            found.append(_encoded(number, place, chunk))
+            yield _encoded(number, place, chunk)
             place = chunk.place
-    return found
 
 
 def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:

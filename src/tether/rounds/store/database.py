@@ -38,6 +38,8 @@ PATIENCE_FOR_COPIES = 10_000
 """How many deadlines a call may take that copies a whole run."""
 PATIENCE_WHILE_LOCKED = 12
 """How many deadlines a call may compute between two statements while others wait for its locks."""
+NO_SCHEMA = "no schema has been selected to create in"
+"""What PostgreSQL says where no schema of the search path exists."""
 MIN_DEADLINE, MAX_DEADLINE = 1e-3, 86_400.0
 """A deadline has at least one millisecond, the unit of the databases, and less than one day."""
 _STATE = (
@@ -227,6 +229,8 @@ class Store:
         except exc.SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
             message = f"could not {operation} {self.name}: {redact_message(cause, self._url)}"
+            if NO_SCHEMA in cause:
+                message += " (the schema in the search_path of the URL must exist: CREATE SCHEMA)"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error

@@ -75,6 +75,9 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     if not in_memory and not create and not Path(str(url.database)).is_file():
         raise StoreError(f"there is no store {url.database}")
     if not in_memory and create:
+        folder = Path(str(url.database)).parent
+        if not folder.is_dir():
+            raise StoreError(f"could not open {url.database}: there is no folder {folder}")
         _create_file(str(url.database))
     options: dict[str, Any] = {"pool_timeout": deadline, **CONNECTIONS}
     if in_memory:

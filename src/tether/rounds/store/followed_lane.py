@@ -61,12 +61,17 @@ class Chunk:
     place: Place
 
 
-def follow_lane(connection: sql.Connection, lane: int, place: Place) -> Iterator[Chunk]:
-    """What was written to a lane after `place`, in chunks."""
+def follow_lane(
+    connection: sql.Connection, lane: int, place: Place, last: int | None = None
+) -> Iterator[Chunk]:
+    """What was written to a lane after `place`, up to entry `last` if it is given, in chunks."""
     waiting: list[Entry] = []
     while True:
         if not waiting:
-            waiting = _read_entries(connection, lane, place.entry, ENTRIES_PER_QUERY)
+            limit = (
+                ENTRIES_PER_QUERY if last is None else min(ENTRIES_PER_QUERY, last - place.entry)
+            )
+            waiting = _read_entries(connection, lane, place.entry, limit)
         if not waiting:
             return
         count = _count_for_chunk(waiting)

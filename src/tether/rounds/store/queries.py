@@ -116,7 +116,7 @@ def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -
         "raised": now(),
     }
     writer.record(schema.alarms, row)
-    logger.warning("alarm %d in round %d (%s): %s", row["number"], round_number, monitor, message)
+    logger.warning("alarm %d (%s): %s", row["number"], monitor, message)
 
 
 def write_audit(

@@ -7,7 +7,7 @@ that the second one saw, and so on, each by lane and number; columns of scores r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,14 +194,17 @@ def read_codecs(connection: sql.Connection) -> RowCodecs:
 
 
 def new_rows(
-    connection: sql.Connection, loss_count: int, actions: Columns, observations: Columns
+    connection: sql.Connection,
+    loss_count: int,
+    actions: Iterable[Columns],
+    observations: Iterable[Columns],
 ) -> Rows:
-    """Rows of their own: some actions, and what was observed of them."""
+    """Rows of their own: some actions in parts, and what was observed of them."""
     rows, taken = Rows(loss_count), _NewActions()
-    taken.add(connection, actions)
+    for part in actions:
+        taken.add(connection, part)
     rows._add_actions(taken)
-    if len(observations["action"]):
-        rows._add_observations([observations])
+    rows._add_observations([part for part in observations if len(part["action"])])
     return rows
 
 

@@ -7,6 +7,7 @@ its new rows under all policies before it. So a round stores a few pieces, howev
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -130,7 +131,7 @@ def piece_rows(
     """
     array, numbers = np.ascontiguousarray(values, dtype="<f8"), list(numbers)
     rows, text = array.shape[1], json.dumps(numbers)
-    step = max(1, MAX_BLOB_BYTES * rows // max(1, array.nbytes))
+    step = _rows_per_piece(array)
     for first in range(0, rows, step):
         part = array[:, first : first + step]
         yield {
@@ -142,6 +143,27 @@ def piece_rows(
             "numbers": text,
             "values": part.tobytes(),
         }
+
+
+def in_pieces(parts: Iterable[Floats]) -> Iterator[Floats]:
+    """Values that come in parts, in pieces as large as `piece_rows` makes them of all at once."""
+    waiting: list[Floats] = []
+    for part in parts:
+        waiting.append(part)
+        step = _rows_per_piece(part)
+        while sum(each.shape[1] for each in waiting) >= step:
+            joined = np.concatenate(waiting, axis=1)
+            yield joined[:, :step]
+            waiting = [joined[:, step:]]
+    if any(each.shape[1] for each in waiting):
+        yield np.concatenate(waiting, axis=1)
+
+
+def _rows_per_piece(values: NDArray[Any]) -> int:
+    """How many rows fit into one database row."""
+    policies, _, *others = values.shape
+    row_bytes: int = policies * math.prod(others) * values.itemsize
+    return max(1, MAX_BLOB_BYTES // max(1, row_bytes))
 
 
 def _read_numbers(connection: sql.Connection, after: int) -> dict[tuple[Any, ...], str]:

@@ -47,6 +47,10 @@ _EXPOSED_HEADERS = (
 log = logging.getLogger("tether.service")
 
 
+NO_KEY = "a valid API key is needed, as the header `Authorization: Bearer …` or `X-API-Key: …`"
+"""What a request without a valid key is told."""
+
+
 class AccessControl:
     """An ASGI application in front of another one."""
 
@@ -133,7 +137,7 @@ class AccessControl:
             if found is None:
                 if not self._rate.allows(""):
                     return error_response(429, "too many requests without a valid API key")
-                return error_response(401, "a valid API key is needed")
+                return error_response(401, NO_KEY)
             name, roles = found.name, found.roles
             scope["tether.key"] = found
         if role is not None and role not in roles:

@@ -92,7 +92,9 @@ def _by_hand(settings: ReleaseSettings) -> bool:
 
 
 def _note(history: ReleaseHistory) -> str:
-    return history.stalled and f"The share does not grow: {history.stalled}."
+    missing = history.missing and f"Missing outcomes: {history.missing}."
+    stalled = history.stalled and f"The share does not grow: {history.stalled}."
+    return " ".join(each for each in (missing, stalled) if each)
 
 
 def _guardrail(view: ReleaseView, name: str) -> Guardrail:

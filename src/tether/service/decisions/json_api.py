@@ -37,6 +37,7 @@ from tether.service.request_body import (
 )
 from tether.service.service import Service
 
+SYSTEMS = ("old", "new")
 OUTCOME_FIELDS = ("key", "system", "losses")
 """What an outcome consists of."""
 
@@ -137,7 +138,7 @@ class JsonApi:
         except (ValueError, TypeError) as error:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(found.new)
+        self._service.metrics.outcomes(found.new, found.without_row)
         return JSONResponse(found._asdict())
 
     async def status(self, request: Request) -> Response:
@@ -150,18 +151,24 @@ class JsonApi:
         ramp = state.step.ramp_share
         promises = ramp.promises if state.share > 0 else {}  # else the old system alone answers
         guardrails = {
-            name: asdict(limit) | {"promise": promises.get(name)}
+            name: asdict(limit)
+            | {"promise": promises.get(name)}
+            | {"missing_outcomes": {each: state.counted[each, name].pending for each in SYSTEMS}}
             for name, limit in settings.limits.items()
         }
+        ends = state.ends(settings)
         return JSONResponse(
             {
                 "flag": self._service.settings.flag,
+                "state": state.told(settings),
                 "share": state.share,
                 "step": {
                     "number": state.step.number,
                     "begun": state.step.begun,
+                    "ends": None if ends is None else ends.isoformat(),
+                    "keys": state.keys,
                     "share": state.step.share,
-                    "reason": ramp.reason,
+                    "why": state.step.why,
                 },
                 "alarm": None if state.alarm is None else asdict(state.alarm),
                 "target": settings.target,

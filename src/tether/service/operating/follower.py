@@ -100,7 +100,9 @@ class Follower:
 
     def _log_changes(self, state: ServedState) -> None:
         before = self.state
-        if before is None or before.number != state.number:
+        if before is None:  # it may have begun long ago
+            log.info("the present %s", state.unit, extra={"fields": _shown(state.figures)})
+        elif before.number != state.number:
             log.info("a %s has begun", state.unit, extra={"fields": _shown(state.figures)})
         alarm_before = None if before is None else before.alarm
         if state.alarm is not None and state.alarm != alarm_before:

@@ -39,6 +39,8 @@ class Gate:
 
     def endpoints(self) -> list[Endpoint]:
         """What is answered here."""
+        known = object_schema({"mean": NUMBER_SCHEMA, "outcomes": INTEGER_SCHEMA})
+        of_systems = object_schema({"old": known, "new": known}, optional=["old", "new"])
         result = object_schema(
             {
                 "pass": FLAG_SCHEMA,
@@ -46,6 +48,9 @@ class Gate:
                 "share": NUMBER_SCHEMA,
                 "step": INTEGER_SCHEMA,
                 "alarm": {"type": ["integer", "null"]},
+                "losses": object_schema(
+                    {name: of_systems for name in self._service.release.settings.limits}
+                ),
             }
         )
         query = {"weight": NUMBER_SCHEMA | {"minimum": 0, "maximum": 100}}
@@ -76,7 +81,10 @@ class Gate:
         weight = _weight(request)
         if not self._service.is_store_available:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
-        state = await self._service.call(self._service.release.state)  # not what held before
+        release = self._service.release
+        state, losses = await self._service.call(  # not what held before
+            lambda: (release.state(), release.present_losses())
+        )
         reason = why_closed(state, weight)
         return {
             "pass": reason is None,
@@ -84,6 +92,14 @@ class Gate:
             "share": state.share,
             "step": state.step.number,
             "alarm": None if state.alarm is None else state.alarm.number,
+            "losses": {
+                name: {
+                    system: {"mean": found[name].mean, "outcomes": found[name].count}
+                    for system, found in losses.items()
+                    if name in found
+                }
+                for name in release.settings.limits
+            },
         }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tether.rounds.releases.served_release import ServedRelease
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import TEXT_SCHEMA
@@ -57,7 +59,15 @@ class Health:
     async def metrics(self, request: Request) -> Response:
         """Show the metrics of this process."""
         self._service.note_availability()
+        await self._note_losses()
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def _note_losses(self) -> None:
+        """Read the mean losses of a release, while its store answers."""
+        service = self._service
+        if isinstance(service.served, ServedRelease) and service.is_store_available:
+            with suppress(ApiError):  # the store has just gone: what was known stands
+                service.metrics.losses.present(await service.call(service.served.present_losses))
 
     async def schema(self, request: Request) -> Response:
         """Show the OpenAPI schema."""

@@ -9,6 +9,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from tether.rounds.releases.served_release import ReleaseState
+from tether.service.operating.loss_metrics import LossMetrics
 from tether.service.served import ServedState
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -62,6 +64,12 @@ class ServiceMetrics:
         )
         self.decision_count = 0
         self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
+        self._without_row = Counter(
+            "tether_outcomes_without_row",
+            "Keys of outcomes that were skipped: the old system has no row of them.",
+            registry=kept,
+        )
+        self.losses = LossMetrics(kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._figures: dict[str, Gauge] = {}
         self._alarm = Gauge(
@@ -126,9 +134,10 @@ class ServiceMetrics:
                 labels = (name, str(stored).lower(), str(failed).lower())
                 self._actions.labels(*labels).inc(count)
 
-    def outcomes(self, count: int) -> None:
-        """Count new losses."""
+    def outcomes(self, count: int, without_row: int = 0) -> None:
+        """Count new losses, and keys that have no row."""
         self._outcomes.inc(count)
+        self._without_row.inc(without_row)
 
     def act(self, name: str) -> None:
         """Count what a person did."""
@@ -152,6 +161,8 @@ class ServiceMetrics:
                 )
             self._figures[name].set(figure)
         self._alarm.set(state.alarm is not None)
+        if isinstance(state, ReleaseState):
+            self.losses.counted(state.counted)
         holds = state.figures.get("share", 1.0) > 0  # else the old system answers, at its own risk
         self._promised |= state.promises.keys()
         for name in self._promised:

@@ -1,0 +1,88 @@
+"""Whether logs in parts have the beta of memory, over many generated worlds.
+
+Worlds have ties, zeros, ratios past ±700, mixtures, one row, several losses and partitions without
+rows (`tests.control.parts.worlds`); in three of four, alpha is near the mean loss. In two of three
+worlds so few rows may be collected that bins are divided instead, and in every tenth the rows are
+shuffled and divided anew, which must give the same bits.
+
+    python -m benchmarks.scan_equality [--worlds 10000] [--first 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+from tests.control.parts.worlds import World, marginal_world
+
+from tether.control.parts import clip_solver
+
+MOST_DIFFERENCE = 1e-10
+"""The largest difference in log beta that passes, absolutely or relative to log beta."""
+
+
+def near_the_mean(world: World, rng: np.random.Generator) -> World:
+    """The same world with alphas near the mean losses, where most betas are finite."""
+    alpha = {}
+    for name, loss in world.log.items():
+        if name.startswith("loss"):
+            near = float(loss.mean()) * rng.uniform(0.9, 1.5) + 1 / len(loss)
+            alpha[name] = min(max(near, 1e-3), 0.95)
+    several = isinstance(world.settings["alpha"], dict)
+    stated = alpha if several else alpha["loss"]
+    return replace(world, settings={**world.settings, "alpha": stated})
+
+
+def compare(seed: int) -> tuple[str, float]:
+    """One world: how it ended, and the largest difference in log beta."""
+    rng = np.random.default_rng(seed)
+    world = near_the_mean(marginal_world(rng), rng) if seed % 4 else marginal_world(rng)
+    clip_solver.MAX_COLLECTED = (1 << 20, 3, 0)[seed % 3]
+    try:
+        expected = world.in_memory()
+    except ValueError:
+        try:
+            world.in_parts(rng)
+        except ValueError:
+            return "refused by both", 0.0
+        return "REFUSED IN MEMORY ALONE", np.inf
+    found = world.in_parts(rng)
+    if seed % 10 == 0:
+        other = world.in_parts(np.random.default_rng(seed), 5, shuffle=True)
+        if other.log_beta_by_constraint != found.log_beta_by_constraint:
+            return "NOT THE SAME BITS", np.inf
+    differences = [0.0]
+    for name, log_beta in expected.log_beta_by_constraint.items():
+        other_beta = found.log_beta_by_constraint[name]
+        if log_beta != other_beta:  # both may be infinite
+            differences.append(abs(log_beta - other_beta) / max(1.0, abs(log_beta)))
+    largest = max(differences)
+    finite = any(np.isfinite(each) for each in expected.log_beta_by_constraint.values())
+    if not largest <= MOST_DIFFERENCE:
+        return "DIFFERENT", largest
+    return "a finite beta" if finite else "no finite beta", largest
+
+
+def main() -> bool:
+    """Print how many worlds ended in which way; whether all are equal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    counts: dict[str, int] = {}
+    largest = 0.0
+    for seed in range(given.first, given.first + given.worlds):
+        kind, difference = compare(seed)
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind.isupper():
+            print(f"seed {seed}: {kind}, {difference:.3g}", flush=True)
+        else:
+            largest = max(largest, difference)
+    ended = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
+    print(f"{given.worlds:,} worlds from {given.first}: {ended}; largest difference {largest:.2g}")
+    return not any(kind.isupper() for kind in counts)
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if main() else 1)

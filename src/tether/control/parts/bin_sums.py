@@ -1,0 +1,224 @@
+"""Terms added in bins of log ratio, as integers: how a `BinTable` is made.
+
+Rows are taken in blocks that stay in the processor's cache. Within a bin, Σ|a|·e^(ratio − right
+edge) is Σ|a| − Σ|a|·(1 − e^(ratio − right edge)). The second sum is below 1/256 of the first, so
+that an integer of 64 bits holds it without being split, and the exponential is a short polynomial.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tether._core.kernels import merge_all
+from tether._core.types import Booleans, Floats, Integers
+from tether.control.parts.ratio_bins import (
+    BINS_PER_UNIT,
+    LOG_POWER,
+    LOWER_DIGITS,
+    LOWER_SCALE,
+    POWER_DIGITS,
+    UNIT_DIGITS,
+    UPPER_SCALE,
+    Bins,
+    BinTable,
+    carried,
+    refuse_large,
+    row_key,
+)
+
+ROWS_IN_CACHE = 1 << 13
+"""How many rows are taken at once where few arrays are needed for them."""
+ROWS_PER_TABLE = 1 << 15
+"""How many rows are taken at once where a table of its own is made from them."""
+MOST_ADDED = 1 << 17
+"""How many integers below 2^46 are added before their sum is split."""
+MOST_PLACES = 1 << 16
+"""How many places a table may have for keys that do not occur, unless there are many rows."""
+LOWEST_POWER, HIGHEST_POWER = -2000, 2000
+"""Amounts below 2^(8·lowest) count as zero, and above 2^(8·highest) they are refused."""
+PLAIN_POWER = 100
+"""Below this size of a power p, 2^(8·p) is a float."""
+
+EMPTY_TABLE = BinTable(
+    np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
+)
+
+
+def bin_terms(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -> BinTable:
+    """The table of terms with amounts amount·e^log_base; those of zero are left out."""
+    blocks = (
+        slice(start, start + ROWS_PER_TABLE) for start in range(0, len(ratio), ROWS_PER_TABLE)
+    )
+    tables = (
+        _table(bins, ratio[rows], amount[rows], None if log_base is None else log_base[rows])
+        for rows in blocks
+    )
+    return merge_all(tables) or EMPTY_TABLE
+
+
+def bin_two_amounts(ratio: Floats, second: Booleans, amounts: Floats) -> BinTable | None:
+    """The same in coarse bins, for rows that have one of two amounts; None where it has no use.
+
+    Losses of most logs are 0 or 1. Then Σ|a| is a count times the amount, with the same bits as
+    the sum over the rows.
+    """
+    lowest, highest = float(ratio.min()), float(ratio.max())
+    if lowest == -np.inf:
+        finite = ratio > -np.inf
+        ratio, second = ratio[finite], second[finite]
+        lowest = float(ratio.min(initial=np.inf))
+    if not len(ratio):
+        return EMPTY_TABLE
+    refuse_large(ratio)
+    first = int(np.floor(lowest * BINS_PER_UNIT))
+    width = int(np.floor(highest * BINS_PER_UNIT)) - first + 1
+    size = np.where(amounts == 0, 1.0, np.abs(amounts))  # rows of zero are left out at the end
+    pairs = [_powers(size[k : k + 1], None) for k in (0, 1)]
+    power = np.array([int(pair[0][0]) for pair in pairs])
+    scaled = np.array([float(pair[1][0]) for pair in pairs])
+    kind = row_key(np.zeros(2, dtype=np.int64), power, amounts < 0)
+    if kind[0] == kind[1] or 2 * width > max(MOST_PLACES, 8 * len(ratio)):
+        return None
+    order = np.argsort(kind)  # so that keys come in order
+    place_of = np.argsort(order)
+    units = scaled[order] * 2.0**UNIT_DIGITS
+    sums = _Sums(2 * width)
+    for start in range(0, len(ratio), ROWS_IN_CACHE):
+        rows = slice(start, start + ROWS_IN_CACHE)
+        number = np.floor(ratio[rows] * BINS_PER_UNIT)
+        less = less_than_one(number, ratio[rows])
+        place = second[rows].astype(np.int64)
+        if place_of[0]:
+            place ^= 1
+        less *= units.take(place)
+        number -= first
+        number *= 2
+        place += number.astype(np.int64)
+        sums.add(place, less)
+    upper, lower = (half[order] for half in _halves(scaled))
+    count = sums.count.reshape(width, 2)
+    flat = np.stack((count * upper.astype(np.int64), count * lower.astype(np.int64)), axis=-1)
+    number = np.repeat(first + np.arange(width), 2)
+    key = row_key(number, np.tile(power[order], width), np.tile((amounts < 0)[order], width))
+    table = BinTable(key, sums.count, sums.digits(flat.reshape(-1, 2)))
+    return table.of_bins((sums.count > 0) & np.tile((amounts != 0)[order], width))
+
+
+def less_than_one(number: Floats, ratio: Floats) -> Floats:
+    """1 − e^(ratio − right edge) for ratios in coarse bins, to the last digits of a float."""
+    y = number + 1.0
+    y *= 1 / BINS_PER_UNIT
+    y -= ratio
+    return _less_than_one(y)
+
+
+def _less_than_one(y: Floats) -> Floats:
+    """1 − e^−y for 0 ≤ y ≤ 1/256: its series up to y^5, which is off by at most 5e-18."""
+    found = y * (1 / 120)
+    for coefficient in (-1 / 24, 1 / 6, -1 / 2, 1.0):
+        found += coefficient
+        found *= y
+    return found
+
+
+class _Sums:
+    """How many rows each place has, and the sum of integers below 2^46 in it."""
+
+    def __init__(self, places: int) -> None:
+        self.count = np.zeros(places, dtype=np.int64)
+        self._sum = np.zeros(places, dtype=np.int64)
+        self._halves = np.zeros((places, 2), dtype=np.int64)
+        self._added = 0
+
+    def add(self, place: Integers, values: Floats) -> None:
+        """Add at most `MOST_ADDED` values, rounded to integers."""
+        if self._added + len(values) > MOST_ADDED:
+            self._split()
+        self.count += np.bincount(place, minlength=len(self.count))
+        np.add.at(self._sum, place, np.rint(values, out=values).astype(np.int64))
+        self._added += len(values)
+
+    def digits(self, flat: Integers) -> Integers:
+        """The digits of a table, given those of Σ|amount|."""
+        self._split()
+        return carried(np.concatenate((flat, flat - self._halves), axis=1))
+
+    def _split(self) -> None:
+        self._halves[:, 0] += self._sum >> LOWER_DIGITS
+        self._halves[:, 1] += self._sum & ((1 << LOWER_DIGITS) - 1)
+        self._sum[:] = 0
+        self._added = 0
+
+
+def _table(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -> BinTable:
+    """The table of one block of terms."""
+    used = (amount != 0) & (ratio > -np.inf)
+    if not used.all():
+        ratio, amount = ratio[used], amount[used]
+        log_base = None if log_base is None else log_base[used]
+    if not len(ratio):
+        return EMPTY_TABLE
+    refuse_large(ratio)
+    number, inside = bins.place(ratio)
+    if inside is not None:
+        ratio, amount = ratio[inside], amount[inside]
+        log_base = None if log_base is None else log_base[inside]
+        if not len(ratio):
+            return EMPTY_TABLE
+    power, scaled = _powers(np.abs(amount), log_base)
+    key, place = _keys(number, power, amount < 0)
+    less = _less_than_one(bins.edges(number)[1] - ratio)
+    less *= scaled
+    less *= 2.0**UNIT_DIGITS
+    sums = _Sums(len(key))
+    sums.add(place, less)
+    halves = [np.bincount(place, half, len(key)).astype(np.int64) for half in _halves(scaled)]
+    table = BinTable(key, sums.count, sums.digits(np.stack(halves, axis=1)))
+    return table if table.count.all() else table.of_bins(table.count > 0)
+
+
+def _keys(number: Integers, power: Integers, negative: Booleans) -> tuple[Integers, Integers]:
+    """Keys of bin, power and sign, perhaps with some that do not occur, and the place of each."""
+    first, lowest = int(number.min()), int(power.min())
+    several = int(power.max()) - lowest + 1
+    total = (int(number.max()) - first + 1) * several * 2
+    if total > max(MOST_PLACES, 8 * len(number)):
+        return np.unique(row_key(number, power, negative), return_inverse=True)
+    place = ((number - first) * several + (power - lowest)) * 2 + negative
+    cell = np.arange(total)
+    rest, sign = cell >> 1, cell & 1
+    return row_key(first + rest // several, lowest + rest % several, sign), place
+
+
+def _halves(values: Floats) -> tuple[Floats, Floats]:
+    """Numbers below 256 as two integers."""
+    scaled = values * UPPER_SCALE
+    upper = np.floor(scaled)
+    scaled -= upper
+    scaled *= LOWER_SCALE
+    return upper, np.rint(scaled, out=scaled)
+
+
+def _powers(size: Floats, log_base: Floats | None) -> tuple[Integers, Floats]:
+    """Sizes times e^log_base as m·2^(8·p), with m in [1, 256)."""
+    shift: Integers | int = 0
+    if log_base is not None:
+        steps = np.floor(log_base / LOG_POWER)
+        size = size * np.exp(log_base - steps * LOG_POWER)
+        shift = np.clip(steps, 4 * LOWEST_POWER, 4 * HIGHEST_POWER).astype(np.int64)
+    lowest, highest = ((int(np.frexp(end)[1]) - 1) >> 3 for end in (size.min(), size.max()))
+    if lowest == highest and log_base is None and abs(lowest) < PLAIN_POWER:
+        # All sizes have the same power, as the losses of most logs do.
+        return np.full(len(size), lowest), size * 2.0 ** (-POWER_DIGITS * lowest)
+    mantissa, exponent = np.frexp(size)
+    power = (exponent.astype(np.int64) - 1) >> 3
+    scaled = np.ldexp(mantissa, (exponent - (power << 3)).astype(np.int32))
+    power = power + shift
+    if power.max() > HIGHEST_POWER:
+        raise ValueError(
+            "safe over mixture density is larger than e^11000 in a row: check log_safe and log_mix"
+        )
+    low = power < LOWEST_POWER
+    if low.any():
+        scaled, power = np.where(low, 0.0, scaled), np.maximum(power, LOWEST_POWER)
+    return power, scaled

@@ -1,0 +1,73 @@
+"""Whether scores point the right way: what is supported should score higher, not lower.
+
+Inverted labels, or scores of which higher ones are worse, make every method keep what it should
+remove. The area under the ROC curve tells: the probability that a supported claim scores higher
+than an unsupported one. Its standard error treats the claims of an item as one cluster, by the
+influence function of the area.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claims import Claims
+from tether.risk.scored_labels import ScoredLabels
+
+MAX_CLAIMS_COMPARED = 200_000
+"""Of more claims than this, those of evenly spaced items are compared."""
+MIN_COMPARED = 30
+"""How many supported ones, unsupported ones and items it takes at least."""
+INVERTED_STANDARD_ERRORS = 5.0
+"""How many standard errors the area must be below one half."""
+INVERTED_AREA = 0.45
+"""How small the area must be at most."""
+
+
+def inverted_warning(losses: object) -> str | None:
+    """Say that labels or scores look inverted; None if they do not."""
+    if not isinstance(losses, (Claims, ScoredLabels)):
+        return None
+    scores, labels, item = _compared(losses)
+    if min(labels.sum(), (~labels).sum(), losses.n_items) < MIN_COMPARED:
+        return None
+    area, error = area_with_error(scores, labels, item)
+    if area > INVERTED_AREA or area + INVERTED_STANDARD_ERRORS * error >= 0.5:
+        return None
+    one = "supported" if isinstance(losses, Claims) else "a positive label"
+    return (
+        f"are labels or scores inverted? What is labelled 1 scores lower than what is labelled 0 "
+        f"(area under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). Labels: 1 "
+        f"is {one}; scores: higher is more confident"
+    )
+
+
+def area_with_error(scores: Floats, labels: Booleans, item: Integers) -> tuple[float, float]:
+    """The area under the ROC curve, ties counted half, and its standard error over items."""
+    positive, negative = np.sort(scores[labels]), np.sort(scores[~labels])
+    share = np.empty(len(scores))
+    share[labels] = _share_below(negative, scores[labels])
+    share[~labels] = 1 - _share_below(positive, scores[~labels])
+    area = float(share[labels].mean())
+    influence = (share - area) / np.where(labels, len(positive), len(negative))
+    by_item = np.bincount(item, influence)
+    return area, float(np.sqrt(np.square(by_item).sum()))
+
+
+def _share_below(ordered: Floats, values: Floats) -> Floats:
+    """The share of ordered numbers below each value, with half of those that equal it."""
+    below = np.searchsorted(ordered, values, side="left")
+    through = np.searchsorted(ordered, values, side="right")
+    return np.asarray((below + through) / (2 * len(ordered)))
+
+
+def _compared(losses: Claims | ScoredLabels) -> tuple[Floats, Booleans, Integers]:
+    """Scores, labels, and the item of each: all, or those of evenly spaced items."""
+    count = len(losses.scores)
+    if count > MAX_CLAIMS_COMPARED:
+        step = -(-count // MAX_CLAIMS_COMPARED)
+        losses = losses.take(np.arange(0, losses.n_items, step))
+    if isinstance(losses, ScoredLabels):
+        return losses.scores, losses.labels, np.arange(len(losses.scores))
+    sizes = np.diff(losses.offsets)
+    return losses.scores, losses.supported, np.repeat(np.arange(len(sizes)), sizes)

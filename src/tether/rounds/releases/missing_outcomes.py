@@ -1,0 +1,40 @@
+"""Which missing outcomes keep a share down: a loss that is not known counts as the bound."""
+
+from __future__ import annotations
+
+from tether.release.arm_counts import ArmCounts
+from tether.release.ramp_calibration import ramp_share
+from tether.release.ramp_result import RampShare
+
+
+def missing_outcomes(share: RampShare) -> str:
+    """Which outcomes are missing, and what the share would be if they were harmless, in words.
+
+    Empty where none is missing, and where the share would be the same.
+    """
+    said = [
+        f"{arm.pending:,} of the {arm.rows:,} rows of the {system} system have no outcome for "
+        f"{name} and count as {each.guardrail.bound:g} each"
+        for name, each in share.guardrails.items()
+        for system, arm in (("new", each.new), ("old", each.old))
+        if arm.pending
+    ]
+    if not said:
+        return ""
+    harmless = ramp_share(
+        {name: each.guardrail for name, each in share.guardrails.items()},
+        old={name: _all_known(each.old) for name, each in share.guardrails.items()},
+        new={name: _all_known(each.new) for name, each in share.guardrails.items()},
+        confidence=share.confidence,
+    )
+    if harmless.share <= share.share:
+        return ""
+    return (
+        f"when the share was computed, {'; '.join(said)}. If each of them were 0, it would be "
+        f"{harmless.share:.3%}"
+    )
+
+
+def _all_known(arm: ArmCounts) -> ArmCounts:
+    """The same rows, with a loss of 0 for each that is not known."""
+    return ArmCounts(arm.rows, arm.total)

@@ -1,0 +1,82 @@
+"""Inverted labels or scores are told, and others are not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tether.risk.score_direction import area_with_error, inverted_warning
+
+METHODS = [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt]
+
+
+def claims_of(seed=0, items=300, sign=1):
+    rng = np.random.default_rng(seed)
+    scores = rng.random(4 * items)
+    labels = rng.random(4 * items) < 0.3 + 0.6 * scores
+    return tether.Claims(sign * scores, labels, np.arange(0, 4 * items + 1, 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30))
+def test_the_area_is_the_share_of_pairs_in_order(pairs):
+    scores = np.array([score for score, _ in pairs], dtype=float)
+    labels = np.array([label for _, label in pairs])
+    if labels.all() or not labels.any():
+        return
+    area, error = area_with_error(scores, labels, np.arange(len(scores)))
+    wins = [
+        (high > low) + 0.5 * (high == low) for high in scores[labels] for low in scores[~labels]
+    ]
+    assert area == pytest.approx(np.mean(wins))
+    assert error >= 0
+
+
+def test_the_error_is_that_of_repeated_data_with_items_as_clusters():
+    rng = np.random.default_rng(0)
+    areas, errors = [], []
+    for _ in range(300):
+        shift = np.repeat(rng.normal(size=60), 5)  # claims of an item go together
+        labels = rng.random(300) < 0.5
+        scores = shift + 0.3 * labels + 0.3 * rng.normal(size=300)
+        area, error = area_with_error(scores, labels, np.repeat(np.arange(60), 5))
+        areas.append(area)
+        errors.append(error)
+    assert np.mean(errors) == pytest.approx(np.std(areas), rel=0.15)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_tells_inverted_scores(method):
+    more = {"confidence": 0.9} if method is tether.ltt else {}
+    with pytest.warns(tether.AssumptionWarning, match="are labels or scores inverted"):
+        found = method(claims_of(sign=-1), alpha=0.3, loss="any_false", **more)
+    assert any("are labels or scores inverted" in each for each in found.warnings)
+    right = method(claims_of(), alpha=0.3, loss="any_false", **more)
+    assert not any("inverted" in each for each in right.warnings)
+
+
+def test_inverted_labels_and_labels_of_single_items_are_told():
+    claims = claims_of()
+    inverted = tether.Claims(claims.scores, ~claims.supported, claims.offsets)
+    with pytest.warns(tether.AssumptionWarning, match="1 is supported"):
+        tether.gcrc(inverted, alpha=0.3)
+    labels = tether.ScoredLabels(inverted.scores, inverted.supported)
+    with pytest.warns(tether.AssumptionWarning, match="1 is a positive label"):
+        tether.crc(labels, alpha=0.3, loss="false_positive")
+
+
+def test_useless_scores_and_few_claims_are_not_told():
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        useless = tether.Claims(
+            rng.random(600), rng.random(600) < rng.random(), np.arange(0, 601, 6)
+        )
+        assert inverted_warning(useless) is None
+    assert inverted_warning(claims_of(items=8, sign=-1)) is None
+    assert inverted_warning(np.zeros((4, 3))) is None
+
+
+def test_of_many_claims_some_items_are_compared():
+    assert "inverted" in inverted_warning(claims_of(items=60_000, sign=-1))
+    assert inverted_warning(claims_of(items=60_000)) is None

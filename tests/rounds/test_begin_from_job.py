@@ -1,0 +1,513 @@
+"""A round that begins from a job is the one that `begin` makes of the same rows in memory."""
+
+import json
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+import sqlalchemy as sql
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tether
+from tests.rounds.export_audit import recompute_calibrations
+from tests.rounds.small_runs import MovingGaussian
+from tests.rounds.worlds import WORLDS, World, one_round
+from tests.scale import scaled
+from tether.rounds import (
+    CalibrationJob,
+    Controller,
+    LossesMissingError,
+    RoundTakenError,
+    TamperedError,
+    backup_run,
+    export_calibration,
+    export_run,
+    import_run,
+    job_files,
+    verify_store,
+)
+from tether.rounds import calibration_blocks as blocks
+from tether.rounds.round_start import RoundStart
+from tether.rounds.store import checkpoints, schema, score_pieces
+from tether.rounds.store.queries import read_round
+from tether.rounds.store.writer import Writer
+
+SMALL_BLOCK = 37
+"""Rows per block, so that rounds begin and end in the middle of one."""
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "ROWS_PER_BLOCK", SMALL_BLOCK)
+    monkeypatch.setattr(score_pieces, "MAX_BLOB_BYTES", 800)  # so that there are several pieces
+    monkeypatch.setattr(checkpoints, "MIN_ROWS", 20)  # and checkpoints
+
+
+@pytest.fixture(autouse=True)
+def lane(monkeypatch):
+    """Rows are written in this lane, as if others were taken by other processes."""
+    lane, real = [0], Writer.__init__
+
+    def in_lane(self, connection, *, own_lane, **named):
+        real(self, connection, own_lane=lane[0], **named)
+
+    monkeypatch.setattr(Writer, "__init__", in_lane)
+    return lane
+
+
+def opened(world, store, **options):
+    given = {"alpha": 0.3, "alarm_risk": 0.95, "missing": "worst_case", "max_silence": None}
+    return Controller(
+        world.safe(),
+        store=store,
+        policies=lambda name: world.optimized(int(name.split()[1])),
+        **given | options,
+    )
+
+
+def run_of(world, store, rounds=2, rows=60, **options):
+    """A run with some rounds in memory."""
+    run, rng = opened(world, store, **options), np.random.default_rng(5)
+    for number in range(1, 1 + rounds):
+        one_round(run, world, number, rows, rng)
+    return run
+
+
+def stored(run, number):
+    """The row of a round, and the scores and draws that were stored with it."""
+    pieces = schema.columns
+    query = sql.select(pieces).where(pieces.c.round == number)
+    query = query.order_by(pieces.c.name, pieces.c.start, pieces.c.policy)
+    with run._store.reading() as connection:
+        row = read_round(connection, number)
+        return row, [tuple(each) for each in connection.execute(query)]
+
+
+def check_same_round(run, other, number):
+    (own, pieces), (in_memory, other_pieces) = stored(run, number), stored(other, number)
+    calibrations = [json.loads(each.pop("calibration") or "null") for each in (own, in_memory)]
+    for name in ("log_beta", "log_psi", "log_psi_error"):
+        if own[name] != in_memory[name]:
+            assert own.pop(name) == pytest.approx(in_memory.pop(name), abs=1e-9), name
+    assert own | {"begun": 0} == in_memory | {"begun": 0}
+    assert pieces == other_pieces, "scores differ"
+    assert (calibrations[0] is None) == (calibrations[1] is None)
+    if calibrations[0] is not None:
+        promises = [each["promise"] for each in calibrations]
+        assert promises[0] == pytest.approx(promises[1], abs=1e-3)  # stability interpolates
+
+
+def wrong(store):
+    return [str(each) for each in verify_store(store).findings if each.ok is False]
+
+
+steps = st.fixed_dictionaries(
+    {
+        "rows": st.integers(6, 50),
+        "observed": st.sampled_from([0.0, 0.6, 1.0]),
+        "withdrawn": st.integers(0, 3),
+        "late": st.sampled_from([0, 7]),
+        "retired": st.booleans(),
+        "in memory": st.booleans(),
+        "lanes": st.tuples(*[st.sampled_from([0, 3])] * 3),
+    }
+)
+runs = st.fixed_dictionaries(
+    {
+        "world": st.sampled_from(WORLDS[:3]),
+        "options": st.fixed_dictionaries(
+            {
+                "family": st.sampled_from(["clip", "mix"]),
+                "against": st.sampled_from(["safe", "last"]),
+                "missing": st.sampled_from(["worst_case", "exclude", "wait"]),
+                "min_observed_share": st.sampled_from([0.3, 1.0]),
+                "calibration_share": st.sampled_from([0.3, 0.9]),
+            }
+        ),
+        "steps": st.lists(steps, min_size=3, max_size=4),
+    }
+)
+
+
+@settings(
+    max_examples=scaled(8),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(made=runs)
+def test_every_round_from_a_job_is_that_of_begin_whatever_came_before(made, lane, tmp_path_factory):
+    folder, world, rng = tmp_path_factory.mktemp("run"), made["world"], np.random.default_rng(1)
+    run = opened(world, folder / "run.db", **made["options"])
+    for number, step in enumerate(made["steps"], 1):
+        past = 2 if made["options"]["against"] == "safe" else 3  # which no beta is measured against
+        if step["retired"] and number == 4 and run.history().rounds[past - 1].beta > 0:
+            run.retire(past, "its policy is lost")
+        lane[0] = step["lanes"][0]
+        begun = begin(run, world, number, folder, step, made["options"], rng)
+        lane[0] = step["lanes"][1]
+        taken = begun.act(world.contexts(step["rows"], rng), rng)
+        lane[0] = step["lanes"][2]
+        count, gone = int(step["observed"] * step["rows"]), step["withdrawn"]
+        if count:
+            run.observe(taken.ids[:count], world.losses(taken.contexts, taken.actions)[:count])
+        if 0 < gone <= step["rows"] - count:
+            run.withdraw(taken.ids[-gone:], "never carried out")
+    run.close()
+    assert wrong(folder / "run.db") == []
+
+
+def begin(run, world, number, folder, step, options, rng):
+    """Begin a round from a job, and in memory in a copy of the store; compare them."""
+    policy, copy = world.optimized(number), folder / f"copy {number}.db"
+    if step["in memory"]:
+        try:
+            return run.begin(policy)
+        except LossesMissingError:
+            return run.begin()
+    backup_run(folder / "run.db", copy)
+    with opened(world, copy, **options) as other:
+        try:
+            job = export_calibration(run, policy, folder / f"job {number}")
+        except LossesMissingError:
+            with pytest.raises(LossesMissingError):
+                other.begin(policy)
+            return run.begin()
+        except ValueError as error:
+            if "no losses" not in str(error):
+                raise
+            assert other.begin(policy).note.startswith("no losses")
+            return run.begin(policy)
+        other.begin(policy)
+        if step["late"]:  # rows that the calibration does not see
+            taken = run.round.act(world.contexts(step["late"], rng), rng)
+            run.observe(taken.ids[::2], np.ones(len(taken.ids[::2])))
+        begun = run.begin(policy, job=CalibrationJob.read(job.folder))
+        check_same_round(run, other, number)
+    return begun
+
+
+@pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
+def test_an_audit_that_knows_only_the_file_recomputes_rounds_from_jobs(world, tmp_path):
+    run = run_of(world, tmp_path / "run.db", rows=120, missing="exclude", alpha=0.2)
+    for number in (3, 4):
+        job = export_calibration(run, world.optimized(number), tmp_path / f"job {number}")
+        late = run.round.act(world.contexts(9, np.random.default_rng(2)), np.random.default_rng(2))
+        run.observe(late.ids, np.zeros(9))
+        begun = run.begin(world.optimized(number), job=job)
+        taken = begun.act(world.contexts(60, np.random.default_rng(3)), np.random.default_rng(3))
+        run.observe(taken.ids, world.losses(taken.contexts, taken.actions))
+    run.begin(world.optimized(5))  # in memory, after rounds from jobs
+    betas = {each.number: each.beta for each in run.history().rounds}
+    run.close()
+    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
+    audited = recompute_calibrations(tmp_path / "run.parquet")
+    assert set(audited) == {2, 3, 4, 5}
+    assert max(betas[number] for number in (3, 4)) > 0, "a round from a job must go somewhere"
+    for number, (log_beta, _) in audited.items():
+        assert np.log(betas[number]) == pytest.approx(log_beta, abs=1e-6)
+
+
+def test_on_postgresql_with_several_lanes(postgres_url, lane, tmp_path):
+    world = World("tables")
+    with opened(world, postgres_url) as run:
+
+        def act(seed):
+            rng, lane[0] = np.random.default_rng(seed), seed % 3
+            taken = run.round.act(world.contexts(20, rng), rng)
+            run.observe(taken.ids[:15], world.losses(taken.contexts, taken.actions)[:15])
+
+        run.begin(world.optimized(1))
+        for number in (2, 3):
+            for k in range(3):
+                act(10 * number + k)
+            job = export_calibration(run, world.optimized(number), tmp_path / f"job {number}")
+            copy = tmp_path / f"copy {number}.db"
+            export_run(postgres_url, tmp_path / f"{number}.parquet")
+            import_run(tmp_path / f"{number}.parquet", copy, actor="test")
+            act(100)
+            run.begin(world.optimized(number), job=job)
+            with opened(world, copy) as other:
+                other.begin(world.optimized(number))
+                check_same_round(run, other, number)
+        assert list(job.lanes) == [0, 1, 2]
+    assert wrong(postgres_url) == []
+
+
+def test_a_process_goes_on_in_memory_after_a_round_from_a_job(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        run.pending()  # rows are in memory before
+        job = export_calibration(run, world.optimized(3), tmp_path / "job")
+        late = run.round.act(20, np.random.default_rng(0))
+        run.observe(late.ids, np.zeros(20))
+        run.pending()
+        one = run.begin(world.optimized(3), job=job)
+        taken = one.act(30, np.random.default_rng(1))
+        run.observe(taken.ids, np.zeros(30))
+        backup_run(tmp_path / "run.db", tmp_path / "copy.db")
+        with opened(world, tmp_path / "copy.db") as other:
+            assert other.round.beta == one.beta
+            own, fresh = (each.begin(world.optimized(4)) for each in (run, other))
+            assert own.beta == fresh.beta
+            check_same_round(run, other, 4)
+
+
+def test_the_files_are_not_needed_once_the_round_has_begun(tmp_path):
+    world = World("marginal")
+    for alpha in (0.3, 0.01):  # with and without a beta
+        with run_of(world, "sqlite://", rows=200, alpha=alpha) as run:
+            job = export_calibration(run, world.optimized(3), tmp_path / f"{alpha}")
+            begun = run.begin(world.optimized(3), job=job)
+            shutil.rmtree(job.folder)
+            assert begun.calibration.exists == (alpha == 0.3)
+            assert str(begun.calibration.curve)
+            assert run.round.act(5, np.random.default_rng(0)).ids.size == 5
+
+
+def test_an_alarm_lets_the_safe_policy_serve_as_ever(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = export_calibration(run, world.optimized(3), tmp_path / "job")
+        run.halt("a reason")
+        begun = run.begin(world.optimized(3), job=job)
+        assert begun.note == "alarm 1 stands: the safe policy serves"
+        run.resume("looked into it")
+        taken = begun.act(20, np.random.default_rng(0))
+        run.observe(taken.ids, np.zeros(20))
+        job = export_calibration(run, world.optimized(4), tmp_path / "next")
+        assert run.begin(world.optimized(4), job=job).number == 4
+    assert wrong(tmp_path / "run.db") == []
+
+
+def job_of(run, world, folder, number=3):
+    return export_calibration(run, world.optimized(number), folder)
+
+
+def refuse(run, world, job, match, number=3, error=ValueError):
+    """The round does not begin, and nothing was written."""
+    before = run.round.number
+    with pytest.raises(error, match=match):
+        run.begin(world.optimized(number), job=job)
+    assert run.round.number == before
+
+
+def test_the_job_of_another_run_round_or_policy_is_refused(tmp_path):
+    world = World("marginal")
+    with (
+        run_of(world, tmp_path / "run.db") as run,
+        run_of(world, tmp_path / "other.db") as other,
+    ):
+        job = job_of(run, world, tmp_path / "job")
+        refuse(other, world, job, "its run is")
+        refuse(run, world, job, "its policy is", number=4)
+        with pytest.raises(ValueError, match="job needs the optimized policy"):
+            run.begin(job=job)
+        with pytest.raises(TypeError, match="job must be a CalibrationJob"):
+            run.begin(world.optimized(3), job=job.folder)
+        one_round(run, world, 3, 30, np.random.default_rng(0))
+        refuse(run, world, job, "its number is 3, but here it is 4")
+    for kind in ({"family": "ramp", "missing": None}, {"aim": True}):
+        safe = World("pool" if "aim" in kind else "marginal")
+        with opened(safe, "sqlite://", **kind) as run, pytest.raises(ValueError, match="aims"):
+            run.begin(safe.optimized(3), job=job)
+
+
+def test_a_policy_that_cannot_be_told_apart_by_itself_is_told_by_its_scores(tmp_path):
+    policy, rng = MovingGaussian(0.6), np.random.default_rng(0)
+    with Controller(tether.Gaussian(0.0), alpha=0.3, alarm_risk=0.9, store="sqlite://") as run:
+        run.observe(run.begin().act(200, rng).ids, np.zeros(200))
+        job = export_calibration(run, policy, tmp_path / "job")
+        assert job.policy is None
+        with pytest.raises(ValueError, match=r"policy of round 2 in the job.*trained further"):
+            run.begin(MovingGaussian(0.62), job=job)
+        assert run.begin(MovingGaussian(0.6), job=job).number == 2
+
+
+def test_a_job_of_other_retired_rounds_is_refused_also_if_it_is_retired_meanwhile(
+    tmp_path, monkeypatch
+):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        real = RoundStart.save
+
+        def retired_first(*arguments, **named):
+            run.retire(2, "its policy is lost")
+            real(*arguments, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RoundStart, "save", retired_first)
+            refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
+        refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
+
+
+def test_rows_that_are_changed_between_the_check_and_the_transaction_are_refused(
+    tmp_path, monkeypatch
+):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        real = RoundStart.save
+
+        def changed_first(*arguments, **named):
+            with sqlite3.connect(tmp_path / "run.db") as changed:
+                where = f"lane = 0 AND number = {job.lanes[0][0]}"
+                changed.execute(f"UPDATE tether_entries SET head = zeroblob(32) WHERE {where}")
+            changed.close()
+            real(*arguments, **named)
+
+        monkeypatch.setattr(RoundStart, "save", changed_first)
+        refuse(run, world, job, "lane 0 has another hash chain")
+
+
+def test_a_round_that_another_process_begins_meanwhile_is_taken(tmp_path, monkeypatch):
+    world = World("marginal")
+    with (
+        run_of(world, tmp_path / "run.db") as run,
+        opened(world, tmp_path / "run.db") as other,
+    ):
+        job = job_of(run, world, tmp_path / "job")
+        real = RoundStart.save
+
+        def later(*arguments, **named):
+            monkeypatch.setattr(RoundStart, "save", real)
+            other.begin()
+            real(*arguments, **named)
+
+        monkeypatch.setattr(RoundStart, "save", later)
+        with pytest.raises(RoundTakenError):
+            run.begin(world.optimized(3), job=job)
+        assert run.round.number == 3
+        assert run.round.calibration is None
+
+
+def test_files_that_changed_are_refused(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        for name in job.digests:
+            path = Path(job.folder) / name
+            content = path.read_bytes()
+            path.write_bytes(content[:-9] + b"x" + content[-8:])
+            refuse(run, world, job, f"{name} is missing, or not the file that was exported")
+            path.unlink()
+            refuse(run, world, job, f"{name} is missing, or not the file that was exported")
+            path.write_bytes(content)
+        assert run.begin(world.optimized(3), job=job).number == 3
+
+
+def forged(job, name, content):
+    """The job with another file, and its digest."""
+    path = Path(job.folder) / name
+    path.write_bytes(content)
+    return replace(job, digests={**job.digests, name: job_files.file_digest(path)})
+
+
+@pytest.mark.parametrize("column", ["loss_0", "log_safe", "log_optimized", "log_mix"])
+def test_a_log_that_does_not_follow_from_the_store_is_refused_with_its_digest(tmp_path, column):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        name = job.log_files[-1]
+        table = parquet.read_table(Path(job.folder) / name)
+        place = table.column_names.index(column)
+        parquet.write_table(
+            table.set_column(place, column, [table[column].to_numpy() * 0.99]), tmp_path / "forged"
+        )
+        lower = forged(job, name, (tmp_path / "forged").read_bytes())
+        refuse(run, world, lower, f"{column} in {name}.*is not what follows from the store")
+
+
+def test_forged_scores_of_a_past_policy_and_of_the_new_one_are_refused(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        name = next(each for each in reversed(job.digests) if each.startswith("_scores"))
+        scores = job_files.read_scores(job.folder, name, job.digests[name])
+        assert {number for _, number in scores} == {2, 3}
+        for key, values in scores.items():
+            path = tmp_path / f"forged {key[1]}"
+            job_files.write_scores(path, scores | {key: values + 0.1})
+            higher = forged(job, name, path.read_bytes())
+            refuse(run, world, higher, f"policy of round {key[1]}")
+        job_files.write_scores(tmp_path / "fewer", {key: scores[key][1:] for key in scores})
+        lost = forged(job, name, (tmp_path / "fewer").read_bytes())
+        refuse(run, world, lost, "has no scores 'log_optimized' of round 2 at some rows")
+        more = {key: np.append(values, values) for key, values in scores.items()}
+        job_files.write_scores(tmp_path / "more", more)
+        more = forged(job, name, (tmp_path / "more").read_bytes())
+        refuse(run, world, more, "of which there should be")
+        job_files.write_scores(tmp_path / "other", scores | {("log_optimized", 7): np.zeros(1)})
+        other = forged(job, name, (tmp_path / "other").read_bytes())
+        refuse(run, world, other, "has scores 'log_optimized' of round 7, which are not needed")
+
+
+def test_what_a_job_says_of_itself_must_follow_from_the_store(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        entry, head, action, observation = job.lanes[0]
+        for changed in (
+            {"counts": {**job.counts, 0: 1}},
+            {"reference": 2},
+            {"rows": job.rows - 1},
+            {"ratio_error": job.ratio_error + 1e-6},
+            {"safe_share": 0.9},
+            {"note": "nothing"},
+            {"settings": replace(job.settings, seed=3)},
+        ):
+            [name] = changed
+            refuse(run, world, replace(job, **changed), f"its {name} is")
+        other = replace(job.settings, missing="exclude")
+        refuse(run, world, replace(job, settings=other), "missing is 'exclude'")
+        for lane in (
+            (entry, "00" * 32, action, observation),
+            (entry - 1, head, action, observation),
+            (entry + 1, head, action, observation),
+            (entry, head, action - 1, observation),
+        ):
+            refuse(run, world, replace(job, lanes={0: lane}), "lane 0 has another hash chain")
+        fewer = {name: each for name, each in job.digests.items() if name != job.log_files[0]}
+        refuse(run, world, replace(job, digests=fewer), "has other rows than the store")
+
+
+def test_a_job_of_rows_that_were_changed_in_the_store_since_is_refused(tmp_path):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        with sqlite3.connect(tmp_path / "run.db") as changed:
+            changed.execute("UPDATE tether_observations SET loss = 0 WHERE loss > 0")
+        changed.close()
+        refuse(run, world, job, "not as they were written", error=TamperedError)
+
+
+def failing_after(real, count):
+    """A method that fails in its call of this number, after it has done its work."""
+    calls = []
+
+    def call(*arguments, **named):
+        calls.append(real(*arguments, **named))
+        if len(calls) == count:
+            raise OSError("no room")
+
+    return call
+
+
+def test_a_failure_at_any_write_leaves_no_round_and_the_job_can_be_used_again(
+    tmp_path, monkeypatch
+):
+    world = World("marginal")
+    with run_of(world, tmp_path / "run.db") as run:
+        job = job_of(run, world, tmp_path / "job")
+        for name, count in (("score_pieces", 1), ("score_pieces", 3), ("record", 2)):
+            with monkeypatch.context() as patched:
+                patched.setattr(Writer, name, failing_after(getattr(Writer, name), count))
+                refuse(run, world, job, "no room", error=OSError)
+            assert wrong(tmp_path / "run.db") == []
+        assert run.begin(world.optimized(3), job=job).number == 3
+    assert wrong(tmp_path / "run.db") == []
