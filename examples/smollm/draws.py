@@ -11,7 +11,7 @@ from examples.smollm import model
 
 from tether.llm import CausalPolicy
 
-SENTENCE_BLOCKS, TEXT_BLOCKS = 8, 6
+SENTENCE_BLOCKS, TEXT_BLOCKS = 6, 4
 """How many blocks there are of sentences and of longer texts: a study is made in each."""
 SENTENCES = {"safe": 100, "optimized": 40}
 TEXTS = {"safe": 24}

@@ -6,11 +6,9 @@ import numpy as np
 from examples.smollm.draws import Draws
 from examples.smollm.model import TEXT_TOKENS
 
-from tether.llm.preflight_checks.pair_checks import estimate_costs
-
 MAX_WORDS = 12
 """A sentence with more words is long."""
-ALPHAS = (0.25, 0.3, 0.4)
+ALPHAS = (0.15, 0.2, 0.25)
 
 
 def sentence_lengths(text: str, cut_off: bool) -> list[int]:
@@ -38,18 +36,21 @@ def judged(draws: Draws) -> Draws:
 
 
 def describe(paired: Draws) -> str:
-    """How far the policies are apart, and the draws that clip would take at a beta of 1."""
+    """How far the policies are apart, and the draws that clip would take at a beta of 1.
+
+    Each subject and each policy tells the acceptance by itself, as the mean of min(1, ratio) over
+    its own draws. They are few, so their range is shown.
+    """
     ratio = paired["log_optimized"] - paired["log_safe"]
     is_safe = paired["source"] == "safe"
-    rows = [np.flatnonzero(paired["subject"] == each) for each in np.unique(paired["subject"])]
-    rows = [np.concatenate([each[is_safe[each]], each[~is_safe[each]]]) for each in rows]
-    scores = [np.stack([paired[name][each] for each in rows]) for name in SCORES]
-    draws = estimate_costs(*scores, (1.0,))[0].draws
+    draws = [
+        1 / np.minimum(1, np.exp(sign * ratio[(paired["subject"] == subject) & rows])).mean()
+        for subject in np.unique(paired["subject"])
+        for sign, rows in ((1, is_safe), (-1, ~is_safe))
+    ]
     return (
         f"{len(ratio)} texts of up to {TEXT_TOKENS} tokens: KL {-ratio[is_safe].mean():.1f} nats "
         f"from the safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
-        f"clip at beta 1 would take about {draws:.2g} draws per text"
+        f"draws per text that clip would take at beta 1, by the texts of each subject and policy: "
+        f"{min(draws):,.0f} to {max(draws):,.0f}"
     )
-
-
-SCORES = ("log_safe", "log_optimized")
