@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from examples.smollm import analysis, best_of_n, draws, latency, model, results, texts
+from examples.smollm.draws import Draws
 
 import tether
 from tether.llm import CausalPolicy, preflight
@@ -27,8 +28,7 @@ HERE = Path(__file__).parent
 WORK = HERE / "work"
 STAGES = ("tune", "draw", "calibrate", "time", "preflight", "deploy")
 TABLES = {"sentences": HERE / "results.csv", "texts": HERE / "texts.csv"}
-TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS = 32, 24, 8
-SHORTLIST_SPLITS = 24
+TEXT_LOG_ROWS = 48
 
 Report = Callable[[str], None]
 
@@ -48,24 +48,20 @@ def tune(rng: np.random.Generator) -> tuple[Any, Any]:
     return tuned, tokenizer
 
 
-def judged(sentences: Any) -> Any:
+def judged(sentences: Draws) -> Draws:
     """Sentences with their loss and reward."""
     words = np.array([float(len(text.split())) for text in sentences["text"]])
     return {**sentences, "loss": sentences["cut_off"].astype(float), "words": words}
 
 
-def calibrate(sentences: Any, drawn: Any, paired: Any) -> None:
+def calibrate(sentences: list[Draws], drawn: list[Draws], paired: Draws) -> None:
     """Write the tables and the figure."""
     rng = np.random.default_rng(1)
-    rows = results.policies(sentences)
-    rows += analysis.study(sentences, rng)
+    rows = results.policies(draws.joined(sentences)) + analysis.study(sentences, rng)
     for name, score in (("log ratio", best_of_n.log_ratio), ("words", best_of_n.words)):
-        rows += best_of_n.study(
-            sentences, name, score, analysis.ALPHAS, analysis.LOG_ROWS, SHORTLIST_SPLITS,
-            analysis.JACKKNIFE_PARTS, rng,
-        )  # fmt: skip
-    longer = results.policies(drawn) + best_of_n.study(
-        drawn, "words", best_of_n.words, texts.ALPHAS, TEXT_LOG_ROWS, TEXT_SPLITS, TEXT_PARTS, rng
+        rows += best_of_n.study(sentences, name, score, analysis.ALPHAS, analysis.LOG_ROWS, rng)
+    longer = results.policies(draws.joined(drawn)) + best_of_n.study(
+        drawn, "words", best_of_n.words, texts.ALPHAS, TEXT_LOG_ROWS, rng
     )
     results.write_table(rows, TABLES["sentences"])
     results.write_table(longer, TABLES["texts"])
@@ -133,11 +129,11 @@ def run(stages: tuple[str, ...], tuned: Any, tokenizer: Any, report: Report) -> 
     adapters = (None, "default")
     safe, optimized = (model.policy(tuned, tokenizer, each) for each in adapters)
     longer = [model.text_policy(tuned, tokenizer, each) for each in adapters]
-    sentences = judged(draws.sentences(safe, optimized, WORK, report))
+    sentences = [judged(block) for block in draws.sentences(safe, optimized, WORK, report)]
     drawn, paired = draws.texts(*longer, WORK, report)
     report("drawn and scored")
     if "calibrate" in stages:
-        calibrate(sentences, texts.judged(drawn), paired)
+        calibrate(sentences, [texts.judged(block) for block in drawn], paired)
         report("calibrated")
     if "time" in stages:
         for name, pair, answers in (("sentences", (safe, optimized), 4), ("texts", longer, 1)):
@@ -154,7 +150,7 @@ def run(stages: tuple[str, ...], tuned: Any, tokenizer: Any, report: Report) -> 
         print(result)
         report("preflight")
     if "deploy" in stages:
-        deployed = deploy(safe, optimized, sentences, np.random.default_rng(3))
+        deployed = deploy(safe, optimized, sentences[0], np.random.default_rng(3))
         (HERE / "deployed.txt").write_text(deployed + "\n")
         print(deployed)
         report("deployed")

@@ -1,11 +1,13 @@
-"""Violation rates of calibrated policies against alpha, over many random splits of the draws."""
+"""Violation rates of calibrated policies against alpha, in blocks of draws that share none."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from examples.smollm import results
 from examples.smollm.draws import Draws
 
 import tether
@@ -15,8 +17,7 @@ ALPHAS = (0.06, 0.08, 0.1, 0.125, 0.15, 0.2)
 FAMILIES = ("clip", "mix")
 SOURCES = ("safe", "optimized")
 LOG_ROWS = 200
-SPLITS = 40
-JACKKNIFE_PARTS = 10
+SPLITS = 10
 
 
 def tables(draws: Draws, rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -77,57 +78,29 @@ def deployed(
     return float(rate), float(words), float(per_action)
 
 
-def study(draws: Draws, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """For each family and alpha: the deployed policy, averaged over random splits of the draws.
-
-    All splits share the same draws, so the spread over splits is not the uncertainty of their
-    mean: the standard error is a jackknife that leaves out a tenth of the draws at a time.
-    """
-    all_splits = _splits(draws, rng, SPLITS)
-    part = rng.permutation(np.arange(len(draws["loss"])) % JACKKNIFE_PARTS)
-    left_out = np.array(
-        [
-            list(_splits(_without(draws, part == k), rng, SPLITS // 4)[:, :, 0].mean(axis=1))
-            for k in range(JACKKNIFE_PARTS)
-        ]
-    )
-    error = np.sqrt((JACKKNIFE_PARTS - 1) * left_out.var(axis=0))
-    rows = []
-    for index, (family, alpha) in enumerate(itertools.product(FAMILIES, ALPHAS)):
-        rate, words, beta, safe_only, per_action, tokens = all_splits[index].T
-        rows.append(
-            {
-                "family": family,
-                "alpha": alpha,
-                "violation_rate": round(rate.mean(), 4),
-                "standard_error": round(error[index], 4),
-                "words": round(words.mean(), 3),
-                "median_beta": float(f"{np.median(beta):.4g}"),
-                "safe_only": round(safe_only.mean(), 3),
-                "draws_per_action": round(per_action.mean(), 2),
-                "tokens_per_action": round((per_action * tokens).mean(), 1),
-            }
-        )
-    return rows
+def study(blocks: Sequence[Draws], rng: np.random.Generator) -> list[dict[str, Any]]:
+    """For each family and alpha: the deployed policy, averaged over splits and blocks of draws."""
+    found = np.stack([_splits(block, rng, SPLITS) for block in blocks])
+    kinds = itertools.product(FAMILIES, ALPHAS)
+    return [
+        results.row(family, alpha, of_blocks)
+        for (family, alpha), of_blocks in zip(kinds, found.swapaxes(0, 1), strict=True)
+    ]
 
 
 def _splits(draws: Draws, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Rate, words, beta, safe only, draws per action and tokens per draw, by split.
+    """Rate, words, beta, safe only, draws and tokens per action, by family and alpha and split.
 
     Draws are proposed by the safe policy if beta is below 1, and else by the optimized one.
     """
-    results = np.empty((len(FAMILIES) * len(ALPHAS), count, 6))
+    found = np.empty((len(FAMILIES) * len(ALPHAS), count, 6))
     lengths = {each: draws["tokens"][draws["source"] == each].mean() for each in SOURCES}
     for split in range(count):
         log, proposals, evaluated = tables(draws, rng)
         for index, (family, alpha) in enumerate(itertools.product(FAMILIES, ALPHAS)):
             result = tether.calibrate(log, proposals, alpha=alpha, family=family)
-            rate, words, per_action = deployed(draws, evaluated, family, result.log_beta)
+            rate, words, drawn = deployed(draws, evaluated, family, result.log_beta)
             tokens = lengths["safe" if result.beta < 1 else "optimized"]
-            found = (rate, words, result.beta, not result.exists, per_action, tokens)
-            results[index, split] = found
-    return results
-
-
-def _without(draws: Draws, excluded: Any) -> Draws:
-    return {name: column[~excluded] for name, column in draws.items()}
+            exists = result.exists
+            found[index, split] = rate, words, result.beta, not exists, drawn, drawn * tokens
+    return found

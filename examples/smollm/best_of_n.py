@@ -1,8 +1,8 @@
-"""Best of N on draws of the safe policy: what is deployed at each alpha, over many random splits.
+"""Best of N on draws of the safe policy: what is deployed at each alpha, in blocks of draws.
 
-The draws are split into a log, and two pools from which candidates are taken: one for the log, one
-to evaluate what is deployed. A candidate is the number of a draw, so `tether.Shortlist` is used as
-for any other policy.
+The draws of a block are split into a log, and two pools from which candidates are taken: one for
+the log, one to evaluate what is deployed. A candidate is the number of a draw, so
+`tether.Shortlist` is used as for any other policy.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from examples.smollm import results
 from examples.smollm.draws import Draws
 
 import tether
 
 SIZES = (4, 8, 16)
+SPLITS = 10
 EVALUATED = 600
 """Shortlists by which a deployed policy is evaluated."""
 
@@ -70,13 +72,14 @@ def splits(
     count: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Rate, words, beta and safe only, by size and alpha and by split, of draws of the safe policy.
+    """Rate, words, beta, safe only, draws and tokens per action, by size and alpha and split.
 
     Candidates are draws that are not in the log; those of the log and those that evaluate a policy
     share none.
     """
     scores = score(draws)
-    found = np.empty((len(SIZES) * len(alphas), count, 4))
+    found = np.empty((len(SIZES) * len(alphas), count, 6))
+    tokens = draws["tokens"].mean()
     subjects = np.tile(np.arange(draws["subject"].max() + 1), EVALUATED // 4)
     for split in range(count):
         logged, *halves = _parts(draws["subject"], log_rows, rng)
@@ -92,7 +95,9 @@ def splits(
                 result = tether.calibrate(log, alpha=alpha)
                 rate, reward = deployed(draws, serving.tethered(result), subjects, rng)
                 where = place * len(alphas) + number
-                found[where, split] = rate, reward, result.beta, not result.exists
+                found[where, split] = (
+                    rate, reward, result.beta, not result.exists, size, size * tokens
+                )  # fmt: skip
     return found
 
 
@@ -122,45 +127,21 @@ def _quietly_joined(
 
 
 def study(
-    draws: Draws,
+    blocks: Sequence[Draws],
     name: str,
     score: Score,
     alphas: Sequence[float],
     log_rows: int,
-    repeats: int,
-    parts: int,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """For each size and alpha: the deployed policy, averaged over random splits of the draws.
-
-    The standard error is a jackknife that leaves out a part of the draws at a time. The few splits
-    of each part add their own chance to it, so it is too large rather than too small.
-    """
-    safe = {column: values[draws["source"] == "safe"] for column, values in draws.items()}
-    every = splits(safe, score, alphas, log_rows, repeats, rng)
-    part = rng.permutation(np.arange(len(safe["loss"])) % parts)
-    left_out = []
-    for k in range(parts):
-        kept = {column: values[part != k] for column, values in safe.items()}
-        fewer = log_rows * (parts - 1) // parts
-        rates = splits(kept, score, alphas, fewer, max(repeats // 4, 2), rng)[:, :, 0]
-        left_out.append(rates.mean(axis=1))
-    error = np.sqrt((parts - 1) * np.var(left_out, axis=0))
-    tokens = safe["tokens"].mean()
-    rows = []
-    for index, (size, alpha) in enumerate(itertools.product(SIZES, alphas)):
-        rate, reward, beta, safe_only = every[index].T
-        rows.append(
-            {
-                "family": f"best of {size}, {name}",
-                "alpha": alpha,
-                "violation_rate": round(rate.mean(), 4),
-                "standard_error": round(error[index], 4),
-                "words": round(reward.mean(), 3),
-                "median_beta": float(f"{np.median(beta):.4g}"),
-                "safe_only": round(safe_only.mean(), 3),
-                "draws_per_action": float(size),
-                "tokens_per_action": round(size * tokens, 1),
-            }
-        )
-    return rows
+    """For each size and alpha: the deployed policy, averaged over splits and blocks of draws."""
+    safe = [
+        {column: values[block["source"] == "safe"] for column, values in block.items()}
+        for block in blocks
+    ]
+    found = np.stack([splits(block, score, alphas, log_rows, SPLITS, rng) for block in safe])
+    kinds = itertools.product(SIZES, alphas)
+    return [
+        results.row(f"best of {size}, {name}", alpha, of_blocks)
+        for (size, alpha), of_blocks in zip(kinds, found.swapaxes(0, 1), strict=True)
+    ]

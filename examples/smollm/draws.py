@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ from examples.smollm import model
 
 from tether.llm import CausalPolicy
 
-SENTENCE_BLOCKS, TEXT_BLOCKS = 1, 1
-"""How many blocks there are of sentences and of longer texts."""
+SENTENCE_BLOCKS, TEXT_BLOCKS = 6, 4
+"""How many blocks there are of sentences and of longer texts: a study is made in each."""
 SENTENCES = {"safe": 100, "optimized": 40}
-TEXTS = {"safe": 16}
-PAIRED_TEXTS = {"safe": 4, "optimized": 4}
+TEXTS = {"safe": 24}
+PAIRED_TEXTS = {"safe": 8, "optimized": 8}
 """Draws per subject in a block, by policy. Paired texts are scored under both policies."""
 
 Draws = dict[str, np.ndarray]
@@ -23,17 +23,18 @@ Draws = dict[str, np.ndarray]
 
 def sentences(
     safe: CausalPolicy, optimized: CausalPolicy, folder: Path, report: Callable[[str], None]
-) -> Draws:
-    """Sentences on every subject, scored under both policies."""
+) -> list[Draws]:
+    """Blocks of sentences on every subject, scored under both policies."""
     return _blocks(safe, optimized, folder, "sentences", SENTENCE_BLOCKS, SENTENCES, True, report)
 
 
 def texts(
     safe: CausalPolicy, optimized: CausalPolicy, folder: Path, report: Callable[[str], None]
-) -> tuple[Draws, Draws]:
-    """Longer texts of the safe policy on every subject, and a few of both, scored under both."""
+) -> tuple[list[Draws], Draws]:
+    """Blocks of longer texts of the safe policy, and a few texts of both, scored under both."""
     drawn = _blocks(safe, optimized, folder, "texts", TEXT_BLOCKS, TEXTS, False, report)
-    return drawn, _blocks(safe, optimized, folder, "paired-texts", 1, PAIRED_TEXTS, True, report)
+    [paired] = _blocks(safe, optimized, folder, "paired-texts", 1, PAIRED_TEXTS, True, report)
+    return drawn, paired
 
 
 def _blocks(
@@ -45,17 +46,21 @@ def _blocks(
     sizes: dict[str, int],
     scored: bool,
     report: Callable[[str], None],
-) -> Draws:
-    columns: dict[str, list[Any]] = {}
+) -> list[Draws]:
+    made = []
     for block in range(count):
         path = folder / f"{name}-{block}.npz"
         if not path.exists():
             rng = np.random.default_rng([10, block, len(name)])
             np.savez(path, **_draw(safe, optimized, sizes, scored, rng))
             report(f"{name}, block {block + 1} of {count}")
-        for column, values in np.load(path).items():
-            columns.setdefault(column, []).append(values)
-    return {column: np.concatenate(pieces) for column, pieces in columns.items()}
+        made.append(dict(np.load(path)))
+    return made
+
+
+def joined(blocks: Sequence[Draws]) -> Draws:
+    """All blocks as one."""
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _draw(
@@ -65,7 +70,7 @@ def _draw(
     scored: bool,
     rng: np.random.Generator,
 ) -> Draws:
-    columns: dict[str, list[Any]] = {}
+    made: list[Draws] = []
     for source, count in sizes.items():
         policy = safe if source == "safe" else optimized
         subject = np.repeat(np.arange(len(model.PROMPTS)), count)
@@ -81,6 +86,5 @@ def _draw(
         if scored:
             scores = safe.log_prob_both(optimized, prompts, actions)
             drawn |= dict(zip(("log_safe", "log_optimized"), scores, strict=True))
-        for name, column in drawn.items():
-            columns.setdefault(name, []).append(column)
-    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
+        made.append(drawn)
+    return joined(made)

@@ -20,7 +20,7 @@ OPENING = (
 PROMPTS = np.array([OPENING + subject for subject in SUBJECTS])
 MAX_NEW_TOKENS = 12
 """Tokens that a sentence may have; a longer one is cut off, which is the violation."""
-TEXT_TOKENS = 64
+TEXT_TOKENS = 192
 """Tokens that a text of several sentences may have."""
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -1,15 +1,14 @@
-"""Texts of 64 tokens: what counts as a violation there, the reward, and what clip would take."""
+"""Texts of many sentences: their loss and reward, and what clip would take."""
 
 from __future__ import annotations
 
 import numpy as np
 from examples.smollm.draws import Draws
-
-from tether.llm.preflight_checks.pair_checks import estimate_costs
+from examples.smollm.model import TEXT_TOKENS
 
 MAX_WORDS = 12
-"""A sentence with more words is a violation."""
-ALPHAS = (0.25, 0.3, 0.4)
+"""A sentence with more words is long."""
+ALPHAS = (0.15, 0.2, 0.25)
 
 
 def sentence_lengths(text: str, cut_off: bool) -> list[int]:
@@ -22,7 +21,8 @@ def sentence_lengths(text: str, cut_off: bool) -> list[int]:
 def judged(draws: Draws) -> Draws:
     """The draws with their loss and reward.
 
-    The loss is 1 if a sentence is too long; the reward is the mean number of words per sentence.
+    The loss is the share of sentences that are long, the reward the mean number of words per
+    sentence.
     """
     lengths = [
         sentence_lengths(str(text), bool(cut))
@@ -30,24 +30,27 @@ def judged(draws: Draws) -> Draws:
     ]
     return {
         **draws,
-        "loss": np.array([float(max(each) > MAX_WORDS) for each in lengths]),
+        "loss": np.array([np.mean(np.array(each) > MAX_WORDS) for each in lengths]),
         "words": np.array([float(np.mean(each)) for each in lengths]),
     }
 
 
 def describe(paired: Draws) -> str:
-    """How far the policies are apart, and the draws that clip would take at a beta of 1."""
+    """How far the policies are apart, and the draws that clip would take at a beta of 1.
+
+    Each subject and each policy tells the acceptance by itself, as the mean of min(1, ratio) over
+    its own draws. They are few, so their range is shown.
+    """
     ratio = paired["log_optimized"] - paired["log_safe"]
     is_safe = paired["source"] == "safe"
-    rows = [np.flatnonzero(paired["subject"] == each) for each in np.unique(paired["subject"])]
-    rows = [np.concatenate([each[is_safe[each]], each[~is_safe[each]]]) for each in rows]
-    scores = [np.stack([paired[name][each] for each in rows]) for name in SCORES]
-    draws = estimate_costs(*scores, (1.0,))[0].draws
+    draws = [
+        1 / np.minimum(1, np.exp(sign * ratio[(paired["subject"] == subject) & rows])).mean()
+        for subject in np.unique(paired["subject"])
+        for sign, rows in ((1, is_safe), (-1, ~is_safe))
+    ]
     return (
-        f"{len(ratio)} texts of up to 64 tokens: KL {-ratio[is_safe].mean():.1f} nats from the "
-        f"safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
-        f"clip at beta 1 would take about {draws:.0f} draws per text"
+        f"{len(ratio)} texts of up to {TEXT_TOKENS} tokens: KL {-ratio[is_safe].mean():.1f} nats "
+        f"from the safe policy's side, {ratio[~is_safe].mean():.1f} from the optimized one's; "
+        f"draws per text that clip would take at beta 1, by the texts of each subject and policy: "
+        f"{min(draws):,.0f} to {max(draws):,.0f}"
     )
-
-
-SCORES = ("log_safe", "log_optimized")

@@ -37,5 +37,5 @@ def test_sentences_of_a_text_are_its_finished_lines():
     assert texts.sentence_lengths(" bark.\n\nCats are here.", cut_off=False) == [1, 3]
     assert texts.sentence_lengths(" never a line", cut_off=True) == [3]
     long = " ".join(["word"] * (texts.MAX_WORDS + 1))
-    drawn = {"text": np.array([" bark.", long]), "cut_off": np.array([False, False])}
-    assert texts.judged(drawn)["loss"].tolist() == [0.0, 1.0]
+    drawn = {"text": np.array([" bark.", f" bark.\n{long}"]), "cut_off": np.array([False, False])}
+    assert texts.judged(drawn)["loss"].tolist() == [0.0, 0.5]
