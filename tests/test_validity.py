@@ -122,6 +122,7 @@ def test_rounds_at_every_token_serve_the_beta_that_they_calibrated():
         assert line.reward_kept.mean() > 0.3
 
 
+@pytest.mark.filterwarnings("ignore:nothing useful is promised:tether.AssumptionWarning")
 def test_a_path_is_safe_where_draws_at_some_of_its_betas_miss_what_lies_between():
     traps = [case for case in PARTS["tokens"]() if "traps" in case.world]
     assert sorted(case.wrong for case in traps) == [False, False, True, True]

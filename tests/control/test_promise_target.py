@@ -86,16 +86,18 @@ def test_a_promise_that_cannot_be_made():
     """No alpha is small enough: the safe policy is served, and the warning names the promise."""
     rng = np.random.default_rng(83)
     log, proposals = log_and_proposals(gaussian_columns(rng, 300, 100), False)
-    for promise in (0.01, 0.068):  # below the safe policy's own loss, and just above it
+    words = {  # below the safe policy's own loss, and just above it
+        0.01: "the safe policy's own mean loss is 0.05667 ± 0.014, above 0.01: more rows will not",
+        0.068: "no beta has a promise of at most 0.068: serve the safe policy only",
+    }
+    for promise, text in words.items():
         found = tether.calibrate(log, proposals, promise=promise)
         assert not found.exists
         assert not found.useful
         assert found.asked_promise == {"loss": promise}
         assert found.promise == found.bound == 1.0
         assert set(found.log_beta_by_constraint.values()) == {-np.inf}
-        text = f"no beta has a promise of at most {promise:.4g}: serve the safe policy only"
         assert any(text in warning for warning in found.warnings)
-        assert not any("no beta passes" in warning for warning in found.warnings)
         assert str(found)
     assert tether.calibrate(log, proposals, alpha=0.09).asked_promise is None
 

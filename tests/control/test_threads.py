@@ -62,6 +62,7 @@ def worlds():
     )
 
 
+@pytest.mark.filterwarnings("ignore:nothing useful is promised:tether.AssumptionWarning")
 @pytest.mark.parametrize("world", range(4))
 @pytest.mark.parametrize("family", ["clip", "mix"])
 def test_one_and_more_threads_give_the_same_bits(monkeypatch, world, family):

@@ -38,7 +38,7 @@ def test_numbers_and_strings_are_told_apart():
 
 def test_the_policies_are_named():
     first = tether.Categorical.from_probabilities([0.5, 0.5], ["a", "b"])
-    second = tether.Categorical.from_probabilities([0.5, 0.5], ["b", "a"])
+    second = tether.Categorical.from_probabilities([0.5, 0.5], ["b", "c"])
     with pytest.raises(ValueError, match="policies safe and optimized have different actions"):
         tether.Tethered(first, second, 1.0)
     with pytest.raises(ValueError, match=r"policies policies\[0\] and policies\[1\] have"):

@@ -30,15 +30,17 @@ def test_a_row_is_scored_alone_as_in_a_batch_with_longer_prompts(make):
     for row, size in enumerate(rng.integers(1, 7, size=12)):
         prompts[row, :size] = rng.integers(1, 5, size=size)
     actions = pair.tethered(0.5).sample(prompts, rng)
-    together = pair._scores(prompts, actions)
-    alone = np.concatenate([pair._scores(prompts[[k]], actions[[k]]) for k in range(len(prompts))])
+    together = pair.path_scores(prompts, actions)
+    alone = np.concatenate(
+        [pair.path_scores(prompts[[k]], actions[[k]]) for k in range(len(prompts))]
+    )
     assert np.allclose(together, alone, atol=1e-5)
     small = [
         CausalPolicy(each.model, None, adapter=each.adapter, max_new_tokens=3, batch_tokens=20)
         for each in (pair.safe, pair.optimized)
     ]
     assert np.allclose(
-        TokenTether(*small, log_betas=[-1.0, 0.5])._scores(prompts, actions), alone, atol=1e-5
+        TokenTether(*small, log_betas=[-1.0, 0.5]).path_scores(prompts, actions), alone, atol=1e-5
     )
 
 

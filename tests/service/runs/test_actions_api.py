@@ -56,7 +56,7 @@ def test_the_example_runs_end_to_end(tmp_path):
         shown = str(status["beta"]).replace("inf", "+Inf")
         assert f"tether_beta {shown}" in text
         assert 'tether_actions_total{failed="false",served="safe",stored="true"} 800.0' in text
-        assert "tether_share" not in text
+        assert "\ntether_share" not in text
 
         taken = client.post("/v1/actions", json={"contexts": [[0.0, 1.0]] * 200}).json()["actions"]
         bad = [{"id": each["id"], "loss": 1.0} for each in taken]
