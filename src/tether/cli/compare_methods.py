@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._core.kernels import Columns, Several
-from tether.risk import Claims, Selection, filter_claims
+from tether.risk import Claims, Selection
+from tether.risk.claim_filter import keep_claims
 from tether.risk.claim_parts import ClaimColumns
 from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
@@ -29,7 +30,7 @@ class KeptTrue:
         """Count some claims; a selection without a useful promise keeps none."""
         keeps = np.zeros(len(true), dtype=np.bool_)
         if found.useful:
-            keeps = filter_claims(found, scores, groups=groups)
+            keeps = keep_claims(found, scores, groups)
         return cls(len(true), int(keeps.sum()), int(true.sum()), int(keeps[true].sum()))
 
     def merge(self, other: KeptTrue) -> KeptTrue:

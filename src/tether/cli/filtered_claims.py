@@ -28,7 +28,7 @@ from tether.cli.table_file import (
 )
 from tether.cli.terminal import require_file
 from tether.risk import Selection
-from tether.risk.claim_filter import count_outside, keep_claims
+from tether.risk.claim_filter import count_outside, keep_claims, score_range
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,12 @@ def _kept(
     counts: list[FilteredClaims],
 ) -> Iterator[Any]:
     """What is kept of each batch of one file; the counts of a batch are appended."""
-    read = 0
+    read, known = 0, score_range(selection)
     for batch in batches:
         scores = _numbers(columns.score, batch.column(columns.score), read)
         keeps = _keeps(batch, scores, selection, columns)
         read += batch.num_rows
-        outside = count_outside(selection, scores)
+        outside = count_outside(known, scores)
         counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside))
         mask = pa.array(keeps)
         if columns.mark is None:

@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 IntervalOption = Annotated[
     float, typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow.")
 ]
+FollowOption = Annotated[bool, typer.Option("--follow", help="Keep updating until interrupted.")]
 
 
 @report_errors
 def status(
     store: StoreName,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep updating until interrupted.")
-    ] = False,
+    follow: FollowOption = False,
     every: IntervalOption = 2.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.control.coverage import Coverage, is_covered
+from tether.control.families import Mix
 
 if TYPE_CHECKING:
     from tether.control.diagnostics import Diagnostics
+    from tether.control.parts.problem import ProblemInParts
+    from tether.control.problem import Problem
 
 
 class CalibrationCoverage:
@@ -25,6 +28,9 @@ class CalibrationCoverage:
         def ratio_error(self) -> float:
             """The factor by which every importance weight may be wrong."""
 
+        @property
+        def _problem(self) -> Problem | ProblemInParts: ...
+
         @cached_property
         def _diagnostics(self) -> Diagnostics: ...
 
@@ -35,7 +41,7 @@ class CalibrationCoverage:
         Serving mix is routing: this share goes to the optimized policy, at random, and the rest to
         the safe one.
         """
-        return float(np.exp(-np.logaddexp(0.0, -self.log_beta))) if self.family == "mix" else None
+        return Mix().optimized_share(self.log_beta) if self.family == Mix.name else None
 
     @cached_property
     def outside_share(self) -> float:
@@ -70,4 +76,9 @@ class CalibrationCoverage:
 
     @cached_property
     def _coverage(self) -> Coverage | None:
+        """None where no policy is served, or where clip's weights have no unit."""
+        if self.log_beta == -np.inf:
+            return None
+        if self._problem.normalizer_cancels and (self.log_beta < np.inf or self.outside_share):
+            return None
         return self._diagnostics.coverage()

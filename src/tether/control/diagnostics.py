@@ -184,10 +184,6 @@ class DiagnosticsInMemory:
     def coverage(self) -> Coverage | None:
         """Whether the log contains what the tethered policy does; None if unknown."""
         problem = self.problem
-        if self.log_beta == -np.inf:
-            return None
-        if problem.normalizer_cancels and (self.log_beta < np.inf or self.outside_share()):
-            return None
         rows, test = problem.log_weights(self.at)
         top = float(rows.max())
         if top == -np.inf:

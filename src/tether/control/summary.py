@@ -116,11 +116,13 @@ def _terms(found: Calibration, constraint: Constraint) -> str:
     """The terms of a promise, with what each is for."""
     terms = found.promise_terms[constraint.name]
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
-    return (
+    text = (
         f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
         f"log) + {excess:.2g} (safe excess: on some logs no beta passes)"
-        + (f" + {terms.unforeseen:.2g} (actions that no draw foresees)" * (terms.unforeseen > 0))
     )
+    if terms.unforeseen:
+        text += f" + {terms.unforeseen:.2g} (actions that no draw foresees)"
+    return text
 
 
 def _risk(found: Calibration, constraint: Constraint) -> str:

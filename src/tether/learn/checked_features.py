@@ -6,10 +6,13 @@ import numbers
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from tether._core.plain_arrays import is_missing
+from tether._core.plain_arrays import is_missing, plain_column
+from tether._core.row_indexes import check_row_indexes
 from tether._core.shown import shown
 
 
@@ -31,6 +34,17 @@ def checked_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
                     f"X{list(place)} is {shown(value)}: each argument must be a string or a number"
                 )
     return features
+
+
+def labelled_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    """The features and labels of `fit`, checked; their number and names are noted."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    check_row_indexes({"X": X, "y": y})
+    X = checked_features(estimator, X, reset=True)
+    check_consistent_length(X, y)
+    check_classification_targets(y)
+    return X, plain_column("y", column_or_1d(y, warn=True))
 
 
 def shared_tags(tags: Any, *estimators: Any) -> Any:

@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from tether._core import validate
 from tether._core.plain_arrays import plain_column
@@ -17,7 +16,7 @@ from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.all_or_nothing import all_or_nothing
-from tether.learn.checked_features import checked_features, shared_tags
+from tether.learn.checked_features import checked_features, labelled_rows, shared_tags
 from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels
 from tether.learn.lowered_scores import lowered_scores
@@ -199,13 +198,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(self.selection_.threshold)
 
     def _fit(self, X: Any, y: ArrayLike) -> Self:
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
-        check_row_indexes({"X": X, "y": y})
-        X = checked_features(self, X, reset=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        labels = plain_column("y", column_or_1d(y, warn=True))
+        X, labels = labelled_rows(self, X, y)
         self.classes_ = _two_classes(labels)
         rng = np.random.default_rng(seed_from(self.random_state))
         rows = hold_out(X, labels, self.calibration_share, rng)

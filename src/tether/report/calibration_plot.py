@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.control.calibration import Calibration
-from tether.control.families import Mix
 from tether.report.beta_axis import NEAR_BETA, beta_ticks
 from tether.report.number_format import format_beta, format_number
 from tether.report.plot_frame import (
@@ -145,6 +144,6 @@ def _title(calibration: Calibration) -> str:
     if math.isinf(calibration.log_beta):
         return "beta = ∞: the optimized policy passes without restriction"
     title = f"beta = {format_beta(calibration.log_beta)}"
-    if calibration.family == Mix().name:
-        title += f": {Mix().optimized_share(calibration.log_beta):.1%} by the optimized policy"
+    if calibration.optimized_share is not None:
+        title += f": {calibration.optimized_share:.1%} by the optimized policy"
     return title

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tether.control.families import Mix
 from tether.report.number_format import format_interval, format_number, format_percent
 
 if TYPE_CHECKING:
@@ -24,9 +23,8 @@ def gain_facts(history: History, record: RoundRecord) -> list[tuple[str, str]]:
     found = record.calibration
     if found is None:
         return facts
-    if found.family == Mix().name:
-        traffic = Mix().optimized_share(found.log_beta)
-        facts.append(("Traffic to optimized", format_percent(traffic)))
+    if found.optimized_share is not None:
+        facts.append(("Traffic to optimized", format_percent(found.optimized_share)))
     gain = found.saved_gain
     if gain is not None:
         if gain.reward is not None:

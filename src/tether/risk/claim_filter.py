@@ -63,7 +63,8 @@ def filter_claims(
     array([ True,  True, False])
     """
     kept = keep_claims(selection, scores, groups)
-    outside = count_outside(selection, scores) if len(kept) >= MIN_SCORES_COMPARED else 0
+    known = score_range(selection) if len(kept) >= MIN_SCORES_COMPARED else None
+    outside = count_outside(known, scores)
     if outside > MANY_OUTSIDE * len(kept):
         warn_user(outside_in_words(selection, outside, len(kept)), AssumptionWarning)
     return kept
@@ -115,9 +116,8 @@ def score_range(selection: Selection) -> tuple[float, float] | None:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def count_outside(selection: Selection, scores: ArrayLike) -> int:
-    """How many scores lie clearly outside those of the calibration."""
-    known = score_range(selection)
+def count_outside(known: tuple[float, float] | None, scores: ArrayLike) -> int:
+    """How many scores lie clearly outside the range of the calibration, if it is known."""
     if known is None:
         return 0
     low, high = known

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._core import frames
 from tether._core.bit_sums import MODULUS, sum_bits
-from tether._core.kernels import Kernel, merge_all
+from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Visiting:
     @property
     def whole_parts(self) -> bool:
         """Whether the kernel must see the rows of one item together."""
-        return bool(getattr(self.kernel, "whole_parts", False))
+        return needs_whole_parts(self.kernel)
 
     def partial(self, columns: Any) -> Visited:
         """The summary of a part, and what it was made from."""

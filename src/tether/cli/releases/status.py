@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from tether.cli.status import IntervalOption, status
+from tether.cli.status import FollowOption, IntervalOption, status
 from tether.cli.terminal import JsonOption, StoreName, report_errors
 
 
 @report_errors
 def release_status(
     store: StoreName,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep updating until interrupted.")
-    ] = False,
+    follow: FollowOption = False,
     every: IntervalOption = 2.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -262,10 +262,6 @@ class DiagnosticsInParts:
     def coverage(self) -> Coverage | None:
         """Whether the log contains what the tethered policy does; None if unknown."""
         problem = self.problem
-        if self.log_beta == -np.inf:
-            return None
-        if problem.normalizer_cancels and (self.log_beta < np.inf or self.outside_share()):
-            return None
         weight, square = (float(each) for each in self.sums.sums.logs[:2])
         largest, draws = max(self.sums.largest, self.log_test_weight(self.at)), None
         if problem.test_weight.label == "empirical" and problem.proposals is not None:
