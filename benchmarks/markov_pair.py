@@ -73,10 +73,12 @@ class MarkovPair:
         return log_densities(pairs_of(contexts, actions), models)
 
     def make_proposals(self, contexts, rng, *, draws=32, logged_by=None) -> tether.Proposals:
-        """Draws of the policy at every beta."""
+        """Draws of the policy at every beta, each in another row of the contexts."""
         levels = np.append(LOG_BETAS, np.inf)
+        draws = min(draws, len(contexts))
         drawn_at = np.repeat(levels, draws)
-        asked = np.asarray(contexts)[rng.integers(len(contexts), size=len(drawn_at))]
+        rows = [rng.choice(len(contexts), size=draws, replace=False) for _ in levels]
+        asked = np.asarray(contexts)[np.concatenate(rows)]
         actions = np.concatenate(
             [self.at(level).sample(asked[drawn_at == level], rng) for level in levels]
         )

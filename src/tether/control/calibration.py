@@ -19,6 +19,7 @@ from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
 from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
+from tether.control.path_weight import unforeseen_loss
 from tether.control.problem import Problem
 from tether.control.promise import PromiseTerms, make_promise
 from tether.control.provenance import Provenance
@@ -197,9 +198,13 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
                 for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
-        unforeseen = self._problem.test_weight.unforeseen
         return {
-            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each), unforeseen)
+            each.name: make_promise(
+                each,
+                stability,
+                self._diagnostics.safe_mean(each),
+                unforeseen_loss(self._problem, each, self.log_beta),
+            )
             for each in self.constraints
         }
 

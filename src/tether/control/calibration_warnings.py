@@ -42,6 +42,8 @@ def find_warnings(
         yield found.approximate
     if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
         yield hopeless
+    elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
+        yield advice
     elif not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
@@ -87,7 +89,7 @@ def find_warnings(
         yield (
             f"some betas have only {weight.fewest_draws} draws of their own policy: the next "
             f"action weighs more than the condition allows with a probability of up to "
-            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws"
+            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws, in as many rows of contexts"
         )
     if found.outside_share:
         yield (
@@ -106,6 +108,23 @@ def find_warnings(
             f"rows"
         )
     yield from measured.score_warnings()
+
+
+def _too_few_draws(found: Calibration, problem: Problem | ProblemInParts) -> str | None:
+    """A promise that the draws along a path do not allow at any alpha, so that rows do not help."""
+    weight, asked = problem.test_weight, found.asked_promise
+    if not isinstance(weight, PathWeight) or asked is None:
+        return None
+    for each in found.constraints:
+        least = each.bound / (weight.fewest_draws + 1)
+        if least >= asked[each.name]:
+            needed = int(each.bound / asked[each.name])
+            return (
+                f"no beta can have a promise of at most {asked[each.name]:.4g}{_named(found, each)}"
+                f": with {weight.fewest_draws} draws of each policy, actions that no draw foresees "
+                f"may add {least:.2g}; make several times as many as {needed:,} draws"
+            )
+    return None
 
 
 def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.row_indexes import check_row_indexes
+from tether._core.shown import shown
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
 from tether.control.log_checks import checked_max_ratio, checked_share, named_losses
@@ -113,6 +114,8 @@ class Log(LogOverview):
         tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
         check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
         self.scored_by = scored_by
+        if acting is not None and not isinstance(acting, Acting):
+            raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)

@@ -147,6 +147,22 @@ def test_calibrated_saved_loaded_and_served_over_two_rounds(tmp_path):
     assert again.exists
 
 
+def test_draws_of_one_policy_are_in_rows_of_their_own():
+    """Also where fewer rows are given than draws are asked for."""
+    pair = TokenTether(*two_models(), log_betas=[-1.0, 0.0])
+    distinct = np.array([[1, 2], [2, 3], [3, 1], [2, 2], [3, 3]])
+    repeated = np.repeat([[1, 2]], 5, axis=0)
+    rng = np.random.default_rng(0)
+    for prompts, draws in ((distinct, 4), (distinct, 32), (repeated, 32)):
+        proposals = pair.make_proposals(prompts, rng, draws=draws)
+        drawn_at = proposals.policy_path.drawn_at
+        assert len(drawn_at) == 3 * min(draws, 5)
+        for level in (-1.0, 0.0, np.inf):
+            labels = proposals.context[drawn_at == level]
+            assert len(labels) == min(draws, 5)
+            assert len(np.unique(labels)) == (len(labels) if prompts is distinct else 1)
+
+
 def test_tables_of_likely_tokens_are_those_of_the_tethered_model():
     safe, optimized = two_models()
     policy = TokenTether(safe, optimized).tethered(0.5)
