@@ -103,12 +103,13 @@ def test_a_trap_that_is_seen_half_of_the_time_is_served_as_rarely_as_proven():
 
 
 def test_a_promise_that_the_draws_do_not_allow_asks_for_more_draws():
-    path, rng = TrapPath(trap=0.0, betas=3, safe_risk=0.0, largest_risk=0.0), np.random.default_rng(0)
+    path, rng = (
+        TrapPath(trap=0.0, betas=3, safe_risk=0.0, largest_risk=0.0),
+        np.random.default_rng(0),
+    )
     log = path.make_log(2_000, rng)
     few, many = (
-        tether.calibrate(
-            log, path.make_proposals(draws, rng), promise=0.02, family="token_clip"
-        )
+        tether.calibrate(log, path.make_proposals(draws, rng), promise=0.02, family="token_clip")
         for draws in (32, 400)
     )
     assert not few.exists

@@ -117,6 +117,19 @@ def test_rounds_with_a_confidence_use_the_policy_that_acted():
     assert run.begin(pair, name="again").calibration.confidence == 0.8
 
 
+def test_draws_whose_contexts_are_not_those_of_the_rows_are_refused(monkeypatch):
+    rng, (safe, first) = np.random.default_rng(4), models(0, 3)
+    pair, run = TokenTether(safe, first, log_betas=BETAS), run_of(safe)
+    safe_round(run, rng)
+    drawn = pair.make_proposals(prompts(20, rng), rng, draws=4)
+    parts = {"log_mix": None, "policy_path": drawn.policy_path}
+    for context in (None, np.arange(len(drawn))):
+        other = tether.Proposals(drawn.log_safe, drawn.log_optimized, context=context, **parts)
+        monkeypatch.setattr(pair, "make_proposals", lambda *_, other=other, **__: other)
+        with pytest.raises(ValueError, match="must state the contexts"):
+            run.begin(pair)
+
+
 def test_what_does_not_fit_a_run_along_a_path_is_refused():
     safe, first = models(0, 3)
     run = run_of(safe)

@@ -198,13 +198,9 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
                 for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
+        safe, problem, at = self._diagnostics.safe_mean, self._problem, self.log_beta
         return {
-            each.name: make_promise(
-                each,
-                stability,
-                self._diagnostics.safe_mean(each),
-                unforeseen_loss(self._problem, each, self.log_beta),
-            )
+            each.name: make_promise(each, stability, safe(each), unforeseen_loss(problem, each, at))
             for each in self.constraints
         }
 
@@ -345,8 +341,7 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
             A dictionary of arrays, which data-frame libraries accept: `constraint`, `log_beta`,
             `beta` and `risk`.
         """
-        curves = {each.name: self.curve(each.name) for each in self.constraints}
-        return curve_columns(curves)
+        return curve_columns({each.name: self.curve(each.name) for each in self.constraints})
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, diagnostics included, as plain values.

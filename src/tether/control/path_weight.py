@@ -82,7 +82,7 @@ class PathWeight:
     fewest_draws: int
     """How many draws of its own policy the level with the fewest has."""
     in_log_contexts: bool = False
-    """Whether any draw was made in a context of the log."""
+    """Whether any draw was made in a context of the log, or may have been."""
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
@@ -122,9 +122,10 @@ def largest_weights(proposals: Proposals, log_context: NDArray[Any] | None = Non
     log_weight[possible] = table[possible] - log_mix[possible, None]
     weights = [float(log_weight[levels <= log_betas[k], k].max()) for k in columns]
     fewest = min(int((levels == log_betas[k]).sum()) for k in columns)
-    context = proposals.context
-    own = context is None or log_context is None or not np.isin(context, log_context).any()
-    return PathWeight(log_betas[columns], np.array(weights), fewest, not own)
+    shared = log_context is not None and (
+        proposals.context is None or bool(np.isin(proposals.context, log_context).any())
+    )
+    return PathWeight(log_betas[columns], np.array(weights), fewest, shared)
 
 
 def unforeseen_loss(
