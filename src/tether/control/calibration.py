@@ -19,9 +19,8 @@ from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
 from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
-from tether.control.path_weight import unforeseen_loss
 from tether.control.problem import Problem
-from tether.control.promise import PromiseTerms, make_promise
+from tether.control.promise import PromiseTerms, make_promise, unforeseen_loss
 from tether.control.provenance import Provenance
 from tether.control.scored_by import ScoredBy
 from tether.control.summary import describe_calibration, write_statement

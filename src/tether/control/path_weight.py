@@ -61,13 +61,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats
-from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.control.test_weight import Candidates
 
 if TYPE_CHECKING:
     from tether.control.constraint import Constraint
-    from tether.control.parts.problem import ProblemInParts
     from tether.control.problem import Problem
 
 
@@ -95,6 +93,20 @@ class PathWeight:
         """The weight at the last level up to a beta; that of the first one below all of them."""
         place = int(np.searchsorted(self.log_betas, log_beta, side="right")) - 1
         return float(self.log_weights[max(place, 0)])
+
+    def unforeseen_loss(self, problem: Problem, constraint: Constraint, log_beta: float) -> float:
+        """What next actions that weigh more than the draws foresee may add to the expected loss."""
+        alpha, worst = constraint.alpha, constraint.bound - constraint.alpha
+        if not self.in_log_contexts:
+            return worst / (self.fewest_draws + 1)
+        draws, points = min(self.fewest_draws, len(problem.log)), len(problem.log) + 1
+        amounts = constraint.signed(problem.log.loss[constraint.name])
+        harmful = amounts > 0
+        log_amounts = np.log(amounts[harmful]) + problem.log_weights(log_beta)[0][harmful]
+        heaviest = np.exp(log_amounts.max(initial=-np.inf))
+        t = 1 + np.sqrt(worst * points / (draws * alpha))  # the sum is smallest there
+        added = worst / draws * t / (t - 1) + (t * alpha + heaviest) / points
+        return float(min(worst, added))
 
 
 def largest_weights(proposals: Proposals, log_context: NDArray[Any] | None = None) -> PathWeight:
@@ -126,27 +138,6 @@ def largest_weights(proposals: Proposals, log_context: NDArray[Any] | None = Non
         proposals.context is None or bool(np.isin(proposals.context, log_context).any())
     )
     return PathWeight(log_betas[columns], np.array(weights), fewest, shared)
-
-
-def unforeseen_loss(
-    problem: Problem | ProblemInParts, constraint: Constraint, log_beta: float
-) -> float:
-    """What next actions that weigh more than the draws foresee may add to the expected loss."""
-    weight = problem.test_weight
-    if not isinstance(weight, PathWeight):
-        return 0.0
-    assert isinstance(problem.log, Log)  # there are no paths in parts
-    draws, alpha, worst = weight.fewest_draws, constraint.alpha, constraint.bound - constraint.alpha
-    if not weight.in_log_contexts:
-        return worst / (draws + 1)
-    draws, points = min(draws, len(problem.log)), len(problem.log) + 1
-    amounts = constraint.signed(problem.log.loss[constraint.name])
-    harmful = amounts > 0
-    log_amounts = np.log(amounts[harmful]) + problem.log_weights(log_beta)[0][harmful]
-    heaviest = np.exp(log_amounts.max(initial=-np.inf))
-    t = 1 + np.sqrt(worst * points / (draws * alpha))  # the sum is smallest there
-    added = worst / draws * t / (t - 1) + (t * alpha + heaviest) / points
-    return float(min(worst, added))
 
 
 def _named(levels: Floats) -> str:

@@ -21,10 +21,15 @@ With a confidence the promise is another one: α, with that probability over log
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tether._core.safe_excess import SafeMean, safe_mean
 from tether.control.constraint import Constraint
+from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
+
+if TYPE_CHECKING:
+    from tether.control.parts.problem import ProblemInParts
 
 ASSUMPTIONS = (
     "the safe policy took the logged actions (or the policies that log_mix states); the optimized "
@@ -81,6 +86,15 @@ def make_promise(
     excess = safe.excess_where_passing(alpha)
     stability = max(alpha, bound - alpha) * instability
     return PromiseTerms(alpha, stability, excess, bound, unforeseen)
+
+
+def unforeseen_loss(
+    problem: Problem | ProblemInParts, constraint: Constraint, log_beta: float
+) -> float:
+    """The fourth term of a promise; 0 where no path is followed."""
+    if isinstance(problem, Problem) and isinstance(problem.test_weight, PathWeight):
+        return problem.test_weight.unforeseen_loss(problem, constraint, log_beta)
+    return 0.0
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:
