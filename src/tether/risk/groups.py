@@ -19,6 +19,7 @@ from tether.risk.claims import Claims
 from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
+from tether.risk.repeated_claims import single_claims_warning
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
 from tether.risk.scanned_claims import ScannedClaims
@@ -43,9 +44,11 @@ def select_by_group(
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
     for each in losses.values() if isinstance(losses, Mapping) else (losses,):
-        if (inverted := inverted_warning(each)) is not None:
-            warn_user(inverted, AssumptionWarning)
-            found = replace(found, warnings=(inverted, *found.warnings))
+        doubts = [text for text in (inverted_warning(each), single_claims_warning(each)) if text]
+        for doubt in doubts:
+            warn_user(doubt, AssumptionWarning)
+        if doubts:
+            found = replace(found, warnings=(*doubts, *found.warnings))
             break
     logger.info(
         "%s on %d items: %s, %s %s",
