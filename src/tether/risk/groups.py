@@ -131,12 +131,14 @@ def _combine(
 ) -> Selection:
     """One record over the groups; its own threshold is the safest of theirs."""
     parts = by_group.values()
-    safest_of = max if next(iter(parts)).safer == "larger" else min
+    # Of groups with the same threshold one that nothing passes in, whose losses say so too.
+    sign = 1 if next(iter(parts)).safer == "larger" else -1
+    safest = max(parts, key=lambda part: (sign * part.threshold, not part.exists))
     statement = "within each group, as stated in its own selection"
     if pooled_groups:
         statement += f"; on average over the pooled groups (fewer than {minimum_group_size} items)"
     return replace(
-        safest_of(parts, key=lambda part: part.threshold),
+        safest,
         exists=all(part.exists for part in parts),
         risk=max(part.risk for part in parts),
         promise=max(part.promise for part in parts),
