@@ -67,4 +67,8 @@ class RoundOverError(RuntimeError):
 
 
 class LossesMissingError(RuntimeError):
-    """Too few losses have arrived to calibrate on."""
+    """Too few losses have arrived to calibrate on; `counted` says how many, without advice."""
+
+    def __init__(self, message: str, counted: str = "") -> None:
+        super().__init__(message)
+        self.counted = counted or message

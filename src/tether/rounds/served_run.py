@@ -16,8 +16,9 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core.types import Contexts
+from tether.rounds.begin_conditions import missing_in_words, require_losses
 from tether.rounds.controller import Controller
-from tether.rounds.errors import RoundOverError, RoundTakenError, StoreError
+from tether.rounds.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.json_rows import contexts_from_json
@@ -231,6 +232,8 @@ class ServedRun:
             If `after` is not the present round.
         ValueError
             If there is nothing that makes a policy.
+        LossesMissingError
+            If too few losses have arrived to calibrate on; nothing is stored then.
         StoreError
             If the act could not be stored.
         """
@@ -242,6 +245,7 @@ class ServedRun:
                 if after != self._round.number:
                     raise NoSuchRoundError(f"round {after} is not the present one")
                 return after + 1
+            require_losses(self.run)
             with self.run._store.writing(exclusive=True) as writer:
                 latest = read_serving(writer.connection).round
                 if latest != after:
@@ -299,6 +303,8 @@ class ServedRun:
                 self._round, self._look_again_at = begun, np.inf
         except Exception as error:  # whatever it is, the present round goes on
             self._begin_failure = f"{type(error).__name__}: {error}"
+            if isinstance(error, LossesMissingError):
+                self._begin_failure = missing_in_words(error)
             if not self._is_closed:
                 log.error("a round could not begin: %s", self._begin_failure)
         finally:
