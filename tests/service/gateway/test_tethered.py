@@ -95,17 +95,6 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
         assert (sent["n"], sent["model"], sent["temperature"]) == (4, "small", 0.7)
         assert sent["tools"] == [TOOL]
         assert not {"user", "seed", "stream"} & set(sent)
-        waiting = client.server.config.app.state.service.run.act(
-            np.array([asked(each) for each in QUESTIONS] * 20, dtype=object)
-        )
-        early = client.post("/v1/begin", json={"round": 1, "reason": "too early"})
-        assert early.status_code == 409, early.text
-        message = early.json()["error"]["message"]
-        assert message.startswith("round 1 has 0 of ")
-        assert "report the outcomes that are missing (POST /v1/outcomes), then begin" in message
-        assert "run." not in message
-        harmless = [{"id": str(each), "loss": 0.0} for each in waiting.ids]
-        assert client.post("/v1/outcomes", json={"outcomes": harmless}).status_code == 200
         collect(client, 600, rng)
         reported = client.post("/v1/outcomes", json={"id": headers["x-tether-id"], "loss": 0})
         assert reported.json() == {"new": 1}
@@ -134,6 +123,23 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
         context = next(iter(run.run.pending().contexts), None) or '{"messages":["x"]}'
         assert run.act(np.array([context], dtype=object)).served == 2
         run.close()
+
+
+def test_a_round_without_its_losses_is_refused_at_once_in_words(tmp_path):
+    waits = {"controller": {"missing": "wait"}}
+    with (
+        ChatServer(draw_answer) as upstream,
+        running(service_settings(tmp_path / "gateway.db", upstream.url, **waits)) as client,
+    ):
+        questions = [asked(each) for each in QUESTIONS] * 20
+        client.server.config.app.state.service.run.act(np.array(questions, dtype=object))
+        early = client.post("/v1/begin", json={"round": 1, "reason": "too early"})
+        assert early.status_code == 409, early.text
+        message = early.json()["error"]["message"]
+        assert message.startswith("round 1 has 0 of ")
+        assert "report the outcomes that are missing (POST /v1/outcomes), then begin" in message
+        assert "run." not in message
+        assert client.get("/v1/status").json()["round"] == 1
 
 
 @pytest.fixture(scope="module")
