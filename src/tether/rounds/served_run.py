@@ -137,7 +137,7 @@ class ServedRun:
 
     def observe(
         self, ids: Sequence[int], losses: Mapping[str, Sequence[float]], rewards: Any = None
-    ) -> int:
+    ) -> dict[str, int]:
         """Store losses and rewards, as `Controller.observe`.
 
         Parameters
@@ -151,10 +151,11 @@ class ServedRun:
 
         Returns
         -------
-        int
-            How many losses were new.
+        dict of str to int
+            How many losses were new, by name.
         """
-        return self.run._recorder.observe(ids, losses, rewards, self.settings.limits)
+        new = self.run._recorder.observe(ids, losses, rewards, self.settings.limits)
+        return {name: len(each) for name, each in new.by_loss(self.settings.limits).items()}
 
     def follow(self) -> RunState:
         """Read what holds now, and act in that round from now on.
