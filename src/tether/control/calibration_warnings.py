@@ -172,8 +172,9 @@ def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
         return None
     return (
         f"beta = inf is the soft pick at the temperature of this shortlist, not the best of "
-        f"{size}: its likeliest candidate is picked with probability {best:.2g} on average ({1 / size:.2g} "
-        f"by chance). A lower temperature is another optimized policy, to be calibrated anew"
+        f"{size}: its likeliest candidate is picked with probability {best:.2g} on average "
+        f"({1 / size:.2g} by chance). A lower temperature is another optimized policy, to be "
+        f"calibrated anew"
     )
 
 
