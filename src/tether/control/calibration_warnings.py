@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MIN_DRAWS_PER_LEVEL = 16
 """Fewer draws than this at a beta of a path are worth a warning."""
-ALMOST_ARGMAX = 0.99
+SHARPEST_SOFT_PICK = 0.99
 """The mean probability of the likeliest candidate beyond which a pick is that of the best."""
 UNIFORM_TOLERANCE = 1e-9
 """How far, in logs, the safe policy of a shortlist may be from uniform."""
@@ -168,7 +168,7 @@ def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
     size = log.log_safe_all.shape[1]
     best = float(np.exp(log.log_optimized_all.max(axis=1)).mean())
     is_uniform = np.abs(log.log_safe_all + np.log(size)).max() < UNIFORM_TOLERANCE
-    if not is_uniform or size < 2 or best > ALMOST_ARGMAX:
+    if not is_uniform or size < 2 or best > SHARPEST_SOFT_PICK:
         return None
     return (
         f"beta = inf is the soft pick at the temperature of this shortlist, not the best of "

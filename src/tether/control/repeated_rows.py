@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtr
 
 from tether._core.types import Booleans, Floats, Integers
 from tether._core.user_warnings import warn_user
@@ -57,6 +56,8 @@ def warn_of_repeated_rows(log: Log) -> None:
 
 def implausible_copies(multiplicities: Integers) -> bool:
     """Whether values that occur so often cannot be those of independent rows."""
+    from scipy.special import pdtr
+
     values = np.bincount(np.minimum(multiplicities, MAX_COPIES + 1), minlength=MAX_COPIES + 2)
     for copies in range(2, MAX_COPIES):
         fewer, here, more = values[copies - 1 : copies + 2].tolist()
