@@ -134,7 +134,7 @@ MISTAKES = {
         lambda: tether.Mixture([SAFE, NEW], 0.5),
         r"weights must have 1 dimension\(s\), got the single value 0.5",
     ),
-    "a frame of losses with text": (lambda: tether.gcrc(FRAME, alpha=0.1), "got a frame with the columns"),
+    "a frame of losses with text": (lambda: tether.gcrc(FRAME, alpha=0.1), "got a frame with"),
     "claims in percent": (lambda: tether.gcrc(CLAIMS, alpha=5), r"alpha .* got 5 \(5 % is 0.05\)"),
     "a loss that is misspelled": (
         lambda: tether.gcrc(CLAIMS, alpha=0.2, loss="fpr"),
@@ -212,7 +212,7 @@ def test_mistakes_in_observations(taken):
             r"ids must be integers .* shape \(300,\) of dtype float64",
         ),
         (actions, np.zeros(3), "losses has 3 rows but ids has 300"),
-        (actions, ["a"] * 300, "got a frame with the columns numbers"),
+        (actions, ["a"] * 300, "losses must hold real numbers"),
         (actions, np.full(300, 50.0), r"losses\[0\] is 50.0: expected a loss of at most bound = 1"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message) as raised:
