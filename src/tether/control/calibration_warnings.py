@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 MIN_DRAWS_PER_LEVEL = 16
 """Fewer draws than this at a beta of a path are worth a warning."""
+SHARPEST_SOFT_PICK = 0.99
+"""The mean probability of the likeliest candidate beyond which a pick is that of the best."""
+UNIFORM_TOLERANCE = 1e-9
+"""How far, in logs, the safe policy of a shortlist may be from uniform."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -97,6 +101,8 @@ def find_warnings(
             f"policy's decisions are actions that the safe policy never takes{_outside(problem)}, "
             f"and no tethered policy takes them either, not even at an infinite beta"
         )
+    if np.isinf(found.log_beta) and found.exists and (soft := _soft_pick(problem)) is not None:
+        yield soft
     if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
             f"family {found.family!r} states no smoothness: the betas between those that the "
@@ -170,6 +176,25 @@ def _outside(problem: Problem | ProblemInParts) -> str:
         return ""
     never = np.isneginf(log.log_safe_all).all(axis=0) & (log.log_optimized_all > -np.inf).any(0)
     return f" ({few(names[never])})" if never.any() else ""
+
+
+def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
+    """What an infinite beta picks of a shortlist: by its temperature, not the best candidate."""
+    log = problem.given_log if isinstance(problem, Problem) else None
+    if log is None or log.scored_by is not None or log.log_safe_all is None:
+        return None
+    assert log.log_optimized_all is not None
+    size = log.log_safe_all.shape[1]
+    best = float(np.exp(log.log_optimized_all.max(axis=1)).mean())
+    is_uniform = np.abs(log.log_safe_all + np.log(size)).max() < UNIFORM_TOLERANCE
+    if not is_uniform or size < 2 or best > SHARPEST_SOFT_PICK:
+        return None
+    return (
+        f"beta = inf is the soft pick at the temperature of this shortlist, not the best of "
+        f"{size}: its likeliest candidate is picked with probability {best:.2g} on average "
+        f"({1 / size:.2g} by chance). A lower temperature is another optimized policy, to be "
+        f"calibrated anew"
+    )
 
 
 def _asked(found: Calibration) -> float:

@@ -17,6 +17,7 @@ from tether.control.acting import Acting
 from tether.control.log_checks import checked_max_ratio, checked_share, named_losses
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
+from tether.control.repeated_rows import warn_of_repeated_rows
 from tether.control.score_checks import refuse_probabilities
 from tether.control.scored_by import ScoredBy
 from tether.control.table_checks import check_tables, read_table
@@ -201,6 +202,11 @@ class Log(LogOverview):
             If contexts are not stated, the frame has no such column, or the columns do not make a
             log.
 
+        Warns
+        -----
+        AssumptionWarning
+            If more rows occur several times than by chance, as in a table of files that overlap.
+
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
@@ -230,7 +236,7 @@ class Log(LogOverview):
             )
         }
         has_tables = tables["log_safe_all"] is not None
-        return cls(
+        log = cls(
             losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
@@ -241,6 +247,8 @@ class Log(LogOverview):
             max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
+        warn_of_repeated_rows(log)
+        return log
 
     @classmethod
     def scan(

@@ -252,9 +252,12 @@ def check_enough_observed(settings: Settings, expected: Integers, arrived: Integ
     needed = settings.min_observed_share * expected * (1 - OBSERVED_SHARE_TOLERANCE)
     if (arrived < needed).any():
         number = int(np.argmax(arrived < needed))
-        raise LossesMissingError(
+        counted = (
             f"round {number} has {arrived[number]:,} of {expected[number]:,} losses of its "
-            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}: "
-            f"observe them (`run.pending()` lists the missing ones), withdraw actions that were "
-            f"never carried out, or serve the safe policy meanwhile with `run.begin()`"
+            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}"
         )
+        advice = (
+            "observe them (`run.pending()` lists the missing ones), withdraw actions that were "
+            "never carried out, or serve the safe policy meanwhile with `run.begin()`"
+        )
+        raise LossesMissingError(f"{counted}: {advice}", counted)
