@@ -93,9 +93,7 @@ def test_kill_9_at_any_moment_of_a_round_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    tables = kill_again_and_again(
-        child_processes, folder, postgres_url, times=scaled(6), wait=wait
-    )
+    tables = kill_again_and_again(child_processes, folder, postgres_url, times=scaled(6), wait=wait)
     assert len(tables["tether_rounds"]) > 2
 
 
