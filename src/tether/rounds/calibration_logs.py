@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 class Block(NamedTuple):
     """Calibration rows that follow on one another, with their scores.
 
-    `log` has those in use; it is None if there are none.
+    `log` has those in use; it is None if there are none. `stored` are all rows of the block.
     """
 
     place: int
+    stored: Rows
     rows: CalibrationRows
     scores: BlockScores
     log: Log | None
@@ -83,7 +84,7 @@ def read_logs(
             if calibration_rows.all_actions is not None:
                 check_support(block.log_reference, calibration_rows.candidate_scores)
             log = block.make(losses, LogPart)
-        yield Block(place, calibration_rows, own, log)
+        yield Block(place, rows, calibration_rows, own, log)
         start += len(where)
 
 
