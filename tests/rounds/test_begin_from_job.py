@@ -24,7 +24,7 @@ from tether.rounds import (
 )
 from tether.rounds import calibration_blocks as blocks
 from tether.rounds.round_start import RoundStart
-from tether.rounds.store import checkpoints, schema, score_pieces
+from tether.rounds.store import checkpoints, followed_lane, schema, score_pieces
 from tether.rounds.store.queries import read_round
 from tether.rounds.store.writer import Writer
 
@@ -224,6 +224,35 @@ def test_a_process_goes_on_in_memory_after_a_round_from_a_job(tmp_path):
             own, fresh = (each.begin(world.optimized(4)) for each in (run, other))
             assert own.beta == fresh.beta
             check_same_round(run, other, 4)
+
+
+def test_checkpoints_of_rows_without_are_made_on_the_way_and_are_right(tmp_path, lane, monkeypatch):
+    monkeypatch.setattr(followed_lane, "ROWS_PER_CHUNK", 50)
+    world, rng = World("marginal"), np.random.default_rng(4)
+    with run_of(world, tmp_path / "run.db", rows=20) as run:
+        for number in range(12):
+            lane[0] = number % 2
+            taken = run.round.act(30 if number < 9 else 4, rng)
+            run.observe(taken.ids, np.zeros(len(taken.ids)))
+        before = checkpointed(run)
+        job = export_calibration(run, world.optimized(3), tmp_path / "job")
+        run.begin(world.optimized(3), job=job)
+        after = checkpointed(run)
+        assert len(after) == len(before) + blocks.MAX_CHECKPOINTS
+        for number in {lane for lane, _, _ in after}:
+            places = [each[1:] for each in after if each[0] == number]
+            assert places[0][0] == 1
+            pairs = pairwise(places)
+            assert all(one[1] + 1 == other[0] for one, other in pairs), "they are adjacent"
+    assert wrong(tmp_path / "run.db") == []
+
+
+def checkpointed(run):
+    """The lanes, first and last entries of all checkpoints."""
+    table = schema.checkpoints
+    query = sql.select(table.c.lane, table.c.first, table.c.last).order_by(*table.primary_key)
+    with run._store.reading() as connection:
+        return [tuple(each) for each in connection.execute(query)]
 
 
 def test_the_files_are_not_needed_once_the_round_has_begun(tmp_path):

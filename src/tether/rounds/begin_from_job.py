@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,17 +41,12 @@ from tether.rounds.job_checks import (
 from tether.rounds.job_files import BLOCK_LOG, PROPOSALS, read_table
 from tether.rounds.round_start import PROBES_PER_CALL, RoundStart
 from tether.rounds.score_columns import ScoreColumns
-from tether.rounds.store.checkpoints import make_checkpoints
-from tether.rounds.store.database import PATIENCE_FOR_ROWS
 from tether.rounds.store.followed_lane import place_after
 from tether.rounds.store.serving import Serving, read_retired
 from tether.rounds.store.writer import Writer
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
-
-MAX_CHECKPOINTS = 8
-"""How many checkpoints a round from a job stores at most: they are in memory together."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +75,14 @@ def prepare_from_job(
         raise TypeError(f"job must be a CalibrationJob, got {job!r}")
     check_exportable(run)
     check_identity(run, optimized, job, serving)
-    moment = read_moment(run._store, {lane: each[0] for lane, each in job.lanes.items()})
+    checkpoints: list[dict[str, Any]] = []
+    to = {lane: each[0] for lane, each in job.lanes.items()}
+    moment = read_moment(run._store, to, checkpoints)
     check_lanes(job, moment)
     check_same(job, "retired", tuple(sorted(moment.retired)))
     stored = ScoreColumns(run._store)
     stored.refresh()
     scores = ExportedScores(job, stored)
-    with run._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-        checkpoints = list(islice(make_checkpoints(connection), MAX_CHECKPOINTS))
     if serving.alarm is not None:
         start = RoundStart(note=f"alarm {serving.alarm} stands: the safe policy serves")
         return PreparedRound(start, scores, checkpoints, job)
@@ -104,8 +98,8 @@ def prepare_from_job(
             names.add(BLOCK_LOG.format(block.place))
     check_same(job, "counts", tally.counts)
     check_same(job, "note", tally.note())
-    assert first is not None  # a job has rows, and they are those of the store
     check_facts(job, describe_job(run, plan, facts, job.digests, job.folder))
+    assert first is not None  # a job has rows, and they are those of the store
     check_names(job, {*names, *scores.files, *([] if facts.tables else [PROPOSALS])})
     return PreparedRound(_calibrated(run, plan, job, first), scores, checkpoints, job)
 

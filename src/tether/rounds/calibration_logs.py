@@ -10,6 +10,8 @@ import numpy as np
 
 from tether._core.contexts import take
 from tether._core.types import Integers
+from tether.control.families import BudgetedClip, Clip, Mix
+from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.parts.rows import LogPart
 from tether.policies.policy import is_finite
@@ -99,6 +101,8 @@ def _scored(
             "begin the round in memory"
         )
     safe = run._registry.policy(SAFE)
+    assert run._family is not None  # a ramp was refused
+    _check_family(run._family, tables=not isinstance(contexts, int))
     if not scores.start:
         probed = np.arange(min(MAX_PROBES, len(where)))
         at_probed = (take(contexts, probed), actions[probed], rows.log_safe[where[probed]])
@@ -114,4 +118,18 @@ def _scored(
         rows.log_optimized[where],
         plan.deployed,
         scores,
+    )
+
+
+def _check_family(family: Family, *, tables: bool) -> None:
+    """Refuse a family that has no solution in parts, before any policy scores a row."""
+    known = isinstance(family, (Clip, Mix, BudgetedClip))
+    if tables and (known or family.smoothness is not None):
+        return
+    if not tables and known and family.max_draws is None:
+        return
+    lacks = "a stated smoothness" if tables else "tables of all actions"
+    raise ValueError(
+        f"family {family.name!r} without {lacks} cannot be calibrated from files: begin the round "
+        f"in memory"
     )
