@@ -37,7 +37,7 @@ def read_entries(folder: Path, names: set[str]) -> dict[str, Any]:
             f"there is no {JOB} in {folder}: a job that was exported completely has one"
         )
     try:
-        plain = json.loads(path.read_bytes())
+        plain: Any = json.loads(path.read_bytes())
         if not isinstance(plain, dict):
             raise TypeError(f"expected an object, got {plain!r}")
         if set(plain) != names:
@@ -49,7 +49,7 @@ def read_entries(folder: Path, names: set[str]) -> dict[str, Any]:
         plain["retired"] = tuple(plain["retired"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not what export_calibration wrote: {error}") from error
-    return plain
+    return dict(plain)
 
 
 def check_entries(entries: Mapping[str, Any]) -> None:

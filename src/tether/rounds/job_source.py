@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -70,7 +71,7 @@ class JobSource:
 def as_array(column: pa.ChunkedArray) -> NDArray[Any]:
     """A column of numbers as they are, and one of lists of equal length as a table."""
     if not pa.types.is_list(column.type):
-        return column.to_numpy()
+        return np.asarray(column.to_numpy())
     lists = column.combine_chunks()
     flat: NDArray[Any] = lists.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(lists), -1)

@@ -8,7 +8,7 @@ number of betas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,9 +88,8 @@ class SplitRisks:
         safe = np.log(self.constraint.factors(loss)) + (
             np.zeros(len(loss)) if base is None else base
         )
-        if isinstance(self.weights.family, Mix):
-            groups = [slice(None)]
-        else:
+        groups: Sequence[Integers | slice] = [slice(None)]
+        if not isinstance(self.weights.family, Mix):
             groups = _groups(ratio, self.log_betas)
         return SplitSums(
             LogSums.of(_terms(safe + ratio, log_loss, groups)),
