@@ -61,7 +61,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.gain_coverage 300
 	$(ALONE) $(BIN)/python -m benchmarks.draw_allocation --runs 40 --rows 50 1000 --rules uniform planned "redrawn (wrong)"
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
-	$(ALONE) $(BIN)/python -m benchmarks.jobs_validity --runs 100
+	$(ALONE) $(BIN)/python -m benchmarks.jobs_validity --runs 60
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
 	$(ALONE) $(BIN)/python -m benchmarks.release_first_step --runs 200
