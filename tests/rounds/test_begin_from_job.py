@@ -2,38 +2,30 @@
 
 import json
 import shutil
-import sqlite3
-from dataclasses import replace
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
-import pyarrow.parquet as parquet
 import pytest
 import sqlalchemy as sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import tether
 from tests.rounds.export_audit import recompute_calibrations
-from tests.rounds.small_runs import MovingGaussian
-from tests.rounds.worlds import WORLDS, World, one_round
+from tests.rounds.job_runs import job_of, opened, refuse, run_of, wrong
+from tests.rounds.worlds import WORLDS, World
 from tests.scale import scaled
 from tether.rounds import (
     CalibrationJob,
-    Controller,
     LossesMissingError,
     RoundTakenError,
-    TamperedError,
     backup_run,
     export_calibration,
     export_run,
     import_run,
-    job_files,
-    verify_store,
 )
 from tether.rounds import calibration_blocks as blocks
 from tether.rounds.round_start import RoundStart
-from tether.rounds.store import checkpoints, schema, score_pieces
+from tether.rounds.store import checkpoints, followed_lane, schema, score_pieces
 from tether.rounds.store.queries import read_round
 from tether.rounds.store.writer import Writer
 
@@ -60,24 +52,6 @@ def lane(monkeypatch):
     return lane
 
 
-def opened(world, store, **options):
-    given = {"alpha": 0.3, "alarm_risk": 0.95, "missing": "worst_case", "max_silence": None}
-    return Controller(
-        world.safe(),
-        store=store,
-        policies=lambda name: world.optimized(int(name.split()[1])),
-        **given | options,
-    )
-
-
-def run_of(world, store, rounds=2, rows=60, **options):
-    """A run with some rounds in memory."""
-    run, rng = opened(world, store, **options), np.random.default_rng(5)
-    for number in range(1, 1 + rounds):
-        one_round(run, world, number, rows, rng)
-    return run
-
-
 def stored(run, number):
     """The row of a round, and the scores and draws that were stored with it."""
     pieces = schema.columns
@@ -100,10 +74,6 @@ def check_same_round(run, other, number):
     if calibrations[0] is not None:
         promises = [each["promise"] for each in calibrations]
         assert promises[0] == pytest.approx(promises[1], abs=1e-3)  # stability interpolates
-
-
-def wrong(store):
-    return [str(each) for each in verify_store(store).findings if each.ok is False]
 
 
 steps = st.fixed_dictionaries(
@@ -257,6 +227,35 @@ def test_a_process_goes_on_in_memory_after_a_round_from_a_job(tmp_path):
             check_same_round(run, other, 4)
 
 
+def test_checkpoints_of_rows_without_are_made_on_the_way_and_are_right(tmp_path, lane, monkeypatch):
+    monkeypatch.setattr(followed_lane, "ROWS_PER_CHUNK", 50)
+    world, rng = World("marginal"), np.random.default_rng(4)
+    with run_of(world, tmp_path / "run.db", rows=20) as run:
+        for number, rows in enumerate([48, 48, 4, 4, 60, 60]):
+            lane[0] = number % 2
+            taken = run.round.act(rows, rng)
+            run.observe(taken.ids, np.zeros(len(taken.ids)))
+        before = checkpointed(run)
+        job = export_calibration(run, world.optimized(3), tmp_path / "job")
+        run.begin(world.optimized(3), job=job)
+        after = checkpointed(run)
+        assert len(after) > len(before)
+        for number in {lane for lane, _, _ in after}:
+            places = [each[1:] for each in after if each[0] == number]
+            assert places[0][0] == 1
+            pairs = pairwise(places)
+            assert all(one[1] + 1 == other[0] for one, other in pairs), "they are adjacent"
+    assert wrong(tmp_path / "run.db") == []
+
+
+def checkpointed(run):
+    """The lanes, first and last entries of all checkpoints."""
+    table = schema.checkpoints
+    query = sql.select(table.c.lane, table.c.first, table.c.last).order_by(*table.primary_key)
+    with run._store.reading() as connection:
+        return [tuple(each) for each in connection.execute(query)]
+
+
 def test_the_files_are_not_needed_once_the_round_has_begun(tmp_path):
     world = World("marginal")
     for alpha in (0.3, 0.01):  # with and without a beta
@@ -284,87 +283,6 @@ def test_an_alarm_lets_the_safe_policy_serve_as_ever(tmp_path):
     assert wrong(tmp_path / "run.db") == []
 
 
-def job_of(run, world, folder, number=3):
-    return export_calibration(run, world.optimized(number), folder)
-
-
-def refuse(run, world, job, match, number=3, error=ValueError):
-    """The round does not begin, and nothing was written."""
-    before = run.round.number
-    with pytest.raises(error, match=match):
-        run.begin(world.optimized(number), job=job)
-    assert run.round.number == before
-
-
-def test_the_job_of_another_run_round_or_policy_is_refused(tmp_path):
-    world = World("marginal")
-    with (
-        run_of(world, tmp_path / "run.db") as run,
-        run_of(world, tmp_path / "other.db") as other,
-    ):
-        job = job_of(run, world, tmp_path / "job")
-        refuse(other, world, job, "its run is")
-        refuse(run, world, job, "its policy is", number=4)
-        with pytest.raises(ValueError, match="job needs the optimized policy"):
-            run.begin(job=job)
-        with pytest.raises(TypeError, match="job must be a CalibrationJob"):
-            run.begin(world.optimized(3), job=job.folder)
-        one_round(run, world, 3, 30, np.random.default_rng(0))
-        refuse(run, world, job, "its number is 3, but here it is 4")
-    for kind in ({"family": "ramp", "missing": None}, {"aim": True}):
-        safe = World("pool" if "aim" in kind else "marginal")
-        with opened(safe, "sqlite://", **kind) as run, pytest.raises(ValueError, match="aims"):
-            run.begin(safe.optimized(3), job=job)
-
-
-def test_a_policy_that_cannot_be_told_apart_by_itself_is_told_by_its_scores(tmp_path):
-    policy, rng = MovingGaussian(0.6), np.random.default_rng(0)
-    with Controller(tether.Gaussian(0.0), alpha=0.3, alarm_risk=0.9, store="sqlite://") as run:
-        run.observe(run.begin().act(200, rng).ids, np.zeros(200))
-        job = export_calibration(run, policy, tmp_path / "job")
-        assert job.policy is None
-        with pytest.raises(ValueError, match=r"policy of round 2 in the job.*trained further"):
-            run.begin(MovingGaussian(0.62), job=job)
-        assert run.begin(MovingGaussian(0.6), job=job).number == 2
-
-
-def test_a_job_of_other_retired_rounds_is_refused_also_if_it_is_retired_meanwhile(
-    tmp_path, monkeypatch
-):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        real = RoundStart.save
-
-        def retired_first(*arguments, **named):
-            run.retire(2, "its policy is lost")
-            real(*arguments, **named)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(RoundStart, "save", retired_first)
-            refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
-        refuse(run, world, job, r"its retired is \(\), but here it is \(2,\)")
-
-
-def test_rows_that_are_changed_between_the_check_and_the_transaction_are_refused(
-    tmp_path, monkeypatch
-):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        real = RoundStart.save
-
-        def changed_first(*arguments, **named):
-            with sqlite3.connect(tmp_path / "run.db") as changed:
-                where = f"lane = 0 AND number = {job.lanes[0][0]}"
-                changed.execute(f"UPDATE tether_entries SET head = zeroblob(32) WHERE {where}")
-            changed.close()
-            real(*arguments, **named)
-
-        monkeypatch.setattr(RoundStart, "save", changed_first)
-        refuse(run, world, job, "lane 0 has another hash chain")
-
-
 def test_a_round_that_another_process_begins_meanwhile_is_taken(tmp_path, monkeypatch):
     world = World("marginal")
     with (
@@ -384,106 +302,6 @@ def test_a_round_that_another_process_begins_meanwhile_is_taken(tmp_path, monkey
             run.begin(world.optimized(3), job=job)
         assert run.round.number == 3
         assert run.round.calibration is None
-
-
-def test_files_that_changed_are_refused(tmp_path):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        for name in job.digests:
-            path = Path(job.folder) / name
-            content = path.read_bytes()
-            path.write_bytes(content[:-9] + b"x" + content[-8:])
-            refuse(run, world, job, f"{name} is missing, or not the file that was exported")
-            path.unlink()
-            refuse(run, world, job, f"{name} is missing, or not the file that was exported")
-            path.write_bytes(content)
-        assert run.begin(world.optimized(3), job=job).number == 3
-
-
-def forged(job, name, content):
-    """The job with another file, and its digest."""
-    path = Path(job.folder) / name
-    path.write_bytes(content)
-    return replace(job, digests={**job.digests, name: job_files.file_digest(path)})
-
-
-@pytest.mark.parametrize("column", ["loss_0", "log_safe", "log_optimized", "log_mix"])
-def test_a_log_that_does_not_follow_from_the_store_is_refused_with_its_digest(tmp_path, column):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        name = job.log_files[-1]
-        table = parquet.read_table(Path(job.folder) / name)
-        place = table.column_names.index(column)
-        parquet.write_table(
-            table.set_column(place, column, [table[column].to_numpy() * 0.99]), tmp_path / "forged"
-        )
-        lower = forged(job, name, (tmp_path / "forged").read_bytes())
-        refuse(run, world, lower, f"{column} in {name}.*is not what follows from the store")
-
-
-def test_forged_scores_of_a_past_policy_and_of_the_new_one_are_refused(tmp_path):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        name = next(each for each in reversed(job.digests) if each.startswith("_scores"))
-        scores = job_files.read_scores(job.folder, name, job.digests[name])
-        assert {number for _, number in scores} == {2, 3}
-        for key, values in scores.items():
-            path = tmp_path / f"forged {key[1]}"
-            job_files.write_scores(path, scores | {key: values + 0.1})
-            higher = forged(job, name, path.read_bytes())
-            refuse(run, world, higher, f"policy of round {key[1]}")
-        job_files.write_scores(tmp_path / "fewer", {key: scores[key][1:] for key in scores})
-        lost = forged(job, name, (tmp_path / "fewer").read_bytes())
-        refuse(run, world, lost, "has no scores 'log_optimized' of round 2 at some rows")
-        more = {key: np.append(values, values) for key, values in scores.items()}
-        job_files.write_scores(tmp_path / "more", more)
-        more = forged(job, name, (tmp_path / "more").read_bytes())
-        refuse(run, world, more, "of which there should be")
-        job_files.write_scores(tmp_path / "other", scores | {("log_optimized", 7): np.zeros(1)})
-        other = forged(job, name, (tmp_path / "other").read_bytes())
-        refuse(run, world, other, "has scores 'log_optimized' of round 7, which are not needed")
-
-
-def test_what_a_job_says_of_itself_must_follow_from_the_store(tmp_path):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        entry, head, action, observation = job.lanes[0]
-        for changed in (
-            {"counts": {**job.counts, 0: 1}},
-            {"reference": 2},
-            {"rows": job.rows - 1},
-            {"ratio_error": job.ratio_error + 1e-6},
-            {"safe_share": 0.9},
-            {"note": "nothing"},
-            {"settings": replace(job.settings, seed=3)},
-        ):
-            [name] = changed
-            refuse(run, world, replace(job, **changed), f"its {name} is")
-        other = replace(job.settings, missing="exclude")
-        refuse(run, world, replace(job, settings=other), "missing is 'exclude'")
-        for lane in (
-            (entry, "00" * 32, action, observation),
-            (entry - 1, head, action, observation),
-            (entry + 1, head, action, observation),
-            (entry, head, action - 1, observation),
-        ):
-            refuse(run, world, replace(job, lanes={0: lane}), "lane 0 has another hash chain")
-        fewer = {name: each for name, each in job.digests.items() if name != job.log_files[0]}
-        refuse(run, world, replace(job, digests=fewer), "has other rows than the store")
-
-
-def test_a_job_of_rows_that_were_changed_in_the_store_since_is_refused(tmp_path):
-    world = World("marginal")
-    with run_of(world, tmp_path / "run.db") as run:
-        job = job_of(run, world, tmp_path / "job")
-        with sqlite3.connect(tmp_path / "run.db") as changed:
-            changed.execute("UPDATE tether_observations SET loss = 0 WHERE loss > 0")
-        changed.close()
-        refuse(run, world, job, "not as they were written", error=TamperedError)
 
 
 def failing_after(real, count):

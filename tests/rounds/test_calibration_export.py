@@ -163,6 +163,11 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path):
         pytest.raises(ValueError, match="confidence needs to know"),
     ):
         export_calibration(run, tether.Gaussian(0.5), tmp_path / "job")
+    with (
+        run_of(World("marginal"), "sqlite://", rounds=1, family="budgeted_clip(4)") as run,
+        pytest.raises(ValueError, match=r"family 'budgeted_clip.* without tables of"),
+    ):
+        export_calibration(run, tether.Gaussian(0.5), tmp_path / "job")
     assert list(tmp_path.iterdir()) == []
 
 

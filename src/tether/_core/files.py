@@ -112,7 +112,9 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
 
 
 def _require_empty(target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
+    if target.is_symlink():
+        raise FileExistsError(f"folder must be empty or new, got {str(target)!r}, which is a link")
+    if target.exists() and not target.is_dir():
         raise FileExistsError(f"folder must be empty or new, got {str(target)!r}, which is a file")
     if target.exists() and any(target.iterdir()):
         raise FileExistsError(f"folder must be empty or new, got {str(target)!r} with files in it")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,39 +23,30 @@ from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.rounds.calibrate_round import check_precision, check_support
 from tether.rounds.calibration_blocks import read_moment
-from tether.rounds.calibration_export import (
-    check_exportable,
-    describe_job,
-)
+from tether.rounds.calibration_export import check_exportable, describe_job
 from tether.rounds.calibration_job import CalibrationJob
 from tether.rounds.calibration_logs import Block, LogFacts, read_logs
-from tether.rounds.calibration_plan import CalibrationPlan, plan_calibration
+from tether.rounds.calibration_plan import CalibrationPlan, RowTally, plan_with_counts
 from tether.rounds.exported_scores import ExportedScores
 from tether.rounds.job_checks import (
     check_block,
+    check_draws,
     check_facts,
     check_identity,
     check_lanes,
+    check_names,
     check_same,
     lane_differs,
 )
-from tether.rounds.job_files import (
-    PROPOSALS,
-    read_table,
-)
+from tether.rounds.job_files import BLOCK_LOG, PROPOSALS, read_table
 from tether.rounds.round_start import PROBES_PER_CALL, RoundStart
 from tether.rounds.score_columns import ScoreColumns
-from tether.rounds.store.checkpoints import make_checkpoints
-from tether.rounds.store.database import PATIENCE_FOR_ROWS
 from tether.rounds.store.followed_lane import place_after
 from tether.rounds.store.serving import Serving, read_retired
 from tether.rounds.store.writer import Writer
 
 if TYPE_CHECKING:
     from tether.rounds.controller import Controller
-
-MAX_CHECKPOINTS = 8
-"""How many checkpoints a round from a job stores at most: they are in memory together."""
 
 
 @dataclass(frozen=True)
@@ -85,26 +75,32 @@ def prepare_from_job(
         raise TypeError(f"job must be a CalibrationJob, got {job!r}")
     check_exportable(run)
     check_identity(run, optimized, job, serving)
-    moment = read_moment(run._store, {lane: each[0] for lane, each in job.lanes.items()})
+    checkpoints: list[dict[str, Any]] = []
+    to = {lane: each[0] for lane, each in job.lanes.items()}
+    moment = read_moment(run._store, to, checkpoints)
     check_lanes(job, moment)
     check_same(job, "retired", tuple(sorted(moment.retired)))
     stored = ScoreColumns(run._store)
     stored.refresh()
     scores = ExportedScores(job, stored)
-    with run._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-        checkpoints = list(islice(make_checkpoints(connection), MAX_CHECKPOINTS))
     if serving.alarm is not None:
         start = RoundStart(note=f"alarm {serving.alarm} stands: the safe policy serves")
         return PreparedRound(start, scores, checkpoints, job)
-    plan = plan_calibration(run, optimized, moment, job.rows_per_block)
-    facts, first = LogFacts(), None
+    # Counts and note are those of the job, until the rows have been read and give the same ones.
+    plan = plan_with_counts(run, optimized, moment, job.rows_per_block, job.counts, job.note)
+    tally, facts, first, names = RowTally(run.settings, moment.retired), LogFacts(), None, set()
     for block in read_logs(run, plan, scores.block):
         first = first or _Probed.of(block)
+        tally.add(block.stored)
         check_block(job, plan, block)
         if block.log is not None:
             facts.add(block.log)
-    assert first is not None  # a plan has rows
+            names.add(BLOCK_LOG.format(block.place))
+    check_same(job, "counts", tally.counts)
+    check_same(job, "note", tally.note())
     check_facts(job, describe_job(run, plan, facts, job.digests, job.folder))
+    assert first is not None  # a job has rows, and they are those of the store
+    check_names(job, {*names, *scores.files, *([] if facts.tables else [PROPOSALS])})
     return PreparedRound(_calibrated(run, plan, job, first), scores, checkpoints, job)
 
 
@@ -136,6 +132,7 @@ def _calibrated(
     if PROPOSALS in job.digests:
         table = read_table(job.folder, PROPOSALS, job.digests[PROPOSALS])
         proposals = Proposals.from_frame(table, context=None)
+        check_draws(job, proposals, run._draws)
         check_support(proposals.log_safe, proposals.log_optimized)
 
     def normalize(policy: Tethered) -> Normalizer | None:

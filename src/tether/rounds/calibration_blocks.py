@@ -18,9 +18,10 @@ import sqlalchemy as sql
 from tether._core.types import Integers
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import schema
+from tether.rounds.store.checkpoints import checkpoint_of, last_checkpointed
 from tether.rounds.store.database import PATIENCE_FOR_COPIES, PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.fetched_columns import Columns, fetch_columns, fetch_rows
-from tether.rounds.store.followed_lane import Place, follow_lane
+from tether.rounds.store.followed_lane import Chunk, Place, follow_lane
 from tether.rounds.store.lanes import first_id, read_lanes, split_ids
 from tether.rounds.store.rows import Rows, new_rows
 from tether.rounds.store.serving import Serving, read_retired, read_serving
@@ -28,6 +29,8 @@ from tether.rounds.store.writer import ACTIONS
 
 ROWS_PER_BLOCK = 1 << 14
 """How many actions are read at once."""
+MAX_CHECKPOINTS = 8
+"""How many checkpoints are made at most: they are in memory together."""
 
 _OBSERVED = {"action": np.int64, "which": np.int64, "loss": np.float64, "reward": np.float64}
 
@@ -72,19 +75,28 @@ class Moment:
                 before[lane] = max(last, before.get(lane, 0))
 
 
-def read_moment(store: Store, to: Mapping[int, int] | None = None) -> Moment:
+def read_moment(
+    store: Store,
+    to: Mapping[int, int] | None = None,
+    made: list[dict[str, Any]] | None = None,
+) -> Moment:
     """How far the run has come, after a check of all its rows against the hash chain.
 
     `to`, if given, is the last entry of each lane that is part of it. A lane that has fewer ends
-    where it ends.
+    where it ends. A few checkpoints of rows that have none are added to `made`, if it is given.
     """
     with store.reading(patience=PATIENCE_FOR_COPIES) as connection:
         places = {}
         for number, lane in read_lanes(connection).items():
             if number < 0 or (to is not None and number not in to):
                 continue
-            place = Place()
-            for chunk in follow_lane(connection, number, place, None if to is None else to[number]):
+            place, last = Place(), None if to is None else to[number]
+            making = made is not None
+            if making:
+                place = _checked_to_checkpoint(connection, number, last)
+            for chunk in follow_lane(connection, number, place, last):
+                if making:
+                    making = _add_checkpoint(made, number, place, chunk)
                 place = chunk.place
             if to is None and place.head != lane.head:
                 raise TamperedError(f"the last entries of lane {number} were removed")
@@ -93,6 +105,25 @@ def read_moment(store: Store, to: Mapping[int, int] | None = None) -> Moment:
         earlier = sql.select(schema.rounds.c.seen).order_by(schema.rounds.c.number)
         seen = tuple(map(_last_actions, connection.scalars(earlier)))
         return Moment(places, read_serving(connection), read_retired(connection), seen)
+
+
+def _checked_to_checkpoint(connection: sql.Connection, lane: int, last: int | None) -> Place:
+    """The place of a lane's last checkpoint, after a check of the rows up to there."""
+    place, stop = Place(), last_checkpointed(connection, lane)
+    for chunk in follow_lane(connection, lane, place, stop if last is None else min(stop, last)):
+        place = chunk.place
+    return place
+
+
+def _add_checkpoint(
+    made: list[dict[str, Any]] | None, lane: int, before: Place, chunk: Chunk
+) -> bool:
+    """Whether a checkpoint of a chunk could be added, so that the next one may follow on it."""
+    found = checkpoint_of(lane, before, chunk)
+    if made is None or found is None or len(made) >= MAX_CHECKPOINTS:
+        return False
+    made.append(found)
+    return True
 
 
 def _last_actions(seen: str) -> dict[int, int]:
@@ -138,5 +169,6 @@ def _is_known(numbers: Integers, places: Mapping[int, Place]) -> Integers:
     """Where observations had arrived."""
     lanes, numbers_in_lane = split_ids(numbers)
     reached = {lane: place.observation or 0 for lane, place in places.items()}
-    last = np.array([reached.get(int(lane), 0) for lane in lanes], dtype=np.int64)
-    return np.flatnonzero(numbers_in_lane <= last)
+    found, place_of = np.unique(lanes, return_inverse=True)
+    last = np.array([reached.get(int(lane), 0) for lane in found], dtype=np.int64)
+    return np.flatnonzero(numbers_in_lane <= last[place_of])

@@ -76,6 +76,7 @@ def export_calibration(
     OSError
         If the folder is not empty, or cannot be written.
     """
+    folder = files.as_path("folder", folder).absolute()
     with files.replacing_folder(folder) as temporary:
         with run._lock:
             check_exportable(run)

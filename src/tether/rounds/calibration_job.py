@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tether._core import files, records
+from tether._core import files
 from tether.control.calibration import Calibration
 from tether.control.families import find_family
 from tether.control.family import Family
@@ -16,8 +16,13 @@ from tether.control.log import Log
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
 from tether.rounds.calibrate_round import find_beta
-from tether.rounds.job_files import JOB, LOSS, PROPOSALS, check_file
+from tether.rounds.job_files import LOSS, PROPOSALS, check_file
+from tether.rounds.job_record import check_entries, read_entries, to_json
+from tether.rounds.job_source import JobSource
 from tether.rounds.settings import Settings
+
+_NOT_WRITTEN = {"folder", "family"}
+"""What depends on where a job is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +95,9 @@ class CalibrationJob:
     settings: Settings
     family: Family | None = None
 
+    def __post_init__(self) -> None:
+        check_entries(self._entries)
+
     @property
     def seen(self) -> str:
         """The last action and observation of each lane, as JSON: as a round keeps it."""
@@ -134,7 +142,8 @@ class CalibrationJob:
         """
         if PROPOSALS not in self.digests:
             return None
-        return Proposals.scan(Path(self.folder) / PROPOSALS, context=None)
+        source = JobSource(self.folder, {PROPOSALS: self.digests[PROPOSALS]})
+        return Proposals.scan(source, context=None)
 
     def calibrate(self, source: Any = None) -> Calibration:
         """Calibrate from the files, with the settings of the run.
@@ -154,7 +163,8 @@ class CalibrationJob:
         ValueError
             If a file of the folder is not the one that was written, or rows are missing.
         """
-        self.check_files()
+        if source is not None:  # files of the folder are checked whenever they are read
+            self.check_files()
         log = self.log(source)
         if len(log) != self.rows:
             raise ValueError(f"source has {len(log):,} rows, but {self.rows:,} were exported")
@@ -180,15 +190,7 @@ class CalibrationJob:
         str
             JSON.
         """
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        del plain["folder"], plain["family"]
-        plain |= {
-            "retired": list(self.retired),
-            "counts": {str(number): count for number, count in self.counts.items()},
-            "lanes": {str(lane): list(each) for lane, each in self.lanes.items()},
-            "settings": self.settings.to_dict(),
-        }
-        return json.dumps(records.encode(plain), allow_nan=False, indent=1)
+        return to_json(self._entries)
 
     @classmethod
     def read(cls, folder: str | Path, *, family: Family | None = None) -> CalibrationJob:
@@ -210,14 +212,12 @@ class CalibrationJob:
         ------
         FileNotFoundError
             If the folder has no job that was written completely.
+        ValueError
+            If what the job says of itself was changed or damaged.
         """
-        text = (files.as_path("folder", folder) / JOB).read_text(encoding="utf-8")
-        plain = records.decode(json.loads(text))
-        plain["settings"] = Settings.from_dict(plain["settings"])
-        plain["counts"] = {int(number): count for number, count in plain["counts"].items()}
-        plain["lanes"] = {int(lane): tuple(each) for lane, each in plain["lanes"].items()}
-        plain["retired"] = tuple(plain["retired"])
-        return cls(**plain, folder=str(folder), family=family)
+        path = files.as_path("folder", folder).absolute()
+        plain = read_entries(path, {each.name for each in fields(cls)} - _NOT_WRITTEN)
+        return cls(**plain, folder=str(path), family=family)
 
     @property
     def log_files(self) -> list[str]:
@@ -225,8 +225,14 @@ class CalibrationJob:
         return [name for name in self.digests if not name.startswith("_")]
 
     @property
-    def _parts(self) -> list[str]:
-        return [str(Path(self.folder) / name) for name in self.log_files]
+    def _parts(self) -> JobSource:
+        return JobSource(self.folder, {name: self.digests[name] for name in self.log_files})
+
+    @property
+    def _entries(self) -> dict[str, Any]:
+        """What is written of it, by name."""
+        names = (each.name for each in fields(self) if each.name not in _NOT_WRITTEN)
+        return {name: getattr(self, name) for name in names}
 
 
 def _loss_column(place: int) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 
 from tether._core.contexts import take
 from tether._core.types import Integers
+from tether.control.families import BudgetedClip, Clip, Mix
+from tether.control.family import Family
 from tether.control.log import Log
 from tether.control.parts.rows import LogPart
 from tether.policies.policy import is_finite
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
 class Block(NamedTuple):
     """Calibration rows that follow on one another, with their scores.
 
-    `log` has those in use; it is None if there are none.
+    `log` has those in use; it is None if there are none. `stored` are all rows of the block.
     """
 
     place: int
+    stored: Rows
     rows: CalibrationRows
     scores: BlockScores
     log: Log | None
@@ -83,7 +86,7 @@ def read_logs(
             if calibration_rows.all_actions is not None:
                 check_support(block.log_reference, calibration_rows.candidate_scores)
             log = block.make(losses, LogPart)
-        yield Block(place, calibration_rows, own, log)
+        yield Block(place, rows, calibration_rows, own, log)
         start += len(where)
 
 
@@ -98,6 +101,8 @@ def _scored(
             "begin the round in memory"
         )
     safe = run._registry.policy(SAFE)
+    assert run._family is not None  # a ramp was refused
+    _check_family(run._family, tables=not isinstance(contexts, int))
     if not scores.start:
         probed = np.arange(min(MAX_PROBES, len(where)))
         at_probed = (take(contexts, probed), actions[probed], rows.log_safe[where[probed]])
@@ -113,4 +118,18 @@ def _scored(
         rows.log_optimized[where],
         plan.deployed,
         scores,
+    )
+
+
+def _check_family(family: Family, *, tables: bool) -> None:
+    """Refuse a family that has no solution in parts, before any policy scores a row."""
+    known = isinstance(family, (Clip, Mix, BudgetedClip))
+    if tables and (known or family.smoothness is not None):
+        return
+    if not tables and known and family.max_draws is None:
+        return
+    lacks = "a stated smoothness" if tables else "tables of all actions"
+    raise ValueError(
+        f"family {family.name!r} without {lacks} cannot be calibrated from files: begin the round "
+        f"in memory"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tether.control.log import Log
+from tether.control.proposals import Proposals
 from tether.policies.policy import Policy
 from tether.rounds.calibration_blocks import Moment
 from tether.rounds.calibration_export import lanes_of, run_identity
@@ -17,6 +19,8 @@ from tether.rounds.calibration_logs import Block
 from tether.rounds.calibration_plan import CalibrationPlan
 from tether.rounds.job_files import BLOCK_LOG, BLOCK_SCORES, LOSS, log_columns, read_table
 from tether.rounds.policy_registry import MAX_PROBES, fingerprint
+from tether.rounds.round_proposals import marginal_draws
+from tether.rounds.settings import Settings
 from tether.rounds.store.serving import Serving
 
 if TYPE_CHECKING:
@@ -35,7 +39,15 @@ def check_identity(
     own = fingerprint(optimized)
     if own is not None and job.policy is not None:
         check_same(job, "policy", own)
-    job.settings.check_same(run.settings, run._store.name)
+    _check_settings(job, run.settings)
+
+
+def _check_settings(job: CalibrationJob, own: Settings) -> None:
+    for name, theirs, here in job.settings.differences(own, ()):
+        raise _is_other(job, name, theirs, here)
+    for name in ("seed", "created"):
+        if getattr(job.settings, name) != getattr(own, name):
+            raise _is_other(job, name, getattr(job.settings, name), getattr(own, name))
 
 
 def check_same(job: CalibrationJob, name: str, own: Any) -> None:
@@ -45,10 +57,14 @@ def check_same(job: CalibrationJob, name: str, own: Any) -> None:
     if isinstance(own, float) and isinstance(theirs, float):
         same = bool(np.isclose(theirs, own, rtol=MACHINE_TOLERANCE, atol=MACHINE_TOLERANCE))
     if not same:
-        raise ValueError(
-            f"the job in {job.folder} is not of the round that begins: its {name} is {theirs!r}, "
-            f"but here it is {own!r}"
-        )
+        raise _is_other(job, name, theirs, own)
+
+
+def _is_other(job: CalibrationJob, name: str, theirs: Any, own: Any) -> ValueError:
+    return ValueError(
+        f"the job in {job.folder} is not of the round that begins: its {name} is {theirs!r}, but "
+        f"here it is {own!r}"
+    )
 
 
 def check_lanes(job: CalibrationJob, moment: Moment) -> None:
@@ -113,13 +129,36 @@ def _check_log(job: CalibrationJob, name: str, log: Log) -> None:
             )
 
 
+def check_names(job: CalibrationJob, expected: Collection[str]) -> None:
+    """Refuse a job that names other files than its rows and draws make."""
+    for name in sorted({*job.digests} ^ {*expected}):
+        verb = "names" if name in job.digests else "does not name"
+        raise ValueError(
+            f"the job in {job.folder} is not of the rows of this store: it {verb} {name}"
+        )
+
+
+def check_draws(job: CalibrationJob, proposals: Proposals, draws: int | None) -> None:
+    """Refuse fewer or more draws than the run makes."""
+    own = marginal_draws(job.counts, job.rows, draws)
+    found = int(proposals.from_safe.sum())
+    if (found, len(proposals) - found) != (own, own):
+        raise ValueError(
+            f"the job in {job.folder} has {found:,} draws of the reference and "
+            f"{len(proposals) - found:,} of the optimized policy, but here there would be {own:,} "
+            f"of each: export and begin with the same draws= of the controller"
+        )
+
+
 def _agree(written: Any, values: Any, tolerance: float) -> bool:
     """Whether numbers, or lists of numbers, are the same up to rounding."""
     found, own = (pa.array(each) for each in (written.combine_chunks(), values))
-    if found.type != own.type or len(found) != len(own):
+    if found.type != own.type or len(found) != len(own) or found.null_count:
         return False
     if pa.types.is_list(own.type):
         found, own = found.flatten(), own.flatten()
+    if found.null_count:
+        return False
     return len(found) == len(own) and np.allclose(
         found.to_numpy(), own.to_numpy(), rtol=tolerance, atol=tolerance
     )

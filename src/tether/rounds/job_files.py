@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -48,16 +49,31 @@ def write_scores(path: Path, scores: NamedScores) -> str:
 def read_scores(folder: str, name: str, digest: str) -> dict[tuple[str, int], Floats]:
     """What `write_scores` wrote."""
     found = {}
-    with np.load(BytesIO(read_checked(folder, name, digest)), allow_pickle=False) as arrays:
-        for key in arrays.files:
-            column, number = key.rsplit(" ", 1)
-            found[column, int(number)] = arrays[key]
+    content = BytesIO(read_checked(folder, name, digest))
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            for key in arrays.files:
+                column, number = key.rsplit(" ", 1)
+                found[column, int(number)] = arrays[key]
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{Path(folder) / name} is not a file of a job: {error}") from error
     return found
 
 
-def read_table(folder: str, name: str, digest: str) -> pa.Table:
-    """What `write_table` wrote."""
-    return parquet.read_table(pa.BufferReader(read_checked(folder, name, digest)))
+def read_table(
+    folder: str, name: str, digest: str, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """What `write_table` wrote, or some columns of it."""
+    content = pa.BufferReader(read_checked(folder, name, digest))
+    try:
+        with parquet.ParquetFile(content) as file:
+            wanted = file.schema_arrow.names if columns is None else list(columns)
+            for column in wanted:
+                if file.schema_arrow.names.count(column) != 1:
+                    raise ValueError(f"it has the columns {file.schema_arrow.names}")
+            return file.read(wanted, use_threads=False)
+    except (pa.ArrowException, ValueError) as error:
+        raise ValueError(f"{Path(folder) / name} is not a file of a job: {error}") from error
 
 
 def read_checked(folder: str, name: str, digest: str) -> bytes:

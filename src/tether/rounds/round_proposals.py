@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def draw_proposals(
             )
         return drawn
     if isinstance(contexts, int):
-        rows, most = contexts, min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
-        drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(rows, most))
+        drawn_in, count = 1, marginal_draws(counts, contexts, draws)
     else:
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
@@ -73,3 +73,9 @@ def draw_proposals(
     return make_proposals(
         registry.policy(reference), optimized, drawn_in, count, rng, logged_by=logged_by
     )
+
+
+def marginal_draws(counts: Mapping[int, int], rows: int, draws: int | None) -> int:
+    """How many draws of each policy there are without contexts."""
+    most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
+    return draws or max(MIN_PROPOSALS, min(rows, most))

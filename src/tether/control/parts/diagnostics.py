@@ -17,6 +17,7 @@ from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import Mix
 from tether.control.parts.curve_points import curve_grid
+from tether.control.parts.curve_sums import find_test_weights
 from tether.control.parts.left_out import MixMoves, SmoothMoves
 from tether.control.parts.order_statistics import quantiles
 from tether.control.parts.row_sums import (
@@ -25,7 +26,6 @@ from tether.control.parts.row_sums import (
     SumDraws,
     SummedRows,
     SumRows,
-    TestWeights,
 )
 from tether.control.parts.score_sums import ScoreSums
 from tether.control.parts.score_warnings import (
@@ -75,7 +75,7 @@ class DiagnosticsInParts:
         if isinstance(weight, Fixed):
             return np.asarray(np.log(weight.constant) + self.log_psi(log_betas))
         source: Any = problem.log if problem.proposals is None else problem.proposals
-        kernel = TestWeights(self.weights, tuple(log_betas.tolist()))
+        kernel = find_test_weights(self.weights, tuple(log_betas.tolist()))
         if not self.weights.direct:
             return np.asarray(problem.log.reduce(kernel)[0].values)
         terms = problem.marginal((), self.weights.blend).terms

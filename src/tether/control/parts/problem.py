@@ -14,10 +14,11 @@ from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
 from tether.control.families import BudgetedClip, Clip, Mix
 from tether.control.family import Family
+from tether.control.parts.curve_sums import RisksAtBetas, can_split
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.parts.marginal import MarginalSolver, MarginalTerms
 from tether.control.parts.normalizer_check import check_normalizer_in_parts
-from tether.control.parts.row_sums import SumAcceptance, SumRisks, SumSides
+from tether.control.parts.row_sums import SumAcceptance, SumSides
 from tether.control.parts.search_solver import SearchSolver
 from tether.control.parts.weights import WeightsOfPart
 from tether.control.problem import NOTHING_TO_WEIGHT, SEARCH_MARGIN
@@ -28,8 +29,8 @@ from tether.control.test_weight import TestWeight, find_test_weight
 if TYPE_CHECKING:
     from tether.control.parts.diagnostics import DiagnosticsInParts
 
-BETAS_PER_PASS = 64
-"""At how many betas the risk is computed in one pass."""
+BETAS_PER_PASS, BETAS_PER_SPLIT = 64, 512
+"""At how many betas the risk is computed in one pass: one by one, or of rows that are split."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +178,12 @@ class ProblemInParts:
     ) -> Floats:
         """The calibrated risk at many betas."""
         found = []
-        for start in range(0, len(log_betas), BETAS_PER_PASS):
-            some = log_betas[start : start + BETAS_PER_PASS]
-            (sums,) = self.log.reduce(SumRisks(measured.weights, tuple(some.tolist()), constraint))
-            tests = measured.log_test_weights(some)
-            logs = sums.logs.reshape(-1, 2)
+        step = BETAS_PER_SPLIT if can_split(measured.weights) else BETAS_PER_PASS
+        for start in range(0, len(log_betas), step):
+            some = log_betas[start : start + step]
+            asked = RisksAtBetas(measured.weights, tuple(some.tolist()), constraint)
+            (sums,) = self.log.reduce(asked.kernel)
+            tests, logs = measured.log_test_weights(some), asked.logs(sums)
             tests = tests + np.log(constraint.ratio_error)
             top = np.maximum(logs[:, 0], tests)
             with np.errstate(invalid="ignore"):
