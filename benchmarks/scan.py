@@ -34,7 +34,7 @@ PASSES_LIMIT = 6
 """The most passes over the rows for the beta of a log with contexts."""
 
 
-def write_world(folder: Path, rows: int, *, contexts: bool) -> None:
+def write_world(folder: Path, rows: int, *, contexts: bool, binary: bool = True) -> None:
     """Write a log of Gaussian actions, or of finitely many actions with tables, in many files."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -59,8 +59,9 @@ def write_world(folder: Path, rows: int, *, contexts: bool) -> None:
                 columns[f"log_optimized_all_{k}"] = optimized[:, k]
         else:
             actions = rng.normal(size=count)
+            loss = (actions > 1.5).astype(float)
             columns = {
-                "loss": (actions > 1.5).astype(float),
+                "loss": loss if binary else (loss + rng.random(count)) / 2,
                 "log_safe": -(actions**2) / 2,
                 "log_optimized": -((actions - 1) ** 2) / 2,
             }
