@@ -93,9 +93,10 @@ def main() -> bool:
             for engine, cost in measure(Path(name)).items():
                 scans = cost.first_pass / cost.bare
                 kept &= scans <= ENGINE_LIMIT
+                losses = "zero or one" if binary else "any"
                 print(
-                    f"{engine}: {rows:,} rows, losses {'of zero and one' if binary else 'of any kind'}"
-                    f", bare scan {cost.bare:.2f} s; first pass {scans:.1f} x "
+                    f"{engine}: {rows:,} rows, losses {losses}, bare scan {cost.bare:.2f} s; "
+                    f"first pass {scans:.1f} x "
                     f"(at most {ENGINE_LIMIT:g})  {'ok' if scans <= ENGINE_LIMIT else 'OVER'}, "
                     f"calibration {cost.calibration / cost.bare:.1f} x",
                     flush=True,

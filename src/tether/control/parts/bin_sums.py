@@ -12,7 +12,6 @@ import numpy as np
 from tether._core.kernels import merge_all
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.parts.ratio_bins import (
-    BINS_PER_UNIT,
     LOG_POWER,
     LOWER_DIGITS,
     LOWER_SCALE,

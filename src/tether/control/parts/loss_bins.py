@@ -168,9 +168,7 @@ def _two_amounts(
     return sums.table(used, keys, sums.count[used, None] * amounts[own])
 
 
-def _any_amounts(
-    constraint: Constraint, powers: Powers, ratio: Floats, loss: Floats
-) -> BinTable:
+def _any_amounts(constraint: Constraint, powers: Powers, ratio: Floats, loss: Floats) -> BinTable:
     """The table of rows with amounts of any size."""
     kinds = 2 * len(powers)
     blocks = _Blocks.of(ratio, kinds)

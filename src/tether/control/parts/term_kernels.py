@@ -93,7 +93,10 @@ class BinRows:
                 table, logs = bin_losses(each, ratio, loss)
             else:
                 amount = each.signed(loss)
-                table, logs = bin_terms(self.bins, ratio, amount, base), _largest(ratio, amount, base)
+                table, logs = (
+                    bin_terms(self.bins, ratio, amount, base),
+                    _largest(ratio, amount, base),
+                )
             tables.append(table)
             largest.append(logs)
         return BinnedRows(tuple(tables), tuple(largest))
