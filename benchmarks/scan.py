@@ -209,7 +209,7 @@ def in_fresh_process(what: str, folder: Path) -> dict[str, float]:
 
 
 def table(sizes: list[int], what_rows: str) -> bool:
-    """Print the table of plain logs, of logs with contexts or of claims; whether limits are kept."""
+    """Print the table of logs, of logs with contexts or of claims; whether limits are kept."""
     kept = True
     memory: list[float] = []
     kinds = {"plain": ("clip", "mix", "summary"), "contexts": ("clip",), "claims": ("gcrc",)}

@@ -77,10 +77,11 @@ class Powers:
 
     @classmethod
     def of(cls, constraint: Constraint) -> Powers:
-        """From one below that of alpha to that of the bound."""
+        """From one below that of alpha to that of the largest amount."""
         error = constraint.ratio_error
         lowest = max(_power(constraint.alpha / error) - 1, LEAST_POWER)
-        return cls(lowest, max(_power(constraint.bound * error), lowest))
+        largest = max(constraint.bound - constraint.alpha, constraint.alpha)
+        return cls(lowest, max(_power(largest * error), lowest))
 
     def kinds(self, amount: Floats) -> tuple[NDArray[np.int16], Floats]:
         """Twice the power above the lowest, plus one if negative; and the size over its power.
