@@ -235,7 +235,8 @@ class DiagnosticsInParts:
         if not self.problem.is_marginal:
             found: float = self.problem.solver(self.constraints).stability(self)
             return found
-        return float(np.exp(self.sums.sums.logs[-1] - self._log_total))
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.sums.sums.logs[-1] - self._log_total))
 
     def robustness(self) -> float:
         """The largest ratio error at which a beta still passes, or is certified."""
