@@ -87,7 +87,7 @@ class LeftOut:
     """How far the policy moves when a row is left out."""
 
     def log_changes(self, part: LogPart, ratio: Floats, base: Floats, rows: Floats) -> Floats:
-        """Log of the change of each row's weight, whose log is in `rows`, at the beta without it."""
+        """Log of the change of each row's weight, in logs `rows`, at the beta without it."""
         raise NotImplementedError
 
 
