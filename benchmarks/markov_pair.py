@@ -12,7 +12,7 @@ import numpy as np
 
 import tether
 from benchmarks.markov_language import LOG_BETAS, TOKENS, MarkovLanguage, log_densities
-from tether.control import PolicyPath
+from benchmarks.path_draws import draw_along_path
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,8 @@ class MarkovPair:
         return log_densities(pairs_of(contexts, actions), models)
 
     def make_proposals(self, contexts, rng, *, draws=32, logged_by=None) -> tether.Proposals:
-        """Draws of the policy at every beta."""
-        levels = np.append(LOG_BETAS, np.inf)
-        drawn_at = np.repeat(levels, draws)
-        asked = np.asarray(contexts)[rng.integers(len(contexts), size=len(drawn_at))]
-        actions = np.concatenate(
-            [self.at(level).sample(asked[drawn_at == level], rng) for level in levels]
-        )
-        table = self.path_scores(asked, actions)
-        path = PolicyPath(self.family, LOG_BETAS, table[:, 2:], drawn_at=drawn_at)
-        log_mix = None if logged_by is None else logged_by.log_prob(asked, actions)
-        return tether.Proposals(
-            table[:, 0], table[:, 1], context=asked[:, 0], log_mix=log_mix, policy_path=path
-        )
+        """Draws of the policy at every beta, each in another row of the contexts."""
+        return draw_along_path(self, contexts, rng, draws, logged_by)
 
     def tethered(self, found: tether.Calibration) -> MarkovPolicy:
         """The policy at a calibrated beta."""

@@ -2,8 +2,9 @@
 
 Several rounds: each calibrates on all rows so far, against the mixture of the policies that served,
 then serves the tethered policy. Wrong on purpose: the beta of clip, calibrated on the scores of
-whole answers, served at every token; twice the beta that rounds calibrated; and a test weight from
-draws at every eighth beta alone, on a path that is built against it.
+whole answers, served at every token; twice the beta that rounds calibrated; a test weight from
+draws at every eighth beta alone, on a path that is built against it; and draws in the most frequent
+prompt alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ import numpy as np
 import tether
 from benchmarks.markov_language import LOG_BETAS, TOKENS, MarkovLanguage, log_densities
 from benchmarks.markov_pair import MarkovPair, MarkovPolicy, pairs_of
+from benchmarks.prompt_languages import (
+    NAMES,
+    PromptLanguage,
+    PromptPair,
+    TablePolicy,
+    prompt_language,
+)
 from benchmarks.trap_path import TrapPath
 from benchmarks.validity_table import Case, Served
 from tether.control import PolicyPath
@@ -41,6 +49,16 @@ def cases() -> list[Case]:
         for further, how in ((False, "Controller"), (True, "twice its beta (wrong)")):
             run, name = partial(by_controller, world, rule, 200, further), f"token_{rule}, {how}"
             found.append(Case(world.name, name, {"loss": ALPHA}, run, 100, 20, wrong=further))
+    for world in NAMES:
+        for rows, repeats in ((20, 200), (2_000, 40)):
+            run = partial(in_prompts, prompt_language(world, rows), rows, 2, False)
+            name = f"token_clip, {rows:,} rows, 2 rounds"
+            found.append(Case(world, name, {"loss": ALPHA}, run, repeats, 40))
+    for common_only in (False, True):
+        run = partial(in_prompts, prompt_language(NAMES[0], 4), 1_000, 1, common_only)
+        name = "draws in the other prompt (wrong)" if common_only else "token_clip, 1,000 rows"
+        alpha, wrong = {"loss": ALPHA}, common_only
+        found.append(Case(f"{NAMES[0]}, 1 in 5", name, alpha, run, 40, 20, wrong=wrong))
     near = MarkovLanguage(64, 2.0, "spread")
     for rows, repeats in ((100, 200), (1_000, 40)):
         run, name = partial(calibrated, near, "clip", rows), f"token_clip, {rows:,} rows"
@@ -71,6 +89,39 @@ def by_controller(
     """What the last of several rounds of a controller serves; wrongly, at a larger beta."""
     make = FurtherPair if further else MarkovPair
     pair = make(world, MarkovPolicy(world.safe, world.length), rule)
+
+    def losses(contexts, actions):
+        return world.losses(pairs_of(contexts, actions))
+
+    def prompts():
+        return rng.integers(TOKENS, size=(rows, 1))
+
+    found, policy = last_round(pair, ROUNDS, prompts, losses, rng)
+    return [_served(world, policy.model, found)]
+
+
+def in_prompts(
+    language: PromptLanguage,
+    rows: int,
+    rounds: int,
+    common_only: bool,
+    rng: np.random.Generator,
+) -> list[Served]:
+    """What the last round of a controller serves, with draws in the prompts of its log."""
+    pair = PromptPair(language, TablePolicy(language.safe), common_only=common_only)
+
+    def losses(contexts, actions):
+        return language.loss[np.asarray(contexts)[:, 0], np.asarray(actions)[:, 0]]
+
+    def prompts():
+        return language.draw_prompts(rows, rng)
+
+    found, policy = last_round(pair, rounds, prompts, losses, rng)
+    return [Served({"loss": language.risk(policy.table)}, found.log_beta, found)]
+
+
+def last_round(pair, rounds: int, prompts, losses, rng: np.random.Generator) -> tuple:
+    """The calibration and the policy of the last of several rounds of a controller."""
     with tether.Controller(
         pair.safe,
         store="sqlite://",
@@ -82,12 +133,11 @@ def by_controller(
         seed=int(rng.integers(2**31)),
     ) as run:
         current = run.begin()
-        for number in range(ROUNDS):
-            taken = current.act(rng.integers(TOKENS, size=(rows, 1)), rng)
-            run.observe(taken.ids, world.losses(pairs_of(taken.contexts, taken.actions)))
+        for number in range(rounds):
+            taken = current.act(prompts(), rng)
+            run.observe(taken.ids, losses(taken.contexts, taken.actions))
             current = run.begin(pair, name=f"policy {number}")
-        found, policy = current.calibration, current.policy
-    return [_served(world, policy.model, found)]
+        return current.calibration, current.policy
 
 
 def along_traps(path: TrapPath, everywhere: bool, rng: np.random.Generator) -> list[Served]:

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("person", deadline=None)
-settings.register_profile("ci", derandomize=True, deadline=None)
+from tests.scale import scaled
+
+settings.register_profile("person", max_examples=scaled(50), deadline=None)
+settings.register_profile("ci", settings.get_profile("person"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -47,6 +49,34 @@ def sqlite_without_fsync():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "_set_up_sqlite", in_haste)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once():
+    """Let all SQLite stores of a process share their compiled statements.
+
+    SQLAlchemy keeps them by engine and dialect, and the tests open thousands of stores.
+    """
+    if find_spec("sqlalchemy") is None:
+        yield
+        return
+    import sqlalchemy as sql
+    from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite as Dialect
+    from sqlalchemy.util import LRUCache
+
+    create, compiled = sql.create_engine, LRUCache(1_000)
+
+    def sharing(*given, **options):
+        engine = create(*given, **options)
+        if type(engine.dialect) is Dialect:
+            engine._compiled_cache = compiled
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql, "create_engine", sharing)
+        patch.setattr(Dialect, "__eq__", lambda self, other: type(self) is type(other))
+        patch.setattr(Dialect, "__hash__", lambda self: hash(type(self)))
         yield
 
 

@@ -134,7 +134,7 @@ MISTAKES = {
         lambda: tether.Mixture([SAFE, NEW], 0.5),
         r"weights must have 1 dimension\(s\), got the single value 0.5",
     ),
-    "a frame of losses with text": (lambda: tether.gcrc(FRAME, alpha=0.1), "losses must hold real"),
+    "a frame of losses with text": (lambda: tether.gcrc(FRAME, alpha=0.1), "got a frame with"),
     "claims in percent": (lambda: tether.gcrc(CLAIMS, alpha=5), r"alpha .* got 5 \(5 % is 0.05\)"),
     "a loss that is misspelled": (
         lambda: tether.gcrc(CLAIMS, alpha=0.2, loss="fpr"),

@@ -19,10 +19,11 @@ from benchmarks.worlds import all_worlds, argmax, safe_risk_alpha
 from scipy.stats import norm
 
 import tether
+from tests.scale import scaled
 
 WORLDS = {f"{world.name}, {world.rounds}": world for world in all_worlds()}
 RIGHT = [(family, how) for family, how in PROCEDURES if how in ("empirical", "analytic")]
-REPEATS = 60
+REPEATS = scaled(30)
 
 
 def run(name, family, how, repeats=REPEATS):
@@ -82,7 +83,7 @@ def test_some_cases_of_every_part_hold(part):
     chosen = [case for case in PARTS[part]() if only in case.world and not case.wrong]
     assert chosen
     for case in chosen:
-        for line in simulate(case, max(2, round(share * case.repeats))):
+        for line in simulate(case, max(6, round(scaled(1) * share / 2 * case.repeats))):
             assert line.failures == [], str(line)
 
 

@@ -6,7 +6,15 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from tether._core.contexts import as_contexts, labels, length, part, parts, take
+from tether._core.contexts import (
+    as_contexts,
+    labels,
+    length,
+    part,
+    parts,
+    rows_with_missing_values,
+    take,
+)
 
 SORTS = {
     "array": np.arange(7.0),
@@ -100,3 +108,19 @@ def test_labels_of_sparse_rows_are_of_their_entries():
     assert labels(parts_of)[0] == labels(twice)[0] == every[0]
     with pytest.raises(TypeError, match="sparse contexts must hold real numbers, got complex128"):
         labels(whole.astype(complex))
+
+
+def test_rows_with_missing_values_are_found_in_every_sort_of_contexts():
+    table = np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, np.nan]])
+    words = pd.DataFrame({"n": [1.0, 2.0, 3.0], "w": ["a", None, "b"]})
+    assert rows_with_missing_values(table).tolist() == [1, 2]
+    assert rows_with_missing_values(words).tolist() == [1]
+    assert rows_with_missing_values(words["w"]).tolist() == [1]
+    assert rows_with_missing_values(5).tolist() == []
+    assert rows_with_missing_values(np.arange(3)).tolist() == []
+
+
+def test_a_row_taken_out_of_a_frame_is_told():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    with pytest.raises(ValueError, match=r"actions has 1 row but contexts has 2.*df.iloc\[\[0\]\]"):
+        as_contexts(frame.iloc[0], ["call"])

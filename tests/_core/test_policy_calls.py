@@ -134,3 +134,17 @@ def test_actions_of_two_policies_have_one_shape():
 def test_only_a_generator_is_accepted():
     with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator.*got None"):
         policy_calls.draw("safe", policy(), 1, None)
+
+
+def test_missing_values_in_contexts_are_counted_where_a_policy_fails():
+    class Refusing:
+        actions = ("a", "b")
+
+        def log_prob_all(self, contexts):
+            raise ValueError("Input X contains NaN.")
+
+    contexts = np.array([[1.0], [np.nan], [np.nan]])
+    with pytest.raises(ValueError, match=r"3 contexts, of which 2 have a missing value .*row 1\)"):
+        policy_calls.table("safe", Refusing(), contexts)
+    with pytest.raises(ValueError, match="failed on 1 context: Input X"):
+        policy_calls.table("safe", Refusing(), np.array([[1.0]]))

@@ -11,6 +11,7 @@ import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
+from tether.risk.claim_filter import keep_promised
 
 RNG = np.random.default_rng(3)
 SCORES = RNG.random(4000)
@@ -165,3 +166,63 @@ def test_a_wrong_file_of_a_folder_is_named_and_nothing_is_written(tmp_path):
     done = run(*command, tmp_path / "new" / "kept.parquet")
     assert done.exit_code == 2
     assert "whose files are read" in one_line(done)
+
+
+def test_a_group_that_is_too_small_is_refused_by_name_and_the_others_are_served(claims, tmp_path):
+    groups = np.where(np.isin(ITEMS, ["q0", "q1"]), "tiny", GROUPS)
+    table = tmp_path / "claims.parquet"
+    pyarrow.parquet.write_table(
+        pa.table({"q": ITEMS, "s": SCORES, "g": groups, "true": TRUE}), table
+    )
+    columns = ("--score", "s", "--group", "g")
+    chosen = tmp_path / "chosen.json"
+    done = run(
+        *("threshold", table, *columns, "--label", "true", "--item", "q", "--alpha", 0.25),
+        *("--out", chosen),
+    )
+    assert done.exit_code == 0, done.output
+    assert "refused tiny: no useful promise" in one_line(done)
+    out = tmp_path / "kept.parquet"
+    done = run("filter", table, "--threshold", chosen, *columns, "--out", out)
+    assert done.exit_code == 0, done.output
+    text = one_line(done)
+    assert "one threshold for each of 2 groups" in text
+    assert "refused tiny: no useful promise, so nothing is kept of their 8 claims here" in text
+    assert "within each group, expected share of claims shown that are false at most: a 0." in text
+    selection = tether.Selection.load(chosen)
+    kept = ([selection.for_group(each).threshold for each in groups] <= SCORES) & (groups != "tiny")
+    np.testing.assert_array_equal(read(out)["s"].to_numpy(), SCORES[kept])
+    assert set(read(out)["g"].to_pylist()) == {"a", "b"}
+    again = run("filter", table, "--threshold", chosen, *columns, "--out", out, "--force", "--json")
+    assert json.loads(again.stdout)["refused_groups"] == ["tiny"]
+    compared = run(
+        *("threshold", table, *columns, "--label", "true", "--item", "q", "--alpha", 0.25),
+        *("--method", "all"),
+    )
+    assert compared.exit_code == 0
+    assert compared.stdout.count("refuses tiny") == 3
+
+
+def test_of_a_refused_group_everything_is_kept_where_smaller_thresholds_are_safer():
+    groups = np.where(np.isin(ITEMS, ["q0", "q1"]), "tiny", GROUPS)
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, groups)
+    selection = tether.gcrc(scored, alpha=0.25, loss="miss", groups=scored.groups)
+    kept, refused = keep_promised(selection, SCORES, groups)
+    np.testing.assert_array_equal(refused, groups == "tiny")
+    assert kept[refused].all()
+    assert not kept.all()
+
+
+def test_the_loss_can_be_stated_and_must_match(claims, tmp_path):
+    _, path = found(tmp_path)
+    out = claims.with_name(f"kept{claims.suffix}")
+    options = ("filter", claims, "--threshold", path, "--score", "s", "--out", out)
+    done = run(*options, "--loss", "any_false")
+    assert done.exit_code == 2
+    assert f"{path} was calibrated for fdr, not for any_false" in one_line(done)
+    assert not out.exists()
+    done = run(*options, "--loss", "fdr")
+    assert done.exit_code == 0
+    promise = one_line(done)
+    assert promise.count("expected share of claims shown that are false ≤") == 1
+    assert "expected loss" not in promise

@@ -16,7 +16,7 @@ def test_plan_prints_text_and_json():
 def test_a_promise_as_the_target():
     done = run("plan", "--promise", 0.1, "--safe-risk", 0.05)
     assert done.exit_code == 0
-    assert "rows at least to state this promise" in done.output
+    assert "rows to state this promise" in done.output
     for arguments in ([], ["--alpha", 0.1, "--promise", 0.1]):
         done = run("plan", "--safe-risk", 0.05, *arguments)
         assert done.exit_code == 2

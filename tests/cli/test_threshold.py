@@ -153,3 +153,27 @@ def test_missing_values_are_named(tmp_path):
     done = call(tmp_path / "claims.parquet", "--alpha", 0.1, *COLUMNS)
     assert done.exit_code == 2
     assert "column 's' has 1 missing value(s)" in done.stderr
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+def test_warnings_of_the_library_are_one_line_beside_the_result_and_not_said_twice(tmp_path):
+    rng = np.random.default_rng(0)
+    scores, items = rng.random(400).round(9), np.repeat(np.arange(100), 4)
+    labels = (rng.random(400) < scores).astype(int)
+    path = tmp_path / "claims.csv"
+    rows = [f"{i},{s},{y}" for i, s, y in zip(items, scores, labels, strict=True)]
+    path.write_text("\n".join(["q,s,true", *rows, *rows]) + "\n")
+    columns = ("--score", "s", "--label", "true", "--item", "q", "--promise", 0.2)
+    done = run("threshold", path, *columns)
+    assert done.exit_code == 0, done.output
+    assert " ".join(done.stderr.split()).startswith(
+        "warning: all claims of 100 of 100 items occur more"
+    )
+    assert ".py" not in done.stderr
+    inverted = [f"{i},{-s},{y}" for i, s, y in zip(items, scores, labels, strict=True)]
+    path.write_text("\n".join(["q,s,true", *inverted]) + "\n")
+    done = run("threshold", path, *columns)
+    assert "are labels or scores inverted?" in " ".join(done.stdout.split())
+    assert done.stderr == ""
+    done = run("threshold", path, *columns, "--json")
+    assert " ".join(done.stderr.split()).startswith("warning: are labels or scores inverted?")

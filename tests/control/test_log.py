@@ -25,6 +25,11 @@ def log(**changes):
         ({"log_safe": [-1.0, np.nan, -1]}, ValueError, r"log_safe\[1\] is nan: expected a log-pr"),
         ({"log_safe": [-1.0, np.inf, -1]}, ValueError, r"log_safe\[1\] is inf"),
         ({"log_safe": [-1.0, -np.inf, -1]}, ValueError, r"log_safe\[1\] is -inf: expected a fini"),
+        (
+            {"acting": [-1.0, -2.0, -1.5]},
+            TypeError,
+            r"acting must be a tether\.control\.Acting, got",
+        ),
         ({"log_optimized": [np.nan, 0, 0]}, ValueError, r"log_optimized\[0\] is nan"),
         ({"log_optimized": [0.0, 0.0]}, ValueError, r"log_optimized has 2 rows but log_safe has 3"),
         ({"loss": [0.0, -0.1, 0.0]}, ValueError, r"loss\[1\] is -0.1: expected a finite loss"),

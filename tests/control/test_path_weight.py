@@ -100,3 +100,77 @@ def test_a_trap_that_is_seen_half_of_the_time_is_served_as_rarely_as_proven():
         served.append(path.risk(found.log_beta))
     error = np.std(served) / np.sqrt(len(served))
     assert 0 < np.mean(served) <= 1 / (draws + 1) + 3 * error
+
+
+def test_a_promise_that_the_draws_do_not_allow_asks_for_more_draws():
+    path, rng = (
+        TrapPath(trap=0.0, betas=3, safe_risk=0.0, largest_risk=0.0),
+        np.random.default_rng(0),
+    )
+    log = path.make_log(2_000, rng)
+    few, many = (
+        tether.calibrate(log, path.make_proposals(draws, rng), promise=0.02, family="token_clip")
+        for draws in (32, 400)
+    )
+    assert not few.exists
+    assert "with 32 draws of each policy" in few.warnings[0]
+    assert "as many as 50 draws" in few.warnings[0]
+    assert many.promise <= 0.02
+
+
+TRAP_WEIGHT = 1e6
+
+
+def make_context_log(trapped, loss):
+    """Rows of the safe policy; where `trapped`, the policy of the path never acts like that."""
+    path = PolicyPath("token_clip", [0.0], np.where(trapped, -np.inf, 0.0)[:, None])
+    zeros = np.zeros(len(loss))
+    return tether.Log(loss, zeros, zeros, context=trapped.astype(int), policy_path=path)
+
+
+def make_context_draws(trapped):
+    """Draws of the policy of the path, which takes the trap where there is one."""
+    log_safe = np.where(trapped, -np.log(TRAP_WEIGHT), 0.0)
+    path = PolicyPath("token_clip", [0.0], np.zeros((len(trapped), 1)), drawn_at=0 * log_safe)
+    return tether.Proposals(log_safe, 0 * log_safe, context=trapped.astype(int), policy_path=path)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_rare_context_is_as_rarely_unforeseen_as_stated_whose_contexts_the_draws_have(own):
+    """In one of eleven contexts the policy always takes a harmful action that nobody took before.
+
+    Ten rows; 200 draws in ten rows of contexts, which are those of the log or others.
+    """
+    share, rows, draws = 1 / 11, 10, 200
+    rng, unforeseen, stated = np.random.default_rng(1), [], []
+    for _ in range(400):
+        trapped = rng.random(rows) < share
+        asked = trapped if own else rng.random(rows) < share
+        log = make_context_log(trapped, np.zeros(rows))
+        proposals = make_context_draws(rng.permutation(np.resize(asked, draws if own else rows)))
+        found = tether.calibrate(log, proposals, alpha=0.3, family="token_clip")
+        unforeseen.append(share if found.exists else 0.0)
+        stated.append(found.promise_terms["loss"].unforeseen / 0.7)
+    error = np.std(unforeseen) / np.sqrt(len(unforeseen))
+    assert np.mean(unforeseen) <= np.mean(stated)
+    assert np.mean(unforeseen) > 1 / (draws + 1) + 3 * error, "what as many contexts would allow"
+
+
+def test_draws_in_contexts_of_the_log_state_what_single_rows_may_add():
+    rng, none = np.random.default_rng(0), np.zeros(500, dtype=bool)
+    loss = (rng.random(500) < 0.02).astype(float)
+    log, proposals = make_context_log(none, loss), make_context_draws(none[:32])
+    found = tether.calibrate(log, proposals, alpha=0.1, family="token_clip")
+    points, m = 501, 32
+    best = min(
+        0.9 / m * t / (t - 1) + (t * 0.1 + 0.9) / points for t in np.linspace(1.01, 100, 100_000)
+    )
+    assert found.promise_terms["loss"].unforeseen == pytest.approx(best, rel=1e-4)
+    others = tether.Proposals(
+        proposals.log_safe,
+        proposals.log_optimized,
+        context=np.full(32, 7),
+        policy_path=proposals.policy_path,
+    )
+    found = tether.calibrate(log, others, alpha=0.1, family="token_clip")
+    assert found.promise_terms["loss"].unforeseen == pytest.approx(0.9 / 33)

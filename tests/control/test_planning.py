@@ -77,7 +77,7 @@ def test_a_promise_needs_more_rows_than_a_beta_that_passes():
     too_few = tether.plan(promise=0.12, rows=int(0.9 * named.rows_needed), **world)
     assert too_few.betas[0][1] == 0
     assert too_few.promises[0][1] == 1
-    assert "rows at least to state this promise" in str(named)
+    assert "rows to state this promise" in str(named)
 
 
 def test_no_number_of_rows_keeps_a_promise_below_the_safe_risk():

@@ -51,7 +51,7 @@ def test_the_terms_of_the_promise():
     assert promise.safe_excess == pytest.approx(SafeMean(1.65, 0.1).excess(1.5))
     assert promise.total == pytest.approx(1.8 + promise.safe_excess)
     assert make_promise(high, 9.0, near).total == 2.0
-    unforeseen = make_promise(low, 0.2, clear, 1 / 33)
+    unforeseen = make_promise(low, 0.2, clear, 0.9 / 33)
     assert unforeseen.total == pytest.approx(0.1 + 0.9 * 0.2 + 0.9 / 33)
 
 

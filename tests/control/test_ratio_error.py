@@ -231,7 +231,7 @@ def wrong_scores(rng, rows, **how):
 
 @pytest.mark.parametrize(("factor", "holds"), [(1.0, False), (1.25, True)])
 def test_false_certificates_with_wrong_scores(factor, holds):
-    rng, repeats, alpha = np.random.default_rng(98), 60, 0.2
+    rng, repeats, alpha = np.random.default_rng(98), 40, 0.2
     runs = [
         wrong_scores(rng, 1200, alpha=alpha, confidence=0.8, ratio_error=factor)
         for _ in range(repeats)

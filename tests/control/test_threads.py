@@ -69,9 +69,9 @@ def test_one_and_more_threads_give_the_same_bits(monkeypatch, world, family):
     log, proposals = list(worlds())[world]
     alpha = 1.3 * float(log.loss["loss"].mean()) + 0.01
     found = []
-    for threads in ("1", "2", "5"):
+    for threads in ("1", "3"):
         monkeypatch.setenv(THREADS_VARIABLE, threads)
         calibration = tether.calibrate(log, proposals, alpha=alpha, family=family)
         found.append(json.dumps(calibration.to_dict(), sort_keys=True, default=repr))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert calibration.exists

@@ -95,3 +95,9 @@ def test_actions_that_the_model_does_not_know_are_named_before_propensities_that
             None, MODEL, flat, np.full(600, "visit"), np.zeros(600),
             propensities=np.linspace(0.1, 0.9, 600),
         )  # fmt: skip
+
+
+def test_a_row_taken_out_of_a_frame_is_refused_by_a_model():
+    policy = tether.Categorical.from_classifier(MODEL)
+    with pytest.raises(ValueError, match=r"one row of a frame.*df.iloc\[\[0\]\]"):
+        policy.sample(FRAME.iloc[0], np.random.default_rng(0))

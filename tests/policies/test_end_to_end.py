@@ -1,6 +1,6 @@
 """Policies → log → calibrate → Tethered → sample → losses: the risk stays below alpha.
 
-Every world is run 600 times, from fresh data to deployed actions. A correct library fails one of
+Every world is run 200 times, from fresh data to deployed actions. A correct library fails one of
 these tests with a probability of about 0.001; the seeds are fixed.
 """
 
@@ -10,7 +10,7 @@ import pytest
 import tether
 from tests.scale import scaled
 
-REPEATS = scaled(600)
+REPEATS = scaled(200)
 FAMILIES = ("clip", "mix", "budgeted_clip(1)")
 
 

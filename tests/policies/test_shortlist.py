@@ -288,3 +288,30 @@ def test_the_enumerated_risk_is_at_most_alpha_on_average(rows, family):
         excess.append(max(losses.mean() - alpha, 0))  # where no beta exists
     assert np.mean(risks) <= alpha + np.mean(excess) + 3 * np.std(risks) / np.sqrt(len(risks))
     assert np.mean(risks) > 0.165  # the safe policy's risk is 0.16
+
+
+def test_an_infinite_beta_says_what_it_picks():
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=400)
+    actions = rng.normal(contexts)
+
+    def draws(contexts, rng):
+        return rng.normal(contexts)
+
+    def score(contexts, candidates):
+        return candidates - contexts[:, None]
+
+    soft = tether.Shortlist(draws, score, size=4)
+    harmless = np.zeros(400)
+    found = tether.calibrate(soft.make_log(contexts, actions, harmless, rng), alpha=0.2)
+    assert np.isinf(found.beta)
+    table = soft.make_log(contexts, actions, harmless, rng).log_optimized_all
+    (told,) = [each for each in found.warnings if "beta = inf is the soft pick" in each]
+    assert "not the best of 4" in told
+    assert f"probability {np.exp(table.max(axis=1)).mean():.1g}" in told
+    assert "(0.25 by chance)" in told
+    held = tether.calibrate(soft.make_log(contexts, actions, actions > 1, rng), alpha=0.2)
+    assert not any("soft pick" in each for each in held.warnings)
+    sharp = tether.Shortlist(draws, score, size=4, temperature=0)
+    found = tether.calibrate(sharp.make_log(contexts, actions, harmless, rng), alpha=0.2)
+    assert not any("soft pick" in each for each in found.warnings)

@@ -49,7 +49,7 @@ def test_a_pool_too_small_says_so():
     found = tether.gcrc(np.zeros((22, 2)), alpha=0.05, groups=[0] * 20 + [1] * 2)
     assert not found.exists
     assert found.for_group(0).exists
-    assert found.warnings[-1].startswith("(pooled): no threshold passes: 2 items")
+    assert found.warnings[-1].startswith("(pooled): no threshold passes: with 2 items")
 
 
 def test_groups_of_weighted_and_of_several_losses():

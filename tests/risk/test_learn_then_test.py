@@ -197,7 +197,7 @@ def test_a_seed_is_not_a_generator():
 def test_too_few_items_for_a_test_are_a_warning():
     found = tether.ltt(np.zeros((20, 3)), alpha=0.1)
     assert not found.exists
-    assert "20 items are too few" in found.warnings[0]
+    assert "20 items cannot show anything" in found.warnings[0]
     assert "(1 − 0.1)^20 = 0.1216 is above 1 − confidence = 0.1" in found.warnings[0]
     found = tether.ltt(np.zeros((25, 3)), alpha=0.1, procedure="bonferroni")
     assert "is above (1 − confidence) / 3 thresholds = 0.03333" in found.warnings[0]

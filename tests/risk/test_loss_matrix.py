@@ -113,3 +113,12 @@ def test_rounding_does_not_make_a_loss_nonmonotone():
 def test_an_error_in_the_second_chunk_names_its_row():
     with pytest.raises(ValueError, match=r"losses\[6, 1\] is 1.5"):
         tether.gcrc([np.zeros((4, 3)), with_cell(1.5)], alpha=0.1)
+
+
+def test_a_table_of_claims_is_refused_with_what_to_do():
+    table = pandas.DataFrame({"score": [0.1, 0.2], "supported": [0, 1], "item": [1, 1]})
+    with pytest.raises(TypeError, match=r"columns .'score', 'supported', 'item'.*from_table"):
+        tether.gcrc(table, alpha=0.1)
+    losses = pandas.DataFrame(np.tile([0.3, 0.1, 0.0], (99, 1)))
+    for named in (losses, losses.add_prefix("column_")):
+        assert tether.crc(named, alpha=0.2).threshold == 1.0

@@ -64,6 +64,7 @@ def test_it_is_the_boldest_threshold_whose_stated_promise_is_at_most_the_target(
         assert found.promise == found.bound
 
 
+@pytest.mark.filterwarnings("ignore:are labels or scores inverted")
 @settings(max_examples=100, deadline=None)
 @given(items=brute_force.ITEMS, target=brute_force.ALPHAS, copies=st.integers(1, 5))
 def test_a_harmless_safest_threshold_and_monotone_losses_make_it_alpha_itself(

@@ -121,7 +121,7 @@ def test_an_alpha_that_no_threshold_passes_is_described():
         assert "no threshold passes: the safest, 2, already fails" in found.warnings[-1]
         assert found.statement.startswith("none: no threshold passes")
     few = tether.gcrc(np.zeros((5, 3)), alpha=0.1)
-    assert "5 items leave a conservative risk of at least 0.1667" in few.warnings[0]
+    assert "with 5 items the conservative risk is at least 0.1667" in few.warnings[0]
 
 
 def test_ties_in_floating_point_pass():
@@ -189,7 +189,7 @@ def test_only_infinity_passes():
     found = tether.gcrc(claims, alpha=0.1)
     assert found.exists
     assert found.threshold == np.inf
-    assert found.warnings == ("only +inf passes: nothing is kept",)
+    assert found.warnings == ("only a threshold above all scores passes: nothing is kept",)
 
 
 def test_where_no_threshold_passes_the_safest_is_returned():

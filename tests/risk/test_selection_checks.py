@@ -49,6 +49,16 @@ def test_no_selection_of_random_claims_is_refused(seed, items, level, target, lo
         through_json(found)
 
 
+def test_groups_of_which_one_keeps_nothing_and_another_has_no_threshold_are_not_refused():
+    for method in (tether.gcrc, tether.ltt):
+        found = method(
+            claims(612, 3), loss=["fdr", "any_false"], alpha=0.75, groups=np.arange(3) % 2
+        )
+        through_json(found)
+    assert not found.exists
+    assert [part.exists for part in found.by_loss] == [False, False]
+
+
 def test_no_selection_of_other_losses_is_refused():
     rng = np.random.default_rng(0)
     matrix = rng.random((80, 7)) * np.linspace(1, 0.1, 7)

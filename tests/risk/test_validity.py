@@ -4,7 +4,7 @@ import pytest
 from benchmarks import validity_thresholds as validity
 
 pytestmark = pytest.mark.slow
-REPEATS = 400
+REPEATS = 200
 
 
 @pytest.fixture(scope="module")

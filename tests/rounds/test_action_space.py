@@ -312,7 +312,7 @@ def simulated_risks(runs, rounds=4, alpha=0.2, size=8):
 
 @pytest.mark.slow
 def test_every_round_holds_alpha_on_average():
-    risks = simulated_risks(scaled(16))
+    risks = simulated_risks(scaled(10))
     assert (risks.mean(0) <= 0.2 + 3 * risks.std(0) / np.sqrt(len(risks))).all(), risks.mean(0)
     assert (risks.mean(0) > 0.17).all(), risks.mean(0)  # the safe policy's risk is 0.117
 

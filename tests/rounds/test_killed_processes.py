@@ -82,9 +82,9 @@ def test_kill_9_before_any_file_of_an_export_leaves_no_folder(folder, child_proc
 
 def test_kill_9_at_any_moment_of_a_round(folder, child_processes):
     tables = kill_again_and_again(
-        child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=scaled(30)
+        child_processes, folder, f"sqlite:///{folder / 'run.db'}", times=scaled(12)
     )
-    assert len(tables["tether_rounds"]) > 5
+    assert len(tables["tether_rounds"]) > 2
 
 
 def test_kill_9_at_any_moment_of_a_round_on_postgresql(
@@ -93,9 +93,7 @@ def test_kill_9_at_any_moment_of_a_round_on_postgresql(
     def wait():  # the server may still be committing what it received
         server.wait_until_disconnected(postgres_url)
 
-    tables = kill_again_and_again(
-        child_processes, folder, postgres_url, times=scaled(10), wait=wait
-    )
+    tables = kill_again_and_again(child_processes, folder, postgres_url, times=scaled(6), wait=wait)
     assert len(tables["tether_rounds"]) > 2
 
 

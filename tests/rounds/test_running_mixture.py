@@ -68,7 +68,7 @@ STEPS = st.lists(
         elsewhere=st.sampled_from([False, False, True]),
     ),
     min_size=3,
-    max_size=7,
+    max_size=6,
 )
 
 
@@ -84,7 +84,7 @@ class Run:
     def open(self, path):
         return Controller(
             self.world.safe(), store=path, alarm_risk=0.95, max_silence=None,
-            policies=self.policies, normalizer_draws=500, **self.options,
+            policies=self.policies, normalizer_draws=200, **self.options,
         )  # fmt: skip
 
     def copied(self):
@@ -273,7 +273,7 @@ def test_every_beta_is_that_of_a_new_process_and_of_brute_force(
 
 @pytest.mark.slow
 @for_each_run
-@settings(max_examples=scaled(4), deadline=None, phases=[Phase.generate])  # to shrink takes long
+@settings(max_examples=scaled(2), deadline=None, phases=[Phase.generate])  # to shrink takes long
 @given(**CASES)
 def test_many_runs(world, family, steps, seed, options, small, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "run.db"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.rounds import verify_store
+from tether.rounds import LossesMissingError, verify_store
 from tether.rounds.served_run import NoSuchRoundError, ServedRun
 
 ACTIONS = ["wait", "treat"]
@@ -69,15 +69,44 @@ def test_the_first_round_is_the_safe_policys_and_the_next_begins_beside(store):
 def test_a_round_that_cannot_begin_is_said_and_the_present_one_goes_on(store):
     served = ServedRun(opened(store, missing="wait"), lambda rows: BOLD)
     served.act(100)  # no losses
-    served.begin(1, "try", actor="ann")
-    served.wait()
+    with pytest.raises(LossesMissingError, match=r"has 0 of .* report the outcomes") as told:
+        served.begin(1, "try", actor="ann")
+    assert "run." not in str(told.value)
+    assert served.run.history().audit == ()
     state = served.follow()
-    assert state.number == 1
-    assert state.begin_failure.startswith("LossesMissingError")
+    assert (state.number, state.beginning, state.begin_failure) == (1, False, "")
     assert served.act(2).served == 0
     served.close()
     with pytest.raises(ValueError, match="no function"):
         ServedRun(opened(store, missing="wait")).begin(1, "x", actor="ann")
+
+
+def test_losses_that_go_missing_after_the_first_look_are_said_in_the_same_words(store):
+    served = ServedRun(opened(store, missing="wait"), None)
+    collect(served)
+
+    def improve(rows):
+        served.act(50)  # without losses
+        return BOLD
+
+    served._improve = improve
+    served.begin(1, "try", actor="ann")
+    served.wait()
+    state = served.follow()
+    assert state.number == 1
+    assert state.begin_failure.startswith("round 1 has ")
+    assert state.begin_failure.endswith("meanwhile the present round goes on")
+    served.close()
+
+
+def test_an_alarm_or_losses_that_are_not_waited_for_do_not_keep_a_round_from_beginning(store):
+    served = ServedRun(opened(store, missing="wait"), lambda rows: BOLD)
+    served.act(100)
+    served.halt("complaints", actor="ann")
+    assert served.begin(1, "try", actor="ann") == 2
+    served.wait()
+    assert served.follow().number == 2
+    served.close()
 
 
 def test_rounds_and_alarms_of_other_processes_are_followed(store):

@@ -8,6 +8,7 @@ from scipy import stats
 
 import tether
 from tests.fit import chi_square, cumulative, fits
+from tests.scale import scaled
 
 BETAS = (1e-6, 1e-3, 0.3, 1.0, 3.0, 1e3, 1e6, np.inf)
 SEEDS = range(12)
@@ -172,7 +173,7 @@ def test_the_ends_are_the_policies_themselves(beta, family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
-@pytest.mark.parametrize(("count", "repeats"), [(1, 1500), (5, 800)])
+@pytest.mark.parametrize(("count", "repeats"), [(1, scaled(600)), (5, scaled(300))])
 def test_mixture_proposals_in_few_contexts(sampler, count, repeats):
     """A pilot of a draw or five says nothing about the envelope: none may be learned from it."""
     rng = np.random.default_rng([10, count])
@@ -205,6 +206,6 @@ def test_mixture_proposals_in_many_unlike_contexts(sampler):
     rng = np.random.default_rng(11)
     policy = tether.Tethered(world(0.8, 0.0, 1.0), world(0.4, 1.0, 0.8), 1.0, sampler=sampler)
     contexts = np.append(np.zeros(4096), 1.0)
-    drawn = [policy.sample(contexts, rng)[-1] for _ in range(600)]
+    drawn = [policy.sample(contexts, rng)[-1] for _ in range(scaled(300))]
     _, below = line(1.0)
     fits([stats.kstest(drawn, below).pvalue])

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 import tether
 from tests.saving import parts
 from tests.saving.round_trip import round_trip
 from tether.policies import EstimatedPolicy
+from tether.policies.aligned_actions import in_order_of
 from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
+from tether.saving.policy_kinds import _reordered_columns
 
 NUMBERS = st.floats(-3, 3, allow_nan=False, width=64)
 POSITIVE = st.floats(0.1, 3)
@@ -141,3 +144,21 @@ def test_the_digest_tells_policies_apart():
     policies = [tether.Gaussian(0.0), tether.Gaussian(-0.0), tether.Gaussian(5e-324)]
     policies += [tether.Gaussian(0.0, 2.0), tether.Pool([0.0]), tether.Pool([0.0, 0.0])]
     assert len({policy_digest(policy) for policy in policies}) == len(policies)
+
+
+def test_a_model_with_its_actions_in_another_order():
+    model = LogisticRegression().fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
+    policy = in_order_of(
+        tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=["c", "a", "b"]),
+        tether.Categorical.from_classifier(model),
+    )
+    assert policy.actions.tolist() == ["c", "a", "b"]
+    loaded = policy_from_bytes(policy_to_bytes(policy))
+    contexts = np.linspace(0, 2, 5)[:, None]
+    np.testing.assert_array_equal(loaded.log_prob_all(contexts), policy.log_prob_all(contexts))
+    np.testing.assert_allclose(
+        np.exp(policy.log_prob_all(contexts)), model.predict_proba(contexts)[:, [2, 0, 1]]
+    )
+    for order in ([0, 0, 1], [1, 2, 3], [0.0, 1.0, 2.0]):
+        with pytest.raises(ValueError, match="order must name every column once"):
+            _reordered_columns(model.predict_proba, np.array(order))

@@ -13,7 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.counted import counted
 from tether._core.shown import shown
+
+ONE_ROW = ": one row of a frame is a frame of one row, df.iloc[[0]], not df.iloc[0]"
+"""A hint for a row that was taken out of a frame as a column."""
 
 
 def as_contexts(contexts: Any, actions: Any = None) -> Any:
@@ -46,13 +50,29 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
     if length(contexts) == 0:
         raise ValueError("contexts is empty; at least one row is needed")
     if actions is not None and length(contexts) != len(actions):
-        raise ValueError(f"actions has {len(actions)} rows but contexts has {length(contexts)}")
+        raise ValueError(
+            f"actions has {counted(len(actions), 'row')} but contexts has {length(contexts)}"
+            f"{ONE_ROW if hasattr(contexts, 'iloc') and len(contexts.shape) == 1 else ''}"
+        )
     return contexts
 
 
 def length(contexts: Any) -> int:
     """The number of contexts, or of actions where there are none."""
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
+
+
+def rows_with_missing_values(contexts: Any) -> NDArray[np.int64]:
+    """The rows of a table of numbers in which a value is missing; none where this is not known."""
+    if isinstance(contexts, int) or hasattr(contexts, "tocsr") or hasattr(contexts, "candidates"):
+        return np.zeros(0, dtype=np.int64)
+    missing = np.zeros(length(contexts), dtype=np.bool_)
+    for column in _columns(contexts):
+        if column.dtype.kind == "O":
+            missing |= np.array([value is None or value != value for value in column.tolist()])
+        elif column.dtype.kind == "f":
+            missing |= np.isnan(column).reshape(len(column), -1).any(axis=1)
+    return np.flatnonzero(missing)
 
 
 def take(contexts: Any, index: NDArray[np.int64]) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.contexts import length
+from tether._core.contexts import length, rows_with_missing_values
+from tether._core.counted import counted
 from tether._core.plain_arrays import plain_array
 from tether._core.types import Booleans, Floats
 
@@ -25,7 +26,8 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     """One action per context, drawn by a policy."""
     validate.generator("rng", rng)
     method = f"the {name} policy's sample"
-    with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
+    failure = f"{method} failed on {counted(length(contexts), 'context')}"
+    with _naming_the_policy(failure, contexts):
         actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
@@ -47,7 +49,7 @@ def score(
 ) -> Floats:
     """The log-probability of each action; it must be finite where the policy itself `drew` it."""
     method = f"the {name} policy's log_prob"
-    with _naming_the_policy(f"{method} failed on actions of shape {actions.shape}"):
+    with _naming_the_policy(f"{method} failed on actions of shape {actions.shape}", contexts):
         answer = policy.log_prob(contexts, actions)
     return _checked_scores(method, answer, actions, drew)
 
@@ -71,7 +73,8 @@ def score_both(
             score("safe", safe, contexts, actions, drew=drew_safe),
             score("optimized", optimized, contexts, actions, drew=drew_optimized),
         )
-    with _naming_the_policy(f"both policies' log_prob failed on actions of shape {actions.shape}"):
+    failure = f"both policies' log_prob failed on actions of shape {actions.shape}"
+    with _naming_the_policy(failure, contexts):
         answers = safe.log_prob_both(optimized, contexts, actions)  # type: ignore[attr-defined]
     return (
         _checked_scores("the safe policy's log_prob", answers[0], actions, drew_safe),
@@ -95,7 +98,8 @@ def _checked_scores(
 def table(name: str, policy: Any, contexts: Any) -> Floats:
     """The log-probability of every action in each context, or one row if all contexts are alike."""
     method = f"the {name} policy's log_prob_all"
-    with _naming_the_policy(f"{method} failed on {length(contexts)} context(s)"):
+    failure = f"{method} failed on {counted(length(contexts), 'context')}"
+    with _naming_the_policy(failure, contexts):
         answer, actions = policy.log_prob_all(contexts), len(policy.actions)
     scores = validate.log_probabilities(method, answer, ndim=2, zero=True)
     if scores.shape[1] != actions or len(scores) not in (1, length(contexts)):
@@ -136,16 +140,20 @@ ERRORS_ABOUT_INPUT = (
 
 
 @contextmanager
-def _naming_the_policy(failure: str) -> Iterator[None]:
+def _naming_the_policy(failure: str, contexts: Any) -> Iterator[None]:
     """Raise the errors of a policy again, with a message that starts with `failure`.
 
     They become a ValueError if the input is wrong, and a RuntimeError if the policy is unavailable.
+    Missing values in the contexts are counted, since they are the most common reason.
     """
     try:
         yield
     except Exception as error:
         self_explaining = isinstance(error, (ValueError, RuntimeError))
         error_type = ValueError if isinstance(error, ERRORS_ABOUT_INPUT) else RuntimeError
+        if error_type is ValueError and len(rows := rows_with_missing_values(contexts)):
+            have = "has" if len(rows) == 1 else "have"
+            failure += f", of which {len(rows):,} {have} a missing value (first: row {rows[0]})"
         raise error_type(f"{failure}: {error if self_explaining else repr(error)}") from error
 
 

@@ -24,6 +24,12 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.probability_columns import (
+    MinPropensityOption,
+    ProbabilityColumns,
+    ProbabilityOption,
+    PropensityOption,
+)
 from tether.cli.scanned_paths import WhereOption
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -103,6 +109,9 @@ def calibrate(
     log_mix: MixOption = None,
     safe_share: ShareOption = None,
     max_ratio: MaxRatioOption = None,
+    propensity: PropensityOption = None,
+    probability: ProbabilityOption = None,
+    min_propensity: MinPropensityOption = None,
     source: SourceOption = None,
     reward: RewardOption = None,
     what_if: Annotated[
@@ -152,6 +161,7 @@ def calibrate(
             log_mix=log_mix,
             safe_share=safe_share,
             max_ratio=max_ratio,
+            probabilities=ProbabilityColumns(propensity, probability, min_propensity),
             source=source,
             reward=reward,
             max_rows=max_rows,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._core.kernels import Columns, Several
 from tether.risk import Claims, Selection
-from tether.risk.claim_filter import keep_claims
+from tether.risk.claim_filter import keep_promised
 from tether.risk.claim_parts import ClaimColumns
 from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
@@ -29,8 +29,8 @@ class KeptTrue:
     def of(cls, found: Selection, scores: Any, true: Any, groups: Any) -> KeptTrue:
         """Count some claims; a selection without a useful promise keeps none."""
         keeps = np.zeros(len(true), dtype=np.bool_)
-        if found.useful:
-            keeps = keep_claims(found, scores, groups)
+        if found.serves:
+            keeps, _ = keep_promised(found, scores, groups)
         return cls(len(true), int(keeps.sum()), int(true.sum()), int(keeps[true].sum()))
 
     def merge(self, other: KeptTrue) -> KeptTrue:
@@ -52,8 +52,8 @@ class MethodComparison:
 
     @property
     def useful(self) -> bool:
-        """Whether a method has a useful promise."""
-        return any(found.useful for found in self.selections.values())
+        """Whether a method has a useful promise, in some group at least."""
+        return any(found.serves for found in self.selections.values())
 
     def to_dict(self) -> dict[str, Any]:
         """One entry per method, with the shares that are kept."""
@@ -81,24 +81,27 @@ class MethodComparison:
 
     def _row(self, name: str, found: Selection) -> tuple[str, ...]:
         kept, true_kept = self.counts[name].shares
-        thresholds = [each.threshold for each in found.groups.values()] or [found.threshold]
+        served = [each for each in found.groups.values() if each.useful] or [found]
+        thresholds = [each.threshold for each in served]
         shown = f"{min(thresholds):.4g}"
         if len(thresholds) > 1:
             shown = f"{shown} to {max(thresholds):.4g}"
-        if not found.useful:
+        if not found.serves:
             why = "no threshold passes" if not found.exists else "no useful promise"
             if name == "crc" and not found.monotone:
                 why = "promises nothing: losses are not monotone"
             return (name, "-", "-" if not found.exists else f"{found.promise:.4g}", "-", "-", why)
         confidence = found.settings.get("confidence")
-        with_probability = "" if confidence is None else f"with probability {confidence:g}"
+        notes = [] if confidence is None else [f"with probability {confidence:g}"]
+        if refused := found.refused_groups:
+            notes.append(f"refuses {', '.join(refused)}")
         return (
             name,
             shown,
-            f"{found.promise:.4g}",
+            f"{max(each.promise for each in served):.4g}",
             f"{kept:.1%}",
             f"{true_kept:.1%}",
-            with_probability,
+            "; ".join(notes),
         )
 
 

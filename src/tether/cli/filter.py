@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from tether._core import files, progress
+from tether._core.counted import counted
 from tether.cli.filtered_claims import ClaimColumns, FilteredClaims, copy_kept
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -22,6 +24,10 @@ from tether.cli.terminal import (
 )
 from tether.risk import Selection
 from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words
+from tether.risk.loss_words import loss_in_words, promise_in_words
+
+MAX_NAMED_GROUPS = 6
+"""Of how many groups the promises are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class FilterResult:
             "threshold": thresholds or self.selection.threshold,
             "loss": self.selection.loss,
             "promise": self.selection.promise,
+            "refused_groups": list(self.selection.refused_groups),
             "out": str(self.out),
         }
 
@@ -47,16 +54,52 @@ class FilterResult:
         counts, found = self.claims, self.selection
         share = counts.kept / counts.read if counts.read else 0.0
         by = f"score >= {found.threshold:.6g}"
+        if np.isinf(found.threshold):
+            by = "the threshold is above all scores" if found.threshold > 0 else "all are kept"
         if found.groups:
-            by = f"one threshold for each of {len(found.groups)} groups"
+            served = sum(part.useful for part in found.groups.values())
+            by = f"one threshold for each of {counted(served, 'group')}"
         there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
         text = (
-            f"kept {counts.kept:,} of {counts.read:,} claims ({share:.1%}{there}): {by}\n"
-            f"  promise   {found.statement}\n"
+            f"kept {counts.kept:,} of {counted(counts.read, 'claim')} ({share:.1%}{there}): {by}\n"
+            f"  promise   {_promise(found)}\n"
         )
+        if refused := found.refused_groups:
+            kept = "nothing" if found.safer == "larger" else "everything"
+            claims = counted(counts.refused, "claim")
+            text += (
+                f"  refused   {', '.join(refused)}: no useful promise, so {kept} is kept of their "
+                f"{claims} here\n"
+            )
         if counts.outside > MANY_OUTSIDE * counts.read:
             text += f"  ! {outside_in_words(found, counts.outside, counts.read)}\n"
         return f"{text}  saved in {self.out}"
+
+
+def _require_losses(selection: Selection, losses: list[str], path: Path) -> None:
+    """Raise unless the selection was calibrated for these losses."""
+    found = [part.loss for part in selection.by_loss] or [selection.loss]
+    if sorted(losses) != sorted(found):
+        raise ValueError(
+            f"--loss: {path} was calibrated for {' and '.join(found)}, not for "
+            f"{' and '.join(losses)}"
+        )
+
+
+def _promise(found: Selection) -> str:
+    """The promise with the loss in words; of several groups, that of each."""
+    if not found.groups:
+        return promise_in_words(found)
+    served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
+    each = ", ".join(f"{name} {promise:.4g}" for name, promise in served[:MAX_NAMED_GROUPS])
+    if len(served) > MAX_NAMED_GROUPS:
+        each = f"{max(promise for _, promise in served):.4g} in each of them"
+    sure = next(iter(found.groups.values())).settings.get("confidence")
+    surely = "" if sure is None else f"with probability at least {sure:g} for each, "
+    what = loss_in_words(found)
+    if what is None:
+        what = "loss" if found.by_loss or not found.loss else found.loss
+    return f"within each group, {surely}expected {what} at most: {each}"
 
 
 @report_errors
@@ -76,6 +119,10 @@ def filter_(
         str | None,
         typer.Option(help="The column of groups, where each has a threshold. (default: none)"),
     ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(help="Refuse a selection for another loss; repeat for several."),
+    ] = None,
     mark: Annotated[
         str | None,
         typer.Option(help="Keep all rows, and add this column that says which are kept."),
@@ -87,13 +134,16 @@ def filter_(
 
     The promise is for complete items: every claim of an item must be there. The claims of a folder
     or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
-    has no useful promise.
+    has no useful promise; with groups, if none of them has one. Of other groups without one nothing
+    is kept (with the loss miss everything), and they are named.
     """
     require_file(threshold)
     files.require_other_file(out, claims, threshold)
     files.require_target(out, overwrite=force)
     selection = Selection.load(threshold)
-    if not selection.useful:
+    if loss:
+        _require_losses(selection, loss, threshold)
+    if not selection.serves:
         print_error(
             "no useful promise:",
             f"the selection in {threshold} promises {selection.promise:.4g} of a bound of "

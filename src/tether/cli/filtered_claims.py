@@ -28,7 +28,7 @@ from tether.cli.table_file import (
 )
 from tether.cli.terminal import require_file
 from tether.risk import Selection
-from tether.risk.claim_filter import count_outside, keep_claims, score_range
+from tether.risk.claim_filter import count_outside, keep_promised, score_range
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,15 @@ class ClaimColumns:
 
 @dataclass(frozen=True)
 class FilteredClaims:
-    """How many claims were read and kept, and how many scores are outside the calibration's."""
+    """How many claims were read and kept, are outside the calibration's scores, and are refused.
+
+    Refused are those of groups without a useful promise.
+    """
 
     read: int
     kept: int
     outside: int
+    refused: int = 0
 
 
 def copy_kept(
@@ -116,6 +120,7 @@ def copy_kept(
         sum(each.read for each in counts),
         sum(each.kept for each in counts),
         sum(each.outside for each in counts),
+        sum(each.refused for each in counts),
     )
 
 
@@ -130,10 +135,10 @@ def _kept(
     read, known = 0, score_range(selection)
     for batch in batches:
         scores = _numbers(columns.score, batch.column(columns.score), read)
-        keeps = _keeps(batch, scores, selection, columns)
+        keeps, refused = _keeps(batch, scores, selection, columns)
         read += batch.num_rows
         outside = count_outside(known, scores)
-        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside))
+        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside, int(refused.sum())))
         mask = pa.array(keeps)
         if columns.mark is None:
             yield batch.filter(mask)
@@ -171,16 +176,16 @@ def _described(schema: Any) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _keeps(batch: Any, scores: Any, selection: Selection, columns: ClaimColumns) -> Booleans:
-    """Which claims of a batch are kept."""
-    if not batch.num_rows:
-        return np.zeros(0, dtype=np.bool_)
-    if columns.group is None:
-        return keep_claims(selection, scores)
+def _keeps(
+    batch: Any, scores: Any, selection: Selection, columns: ClaimColumns
+) -> tuple[Booleans, Booleans]:
+    """Which claims of a batch are kept, and which are of groups without a useful promise."""
+    if columns.group is None or not batch.num_rows:
+        return keep_promised(selection, scores)
     groups = batch.column(columns.group)
     if groups.null_count:
         raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
-    return keep_claims(selection, scores, groups.to_numpy(zero_copy_only=False))
+    return keep_promised(selection, scores, groups.to_numpy(zero_copy_only=False))
 
 
 def _numbers(name: str, column: Any, before: int) -> Any:

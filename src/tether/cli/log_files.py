@@ -18,6 +18,7 @@ from tether._core.frame_contexts import (
 )
 from tether._core.frames import NoSuchColumnError
 from tether.cli.memory_limit import TooManyRowsError
+from tether.cli.probability_columns import ProbabilityColumns
 from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import FileColumns, Wanted, read_columns
 
@@ -84,6 +85,7 @@ def read_log_files(
     reward: str | None = None,
     max_rows: int | None = None,
     where: list[str] | None = None,
+    probabilities: ProbabilityColumns | None = None,
 ) -> tuple[Any, Any]:
     """The log and the proposals that these options name, in memory or in parts.
 
@@ -97,13 +99,15 @@ def read_log_files(
         "log_mix": log_mix,
     }
     rewards = [] if reward is None else [reward]
+    stated = probabilities or ProbabilityColumns()
     shares = {"safe_share": safe_share, "max_ratio": max_ratio}
     if is_in_parts(log, where) or is_in_parts(proposals, where):
+        stated.require_memory()
         return _scanned(log, proposals, names, columns, shares, reward, source, where)
     try:
-        return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows)
+        return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows, stated)
     except TooManyRowsError:
-        if log.suffix != ".parquet":
+        if log.suffix != ".parquet" or stated.names:
             raise
         return _scanned(log, proposals, names, columns, shares, reward, source, where)
 
@@ -144,10 +148,16 @@ def _in_memory(
     rewards: list[str],
     source: str | None,
     max_rows: int | None,
+    stated: ProbabilityColumns,
 ) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log):
+        numbers = [*names, *rewards, *stated.names]
+        table = _read(log, columns, [*numbers, "max_ratio"], numbers, max_rows)
+        table, shares["max_ratio"] = stated.read(
+            table, columns["log_safe"], columns["log_optimized"], shares["max_ratio"]
+        )
         actions = tether.Log.from_frame(
-            _read(log, columns, [*names, *rewards, "max_ratio"], [*names, *rewards], max_rows),
+            table,
             loss=names[0] if len(names) == 1 else names,
             reward=rewards[0] if rewards else None,
             **shares,
@@ -201,8 +211,9 @@ def _naming_options(argument: str) -> str:
         return ""
     return (
         ". Name the columns with --loss, --log-safe and --log-optimized, which hold each action's "
-        "loss and its log-probability under both policies. From propensities and a model such a "
-        "file is made in Python: tether.make_log(...).to_frame()"
+        "loss and its log-probability under both policies, or with --propensity and --probability, "
+        "which hold its probability. From propensities and a model such a file is made in Python: "
+        "tether.make_log(...).to_frame()"
     )
 
 

@@ -27,6 +27,7 @@ from tether._core.extras import how_to_install
 from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
 from tether._core.visible_text import visible, visible_lines
 from tether.cli.progress_bars import progress_bars
+from tether.cli.shown_warnings import warnings_beside, warnings_kept
 
 VERIFICATION_FAILED = 1
 INVALID_INPUT = 2
@@ -135,6 +136,8 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
         except KeyboardInterrupt:
             print_error("interrupted", "")
             raise typer.Exit(INTERRUPTED) from None
+        finally:
+            _print_warnings("")  # of a calculation without a result
 
     return guarded
 
@@ -164,7 +167,7 @@ def run_interruptibly(calculation: Callable[[], Result]) -> Result:
 
     Reading a file or sorting a long array takes seconds in which the main thread would not see
     the signal. The process ends without waiting for the thread, which cannot be stopped. Bars show
-    the steps of the calculation.
+    the steps of the calculation; its warnings are printed after its result.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -176,7 +179,7 @@ def run_interruptibly(calculation: Callable[[], Result]) -> Result:
             errors.append(error)
 
     try:
-        with progress_bars():
+        with progress_bars(), warnings_kept():
             thread = Thread(target=copy_context().run, args=(work,), daemon=True)
             thread.start()
             while thread.is_alive():
@@ -193,8 +196,18 @@ def run_interruptibly(calculation: Callable[[], Result]) -> Result:
 
 def print_error(heading: str, message: str) -> None:
     """Print one line on stderr."""
+    _print_on_stderr(heading, "bold red", message)
+
+
+def _print_warnings(printed: str) -> None:
+    """Print the warnings of a calculation that are not in the result."""
+    for message in warnings_beside(printed):
+        _print_on_stderr("warning:", "bold yellow", message)
+
+
+def _print_on_stderr(heading: str, style: str, message: str) -> None:
     shown = visible(redact_text(_one_line(message)))
-    line = Text.assemble((heading, "bold red"), " " * bool(message), shown)
+    line = Text.assemble((heading, style), " " * bool(message), shown)
     Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
@@ -211,11 +224,13 @@ def require_file(path: Path) -> None:
 
 
 def show(result: Printable, *, as_json: bool = False) -> None:
-    """Print a result as text, or as JSON and nothing else."""
+    """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
     if as_json:
         print(json.dumps(records.encode(result.to_dict()), indent=2))
+        _print_warnings("")
     else:
-        print_line(str(result))
+        print_line(text := str(result))
+        _print_warnings(text)
 
 
 def show_and_save(result: Savable, out: Output, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import typer
 
 import tether
 from tether._core import frames, progress, validate
+from tether._core.counted import counted
 from tether.cli.compare_methods import MethodComparison, compare_methods, select_by
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
@@ -75,7 +76,8 @@ def threshold(
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
-    stated promise is of no use, such as that of crc where losses are not monotone.
+    stated promise is of no use, such as that of crc where losses are not monotone; with groups, if
+    this is so in all of them.
     """
     saved = Output(out, force, key)
     saved.check(claims)
@@ -100,7 +102,7 @@ def threshold(
         if columns is None:
             rows, scored = "claims in parts", _scanned(claims, names, where)
         else:
-            rows = f"{len(columns['score']):,} claims"
+            rows = counted(len(columns["score"]), "claim")
             scored = Claims.from_table(
                 columns["score"], columns["label"], columns["item"], columns.get("group")
             )
@@ -115,9 +117,13 @@ def threshold(
         show(selection, as_json=as_json)
     else:
         show_and_save(selection, saved, as_json=as_json)
-    if not selection.useful:
-        if isinstance(selection, Selection) and not as_json:
+    if isinstance(selection, Selection):
+        if not (selection.useful or as_json):
             print_line("\n".join(_advice(selection)))
+        served = selection.serves
+    else:
+        served = selection.useful
+    if not served:
         raise typer.Exit(NOTHING_PASSES)
 
 
@@ -164,8 +170,9 @@ def _items_needed(part: Selection) -> str:
     if math.isinf(planned.rows_needed):
         return "no number of items helps while the safest threshold costs as much as is tolerated"
     if planned.rows_likely <= part.n_items:
-        return f"more than these {part.n_items:,} items are needed before a threshold passes"
-    return f"about {planned.rows_likely:,} items are needed before a threshold passes"
+        given = counted(part.n_items, "item")
+        return f"more than {given} are needed before a threshold passes"
+    return f"about {counted(planned.rows_likely, 'item')} are needed before a threshold passes"
 
 
 def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[str, Any] | None:

@@ -22,6 +22,12 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.probability_columns import (
+    MinPropensityOption,
+    ProbabilityColumns,
+    ProbabilityOption,
+    PropensityOption,
+)
 from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, report_errors, require_file, show
 
 
@@ -49,6 +55,9 @@ def verify(
     log_mix: MixOption = None,
     safe_share: ShareOption = None,
     max_ratio: MaxRatioOption = None,
+    propensity: PropensityOption = None,
+    probability: ProbabilityOption = None,
+    min_propensity: MinPropensityOption = None,
     source: SourceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,6 +84,7 @@ def verify(
             log_mix=log_mix,
             safe_share=safe_share,
             max_ratio=max_ratio,
+            probabilities=ProbabilityColumns(propensity, probability, min_propensity),
             source=source,
         )
     result = verify_subject(subject, key, **compared)

@@ -20,7 +20,7 @@ from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
 from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
-from tether.control.promise import PromiseTerms, make_promise
+from tether.control.promise import PromiseTerms, make_promise, unforeseen_loss
 from tether.control.provenance import Provenance
 from tether.control.scored_by import ScoredBy
 from tether.control.summary import describe_calibration, write_statement
@@ -197,9 +197,9 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
                 for each in self.constraints
             }
         stability = self.stability if self.exists else np.inf
-        unforeseen = self._problem.test_weight.unforeseen
+        safe, problem, at = self._diagnostics.safe_mean, self._problem, self.log_beta
         return {
-            each.name: make_promise(each, stability, self._diagnostics.safe_mean(each), unforeseen)
+            each.name: make_promise(each, stability, safe(each), unforeseen_loss(problem, each, at))
             for each in self.constraints
         }
 
@@ -340,8 +340,7 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
             A dictionary of arrays, which data-frame libraries accept: `constraint`, `log_beta`,
             `beta` and `risk`.
         """
-        curves = {each.name: self.curve(each.name) for each in self.constraints}
-        return curve_columns(curves)
+        return curve_columns({each.name: self.curve(each.name) for each in self.constraints})
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, diagnostics included, as plain values.

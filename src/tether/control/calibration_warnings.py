@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 MIN_DRAWS_PER_LEVEL = 16
 """Fewer draws than this at a beta of a path are worth a warning."""
+SHARPEST_SOFT_PICK = 0.99
+"""The mean probability of the likeliest candidate beyond which a pick is that of the best."""
+UNIFORM_TOLERANCE = 1e-9
+"""How far, in logs, the safe policy of a shortlist may be from uniform."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -42,6 +46,8 @@ def find_warnings(
         yield found.approximate
     if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
         yield hopeless
+    elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
+        yield advice
     elif not found.exists and found.asked_promise is not None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
@@ -87,7 +93,7 @@ def find_warnings(
         yield (
             f"some betas have only {weight.fewest_draws} draws of their own policy: the next "
             f"action weighs more than the condition allows with a probability of up to "
-            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws"
+            f"{1 / (weight.fewest_draws + 1):.2g}; make more draws, in as many rows of contexts"
         )
     if found.outside_share:
         yield (
@@ -95,6 +101,8 @@ def find_warnings(
             f"policy's decisions are actions that the safe policy never takes{_outside(problem)}, "
             f"and no tethered policy takes them either, not even at an infinite beta"
         )
+    if np.isinf(found.log_beta) and found.exists and (soft := _soft_pick(problem)) is not None:
+        yield soft
     if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
             f"family {found.family!r} states no smoothness: the betas between those that the "
@@ -106,6 +114,23 @@ def find_warnings(
             f"rows"
         )
     yield from measured.score_warnings()
+
+
+def _too_few_draws(found: Calibration, problem: Problem | ProblemInParts) -> str | None:
+    """A promise that the draws along a path do not allow at any alpha, so that rows do not help."""
+    weight, asked = problem.test_weight, found.asked_promise
+    if not isinstance(weight, PathWeight) or asked is None:
+        return None
+    for each in found.constraints:
+        least = each.bound / (weight.fewest_draws + 1)
+        if least >= asked[each.name]:
+            needed = int(each.bound / asked[each.name])
+            return (
+                f"no beta can have a promise of at most {asked[each.name]:.4g}{_named(found, each)}"
+                f": with {weight.fewest_draws} draws of each policy, actions that no draw foresees "
+                f"may add {least:.2g}; make several times as many as {needed:,} draws"
+            )
+    return None
 
 
 def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
@@ -151,6 +176,25 @@ def _outside(problem: Problem | ProblemInParts) -> str:
         return ""
     never = np.isneginf(log.log_safe_all).all(axis=0) & (log.log_optimized_all > -np.inf).any(0)
     return f" ({few(names[never])})" if never.any() else ""
+
+
+def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
+    """What an infinite beta picks of a shortlist: by its temperature, not the best candidate."""
+    log = problem.given_log if isinstance(problem, Problem) else None
+    if log is None or log.scored_by is not None or log.log_safe_all is None:
+        return None
+    assert log.log_optimized_all is not None
+    size = log.log_safe_all.shape[1]
+    best = float(np.exp(log.log_optimized_all.max(axis=1)).mean())
+    is_uniform = np.abs(log.log_safe_all + np.log(size)).max() < UNIFORM_TOLERANCE
+    if not is_uniform or size < 2 or best > SHARPEST_SOFT_PICK:
+        return None
+    return (
+        f"beta = inf is the soft pick at the temperature of this shortlist, not the best of "
+        f"{size}: its likeliest candidate is picked with probability {best:.2g} on average "
+        f"({1 / size:.2g} by chance). A lower temperature is another optimized policy, to be "
+        f"calibrated anew"
+    )
 
 
 def _asked(found: Calibration) -> float:

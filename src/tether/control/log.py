@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.row_indexes import check_row_indexes
+from tether._core.shown import shown
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
 from tether.control.log_checks import checked_max_ratio, checked_share, named_losses
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
+from tether.control.repeated_rows import warn_of_repeated_rows
 from tether.control.score_checks import refuse_probabilities
 from tether.control.scored_by import ScoredBy
 from tether.control.table_checks import check_tables, read_table
@@ -113,6 +115,8 @@ class Log(LogOverview):
         tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
         check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
         self.scored_by = scored_by
+        if acting is not None and not isinstance(acting, Acting):
+            raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.log_safe = validate.log_probabilities("log_safe", log_safe)
         rows = len(self.log_safe)
@@ -198,6 +202,11 @@ class Log(LogOverview):
             If contexts are not stated, the frame has no such column, or the columns do not make a
             log.
 
+        Warns
+        -----
+        AssumptionWarning
+            If more rows occur several times than by chance, as in a table of files that overlap.
+
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
@@ -227,7 +236,7 @@ class Log(LogOverview):
             )
         }
         has_tables = tables["log_safe_all"] is not None
-        return cls(
+        log = cls(
             losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
@@ -238,6 +247,8 @@ class Log(LogOverview):
             max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
+        warn_of_repeated_rows(log)
+        return log
 
     @classmethod
     def scan(

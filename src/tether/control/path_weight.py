@@ -34,23 +34,38 @@ is at most (B − α)·w_i(k_i) + α·(w_i(κ) − w_i(k_i))₊, and the mean of
 which is what a promise states, where unforeseen points enter the stability term by what they weigh
 at κ alone, and where on some logs no level passes, the term for these logs. The second summand is a
 worst case. A policy that takes an action of loss B with probability 1/(m + 1), which nobody took
-before, comes within a factor of e of it. The draws must not depend on the log: their contexts come
-from the same distribution, and if they are contexts of the log itself, this holds up to the
-influence that one row has on the calibration.
+before, comes within a factor of e of it.
+
+Two things are assumed of the contexts of the draws: they come from the same distribution as those
+of the log, and are independent of the log and, at each level, of each other. So the draws of a
+level need a row of contexts each: more draws in the same rows would not be worth more.
+
+Contexts of the log itself are not independent of it. Let the draws of each level be made in m rows
+of the log that are picked at random, without replacement, and let h be the largest (l_j − α)·w_j at
+the chosen level among the rows with a loss above α. Then, for every t > 1, the next action weighs
+more than c_k̂(D) + (tα + h)/(B − α) with probability at most t/((t − 1)·m), and the expected loss is
+at most
+
+    α + (B − α)/m · t/(t − 1) + (tα + E[h])/(n + 1) + the stability term.
+
+The proof is on the page "The guarantee". This is stated, at the best t, where a draw was made in a
+context of the log.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.types import Floats
 from tether.control.proposals import Proposals
 from tether.control.test_weight import Candidates
 
 if TYPE_CHECKING:
+    from tether.control.constraint import Constraint
     from tether.control.problem import Problem
 
 
@@ -64,14 +79,11 @@ class PathWeight:
     """One for each level."""
     fewest_draws: int
     """How many draws of its own policy the level with the fewest has."""
+    in_log_contexts: bool = False
+    """Whether any draw was made in a context of the log, or may have been."""
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
-
-    @property
-    def unforeseen(self) -> float:
-        """1/(m + 1), with the fewest draws m of a level."""
-        return 1 / (self.fewest_draws + 1)
 
     def candidates(self, problem: Problem) -> Candidates:
         """None: the weights are in the table."""
@@ -82,9 +94,23 @@ class PathWeight:
         place = int(np.searchsorted(self.log_betas, log_beta, side="right")) - 1
         return float(self.log_weights[max(place, 0)])
 
+    def unforeseen_loss(self, problem: Problem, constraint: Constraint, log_beta: float) -> float:
+        """What next actions that weigh more than the draws foresee may add to the expected loss."""
+        alpha, worst = constraint.alpha, constraint.bound - constraint.alpha
+        if not self.in_log_contexts:
+            return worst / (self.fewest_draws + 1)
+        draws, points = min(self.fewest_draws, len(problem.log)), len(problem.log) + 1
+        amounts = constraint.signed(problem.log.loss[constraint.name])
+        harmful = amounts > 0
+        log_amounts = np.log(amounts[harmful]) + problem.log_weights(log_beta)[0][harmful]
+        heaviest = np.exp(log_amounts.max(initial=-np.inf))
+        t = 1 + np.sqrt(worst * points / (draws * alpha))  # the sum is smallest there
+        added = worst / draws * t / (t - 1) + (t * alpha + heaviest) / points
+        return float(min(worst, added))
 
-def largest_weights(proposals: Proposals) -> PathWeight:
-    """The test weight that proposals along a path give."""
+
+def largest_weights(proposals: Proposals, log_context: NDArray[Any] | None = None) -> PathWeight:
+    """The test weight that proposals along a path give; with the contexts of the log, if any."""
     path = proposals.policy_path
     assert path is not None
     assert path.drawn_at is not None
@@ -108,7 +134,10 @@ def largest_weights(proposals: Proposals) -> PathWeight:
     log_weight[possible] = table[possible] - log_mix[possible, None]
     weights = [float(log_weight[levels <= log_betas[k], k].max()) for k in columns]
     fewest = min(int((levels == log_betas[k]).sum()) for k in columns)
-    return PathWeight(log_betas[columns], np.array(weights), fewest)
+    shared = log_context is not None and (
+        proposals.context is None or bool(np.isin(proposals.context, log_context).any())
+    )
+    return PathWeight(log_betas[columns], np.array(weights), fewest, shared)
 
 
 def _named(levels: Floats) -> str:

@@ -11,12 +11,15 @@ import numpy as np
 from tether._core import validate
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
+from tether.control.plan_inputs import measure_inputs
 from tether.control.plan_model import PlanModel
 from tether.control.plan_rows import outlook, rows_for, rows_over_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from tether.control.log import Log
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs for which a plan states beta, as multiples of the likely number of rows."""
@@ -167,7 +170,7 @@ class Plan(Described):
         return Description(
             f"plan: {self.rows_likely:,} rows of the safe policy",
             "good",
-            (*given, ("rows", f"{self.rows_needed:,} rows at least {first}; {likely}")),
+            (*given, ("rows", f"about {self.rows_needed:,} rows {first}; {likely}")),
             caption="what to expect of a log of so many rows (beta of the family clip):",
             table=self.to_frame(),
             notes=("a plan is an expectation under a simple model, not a promise",),
@@ -175,13 +178,14 @@ class Plan(Described):
 
 
 def plan(
+    log: Log | None = None,
     *,
-    safe_risk: float,
+    safe_risk: float | None = None,
     alpha: float | None = None,
     promise: float | None = None,
     bound: float = 1.0,
     optimized_risk: float | None = None,
-    log_ratio_spread: float = 1.0,
+    log_ratio_spread: float | None = None,
     rows: int | None = None,
     pass_probability: float = 0.9,
 ) -> Plan:
@@ -193,8 +197,11 @@ def plan(
 
     Parameters
     ----------
-    safe_risk : float
-        The expected loss of the safe policy, from 0 to `bound`.
+    log : Log, optional
+        A log of the safe policy, with one loss, from which `safe_risk`, `optimized_risk` and
+        `log_ratio_spread` are measured unless they are passed.
+    safe_risk : float, optional
+        The expected loss of the safe policy, from 0 to `bound`; required without a log.
     alpha : float, optional
         The tolerated expected loss, above 0 and below `bound`.
     promise : float, optional
@@ -202,11 +209,13 @@ def plan(
     bound : float, default 1.0
         The largest possible loss.
     optimized_risk : float, optional
-        The expected loss of the optimized policy; that of the safe policy by default.
-    log_ratio_spread : float, default 1.0
-        The standard deviation of the log ratio of optimized over safe density.
+        The expected loss of the optimized policy; without a log that of the safe policy by default.
+    log_ratio_spread : float, optional
+        The standard deviation of the log ratio of optimized over safe density; without a log 1 by
+        default.
     rows : int, optional
-        The number of rows for which to state beta; by default several multiples of the likely one.
+        The number of rows for which to state beta; by default several multiples of the likely one,
+        and the number of rows in the log.
     pass_probability : float, default 0.9
         The probability with which the likely number of rows passes.
 
@@ -226,7 +235,23 @@ def plan(
     >>> made = plan(alpha=0.1, safe_risk=0.05)
     >>> made.rows_needed, made.rows_likely
     (18, 69)
+
+    From a log that is too small, how large one like it should be:
+
+    >>> from tether import Log
+    >>> log = Log([0.0] * 19 + [1.0], log_safe=[-1.0] * 20, log_optimized=[-0.9, -1.1] * 10)
+    >>> plan(log, alpha=0.1).safe_risk
+    0.05
     """
+    if log is not None:
+        measured = measure_inputs(log)
+        safe_risk = measured.safe_risk if safe_risk is None else safe_risk
+        if optimized_risk is None:
+            optimized_risk = measured.optimized_risk
+        if log_ratio_spread is None:
+            log_ratio_spread = measured.log_ratio_spread
+    if safe_risk is None:
+        raise TypeError("safe_risk is required: the safe policy's expected loss, or a log of it")
     validate.one_target(alpha, promise)
     bound = validate.number("bound", bound, above=0, below=np.inf)
     if promise is None:
@@ -237,7 +262,8 @@ def plan(
     optimized_risk = _checked_risk(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
     )
-    spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=100)
+    spread = 1.0 if log_ratio_spread is None else log_ratio_spread
+    spread = validate.number("log_ratio_spread", spread, above=0, below=100)
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
     model = PlanModel(bound, safe_risk / bound, optimized_risk / bound, spread)
     rows_needed, rows_likely = rows_for(model, alpha, promise, pass_probability)
@@ -246,6 +272,8 @@ def plan(
     else:
         finite = math.isfinite(rows_likely)
         sizes = [int(rows_likely * multiple) for multiple in ROW_MULTIPLES] if finite else []
+        if log is not None and finite:
+            sizes = sorted({*sizes, len(log)})
     outlooks = [outlook(model, alpha, promise, size) for size in sizes]
     return Plan(
         alpha=alpha,

@@ -332,7 +332,7 @@ def _pose_path(
         weight = find_test_weight(test_weight, log, family, has_draws=False)
         draws = without_draws(log)
     else:
-        weight = largest_weights(proposals)
+        weight = largest_weights(proposals, log.context)
         mixture = proposals.log_safe if proposals.log_mix is None else proposals.log_mix
         place = np.zeros(1, dtype=np.int64), np.zeros(len(log), dtype=np.int64)
         scores = proposals.log_safe, proposals.log_optimized, mixture, mixture

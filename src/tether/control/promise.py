@@ -11,8 +11,8 @@ its mean loss over the rows and the next action (`tether._core.safe_excess`). A 
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
 safe policy is clearly better than alpha.
 
-Along a path (`tether.control.path_weight`) there is a fourth term, (B − α)·u, where u is a bound on
-the probability that the next action weighs more than the draws of its policy foresee.
+Along a path (`tether.control.path_weight`) there is a fourth term: what next actions that weigh
+more than the draws of their policy foresee may add.
 
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
@@ -21,10 +21,15 @@ With a confidence the promise is another one: α, with that probability over log
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tether._core.safe_excess import SafeMean, safe_mean
 from tether.control.constraint import Constraint
+from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
+
+if TYPE_CHECKING:
+    from tether.control.parts.problem import ProblemInParts
 
 ASSUMPTIONS = (
     "the safe policy took the logged actions (or the policies that log_mix states); the optimized "
@@ -48,7 +53,7 @@ class PromiseTerms:
     bound : float
         The largest possible loss, which the total never exceeds.
     unforeseen : float, default 0.0
-        What actions that no draw foresees may add: (B − α)·u.
+        What actions that no draw foresees may add.
 
     Examples
     --------
@@ -76,11 +81,20 @@ class PromiseTerms:
 def make_promise(
     constraint: Constraint, instability: float, safe: SafeMean, unforeseen: float = 0.0
 ) -> PromiseTerms:
-    """The promise of one constraint, from ε, the safe policy's mean loss, and u."""
+    """The promise of one constraint, from ε, the safe policy's mean loss, and the fourth term."""
     alpha, bound = constraint.alpha, constraint.bound
     excess = safe.excess_where_passing(alpha)
     stability = max(alpha, bound - alpha) * instability
-    return PromiseTerms(alpha, stability, excess, bound, (bound - alpha) * unforeseen)
+    return PromiseTerms(alpha, stability, excess, bound, unforeseen)
+
+
+def unforeseen_loss(
+    problem: Problem | ProblemInParts, constraint: Constraint, log_beta: float
+) -> float:
+    """The fourth term of a promise; 0 where no path is followed."""
+    if isinstance(problem, Problem) and isinstance(problem.test_weight, PathWeight):
+        return problem.test_weight.unforeseen_loss(problem, constraint, log_beta)
+    return 0.0
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:

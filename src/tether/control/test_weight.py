@@ -65,11 +65,6 @@ class TestWeight(Protocol):
         """Whether the weight grows with beta without end."""
         ...
 
-    @property
-    def unforeseen(self) -> float:
-        """A bound on the probability that the next action weighs more; 0 where it is assumed."""
-        ...
-
     def candidates(self, problem: Problem) -> Candidates:
         """The points among which the heaviest is found at every beta."""
         ...
@@ -92,7 +87,6 @@ class Empirical:
     label: ClassVar[str] = "empirical"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
-    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """All possible draws; the largest ratio per context if the mixture is the safe policy."""
@@ -127,7 +121,6 @@ class Analytic:
     label: ClassVar[str] = "analytic"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = True
-    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """An infinite ratio in every context."""
@@ -148,7 +141,6 @@ class MaxRatio:
     label: ClassVar[str] = "max_ratio"
     constant: ClassVar[None] = None
     grows: ClassVar[bool] = False
-    unforeseen: ClassVar[float] = 0.0
 
     def candidates(self, problem: Problem) -> Candidates:
         """One point: without a normalizer, contexts do not matter."""
@@ -168,7 +160,6 @@ class Fixed:
 
     constant: float
     grows: ClassVar[bool] = False
-    unforeseen: ClassVar[float] = 0.0
 
     @property
     def label(self) -> float:

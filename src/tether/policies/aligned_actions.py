@@ -43,6 +43,19 @@ def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
     return safe, optimized
 
 
+def in_order_of(safe: Policy, optimized: Policy) -> Policy:
+    """The optimized policy with its actions in the order of the safe one's, which stays as it is.
+
+    Only a `Categorical` can be reordered; other differences are left to an error that shows them.
+    """
+    if not (is_finite(safe) and is_finite(optimized)) or type(optimized) is not Categorical:
+        return optimized
+    first, second = np.asarray(safe.actions), np.asarray(optimized.actions)
+    if not _same_set(first, second) or np.array_equal(first, second):
+        return optimized
+    return _reordered(optimized, first)
+
+
 def _same_set(first: NDArray[Any], second: NDArray[Any]) -> bool:
     if len(first) != len(second) or (first.dtype.kind in "US") != (second.dtype.kind in "US"):
         return False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import as_contexts, length
+from tether._core.contexts import ONE_ROW, as_contexts, length
 from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.shown import few
 from tether._core.types import Actions, Contexts, Floats, Integers
@@ -317,6 +317,11 @@ class ClassifierLogits:
             columns = list(contexts.columns)
             if list(names) != columns and set(names) <= set(columns):
                 contexts = contexts[list(names)]  # a rule may need more columns than the model
+        elif names is not None and set(names) <= set(getattr(contexts, "index", ())):
+            raise ValueError(
+                f"contexts is one row of a frame, with the features {list(names)[:3]} as its index"
+                f"{ONE_ROW}"
+            )
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
 

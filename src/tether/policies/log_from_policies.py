@@ -16,6 +16,7 @@ from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.proposals import Proposals
+from tether.control.repeated_rows import warn_of_repeated_rows
 from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
@@ -98,6 +99,12 @@ def make_log(
         If lengths do not match, a policy returns invalid scores, the policy that took the actions
         gives one of them probability 0, or propensities contradict it or each other.
 
+    Warns
+    -----
+    AssumptionWarning
+        If actions are in the log more rarely than the policies say, or more rows occur several
+        times than by chance, as in a table of files that overlap.
+
     Examples
     --------
     >>> from tether import Gaussian, Tethered, calibrate
@@ -147,9 +154,11 @@ def make_log(
                 "safe is None: pass the safe policy, or the propensities with which it chose the "
                 "actions"
             )
-        return log_of_propensities(
+        log = log_of_propensities(
             optimized, contexts, actions, losses, propensities, min_propensity, rewards
         )
+        warn_of_repeated_rows(log)
+        return log
     safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
@@ -185,7 +194,7 @@ def make_log(
         logged_table = tables[logging_policy]
         check_logged_actions(known, taken, tables["optimized"], logged_table, None, log_logged)
     approximate, ratio_error = approximation_of(*policies.values())
-    return Log(
+    log = Log(
         losses,
         **columns,
         safe_share=safe_share,
@@ -195,6 +204,8 @@ def make_log(
         reward=rewards,
         scored_by=note_policies(safe, optimized, contexts, known, tables),
     )
+    warn_of_repeated_rows(log)
+    return log
 
 
 def make_proposals(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.columns import Columns, format_cell
+from tether._core.counted import counted
 from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
 from tether.risk.selection import Selection
@@ -210,12 +211,12 @@ def _settings(result: Result) -> dict[str, str]:
     """The settings of a result in words, by name."""
     if isinstance(result, Selection):
         stated = {"method": result.method, "loss": _loss(result)}
-        stated["items"] = f"{result.n_items:,} items"
+        stated["items"] = counted(result.n_items, "item")
         stated |= {key: f"{key} {value}" for key, value in result.settings.items()}
         asked = result.target
         alphas = [part.alpha for part in result.by_loss] or [result.alpha]
     else:
-        stated = {"family": result.family, "rows": f"{result.rows:,} rows"}
+        stated = {"family": result.family, "rows": counted(result.rows, "row")}
         stated["test weight"] = f"test weight {result.test_weight}"
         sure = result.confidence
         stated["confidence"] = "" if sure is None else f"confidence {sure:g}"

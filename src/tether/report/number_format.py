@@ -6,6 +6,8 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tether._core.counted import counted
+
 if TYPE_CHECKING:
     from tether.rounds.history import Estimate
 
@@ -90,8 +92,8 @@ def format_count(count: int, singular: str, plural: str | None = None) -> str:
     >>> format_count(1, "row"), format_count(1200, "row"), format_count(0, "loss", "losses")
     ('1 row', '1,200 rows', 'no losses')
     """
-    noun = singular if count == 1 else plural or f"{singular}s"
-    return f"{count:,} {noun}" if count else f"no {noun}"
+    text = counted(count, singular, plural)
+    return text if count else f"no {text.removeprefix('0 ')}"
 
 
 def _scientific(value: float, digits: int) -> str:

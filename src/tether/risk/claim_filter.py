@@ -100,6 +100,22 @@ def keep_claims(
     return np.asarray(checked >= thresholds[group_of_claim])
 
 
+def keep_promised(
+    selection: Selection, scores: ArrayLike, groups: ArrayLike | None = None
+) -> tuple[Booleans, Booleans]:
+    """Which claims are kept, and which are of groups without a useful promise.
+
+    Of these the safest is done: nothing is kept where larger thresholds are safer, and everything
+    where smaller ones are.
+    """
+    kept = keep_claims(selection, scores, groups)
+    refused = np.zeros(len(kept), dtype=np.bool_)
+    if groups is not None and len(kept):
+        names = np.asarray(validate.labels("groups", groups, len(kept))).astype(np.str_)
+        refused = np.isin(names, selection.refused_groups)
+    return np.where(refused, selection.safer == "smaller", kept), refused
+
+
 def score_range(selection: Selection) -> tuple[float, float] | None:
     """The lowest and the highest score of the calibration; None where it is not known.
 

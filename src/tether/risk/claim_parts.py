@@ -46,7 +46,7 @@ class ClaimPart:
     def read(cls, names: ClaimColumns, columns: Columns) -> ClaimPart:
         """Check the columns of one part and put its claims in the order of the items."""
         groups = None if names.groups is None else columns[names.groups]
-        claims = Claims.from_table(
+        claims = Claims._from_columns(
             columns[names.scores], columns[names.supported], columns[names.items], groups
         )
         by_item = None if groups is None else np.asarray(list(claims.groups.values()))

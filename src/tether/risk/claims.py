@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Booleans, Floats, Integers
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.risk.claim_columns import (
     CLAIMS_PER_BLOCK,
     binary_labels,
@@ -118,11 +120,33 @@ class Claims:
         ValueError
             If a value is out of range, the lengths differ, or an item has several groups.
 
+        Warns
+        -----
+        AssumptionWarning
+            If all claims of several items occur more than once, as in a table of files that
+            overlap.
+
         Examples
         --------
         >>> Claims.from_table([0.9, 0.7, 0.4], [1, 1, 0], ["b", "a", "b"]).scores
         array([0.7, 0.9, 0.4])
         """
+        from tether.risk.repeated_claims import repeated_claims_warning
+
+        claims = cls._from_columns(scores, supported, items, groups)
+        if (repeated := repeated_claims_warning(claims)) is not None:
+            warn_user(repeated, AssumptionWarning)
+        return claims
+
+    @classmethod
+    def _from_columns(
+        cls,
+        scores: ArrayLike,
+        supported: ArrayLike,
+        items: ArrayLike,
+        groups: ArrayLike | None,
+    ) -> Claims:
+        """The same, without a look at whether rows are repeated."""
         columns = {"scores": scores, "supported": supported, "items": items, "groups": groups}
         check_row_indexes(columns)
         checked = finite_scores("scores", scores)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tether._core import validate
+from tether._core.counted import counted
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.risk.kept_share import KeptCounts
@@ -112,15 +113,15 @@ def _outcome_warnings(
     """A warning where no threshold passes, or only one that keeps nothing."""
     if index >= 0:
         if sweep.thresholds[index] == np.inf and sweep.safer == "larger":
-            return ("only +inf passes: nothing is kept",)
+            return ("only a threshold above all scores passes: nothing is kept",)
         return ()
     minimum_risk = sweep.test_weight * sweep.bound
     if isinstance(sweep.total_weight, float):
         minimum_risk /= sweep.total_weight + sweep.test_weight
         if rule.conservative and minimum_risk > alpha:
             return (
-                f"no threshold passes: {sweep.n_items} items leave a conservative risk of at least "
-                f"{minimum_risk:.4g} even with no loss at all, above "
+                f"no threshold passes: with {counted(sweep.n_items, 'item')} the conservative risk "
+                f"is at least {minimum_risk:.4g} even with no loss at all, above "
                 f"{'alpha' if target is None else 'the promise'} {alpha:g}",
             )
         if reason := rule.too_few(sweep, alpha):
@@ -142,7 +143,7 @@ def _emptied_warning(sweep: Sweep, index: int, threshold: float) -> tuple[str, .
     if kept.unit != "claims" or kept.emptied <= MANY_EMPTIED * kept.items:
         return ()
     return (
-        f"nothing is left of {kept.emptied:,} of {kept.items:,} items "
+        f"nothing is left of {kept.emptied:,} of {counted(kept.items, 'item')} "
         f"({kept.emptied / kept.items:.0%}), and an item that shows nothing has no false claim: "
         "the promise is about all items, not about those that show something",
     )
@@ -184,8 +185,8 @@ def _few_items_warning(sweep: Sweep, stability: Stability | None) -> tuple[str, 
     if stability is None or sweep.monotone or sweep.n_items >= MIN_ITEMS_FOR_STABILITY:
         return ()
     return (
-        f"the stability of the threshold is estimated from {sweep.n_items} items only: the promise "
-        "may be too small; use monotonized_crc, or more items",
+        f"the stability of the threshold is estimated from {counted(sweep.n_items, 'item')} only: "
+        "the promise may be too small; use monotonized_crc, or more items",
     )
 
 

@@ -19,6 +19,7 @@ from tether.risk.claims import Claims
 from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
+from tether.risk.repeated_claims import single_claims_warning
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
 from tether.risk.scanned_claims import ScannedClaims
@@ -43,9 +44,11 @@ def select_by_group(
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
     for each in losses.values() if isinstance(losses, Mapping) else (losses,):
-        if (inverted := inverted_warning(each)) is not None:
-            warn_user(inverted, AssumptionWarning)
-            found = replace(found, warnings=(inverted, *found.warnings))
+        doubts = [text for text in (inverted_warning(each), single_claims_warning(each)) if text]
+        for doubt in doubts:
+            warn_user(doubt, AssumptionWarning)
+        if doubts:
+            found = replace(found, warnings=(*doubts, *found.warnings))
             break
     logger.info(
         "%s on %d items: %s, %s %s",
@@ -128,12 +131,14 @@ def _combine(
 ) -> Selection:
     """One record over the groups; its own threshold is the safest of theirs."""
     parts = by_group.values()
-    safest_of = max if next(iter(parts)).safer == "larger" else min
+    # Of groups with the same threshold one that nothing passes in, whose losses say so too.
+    sign = 1 if next(iter(parts)).safer == "larger" else -1
+    safest = max(parts, key=lambda part: (sign * part.threshold, not part.exists))
     statement = "within each group, as stated in its own selection"
     if pooled_groups:
         statement += f"; on average over the pooled groups (fewer than {minimum_group_size} items)"
     return replace(
-        safest_of(parts, key=lambda part: part.threshold),
+        safest,
         exists=all(part.exists for part in parts),
         risk=max(part.risk for part in parts),
         promise=max(part.promise for part in parts),

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tether._core.counted import counted
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.claim_columns import CLAIMS_PER_BLOCK
 
@@ -53,11 +54,12 @@ class KeptShare:
         return self.kept / self.total if self.total else float("nan")
 
     def __str__(self) -> str:
-        text = f"{self.kept:,} of {self.total:,} calibration {self.unit}"
+        unit = self.unit.removesuffix("s") if self.total == 1 else self.unit
+        text = f"{self.kept:,} of {self.total:,} calibration {unit}"
         if self.total:
             text += f" ({100 * self.share:.3g} %)"
         if self.unit == "claims":
-            text += f"; nothing is left of {self.emptied:,} of {self.items:,} items"
+            text += f"; nothing is left of {self.emptied:,} of {counted(self.items, 'item')}"
         return text
 
 

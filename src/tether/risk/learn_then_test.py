@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.counted import counted
 from tether._core.ties import TIE_TOLERANCE, within_limit
 from tether._core.types import Booleans, Floats, Integers
 from tether.risk.groups import select_by_group
@@ -156,7 +157,7 @@ def ltt(
             return None
         available = "1 − confidence" if tests == 1 else f"(1 − confidence) / {tests} thresholds"
         return (
-            f"{sweep.n_items} items are too few to show anything, even with no loss at all: "
+            f"{counted(sweep.n_items, 'item')} cannot show anything, even with no loss at all: "
             f"(1 − {level / sweep.bound:g})^{sweep.n_items} = {smallest:.4g} is above {available} "
             f"= {error / tests:.4g}"
         )

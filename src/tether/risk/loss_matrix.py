@@ -39,6 +39,7 @@ def chunks_of(losses: Any) -> Iterable[Any]:
 
 def as_chunk(chunk: Any) -> NDArray[Any]:
     """One chunk as a matrix of real numbers, without a copy where it already is one."""
+    _refuse_claims(chunk)
     validate.reject_masked("losses", chunk)
     try:
         chunk = np.asarray(chunk)
@@ -50,6 +51,21 @@ def as_chunk(chunk: Any) -> NDArray[Any]:
         raise ValueError(f"losses must be a matrix of items × thresholds, got shape {chunk.shape}")
     matrix: NDArray[Any] = chunk
     return matrix
+
+
+def _refuse_claims(table: Any) -> None:
+    """Refuse a frame with named columns: a table of claims, or of scores and labels, most likely.
+
+    The columns of a frame of losses are one per threshold, and have numbers in their names.
+    """
+    names = list(getattr(table, "columns", ()))
+    if names and not any(character.isdigit() for name in names for character in str(name)):
+        raise TypeError(
+            f"losses must be a matrix of items × thresholds, got a frame with the columns "
+            f"{names[:6]}: of a table of claims take tether.Claims.from_table(df['score'], "
+            "df['supported'], df['item']), and of a table with one score per item "
+            "tether.ScoredLabels(df['score'], df['label'])"
+        )
 
 
 def checked_blocks(chunks: Iterable[Any], bound: float) -> Iterator[Floats]:

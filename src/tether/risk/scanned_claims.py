@@ -79,7 +79,8 @@ class ScannedClaims:
                 raise ValueError(
                     f"{self.columns.items} {names[0]!r} is in several parts{more}: all claims of "
                     "an item must be in one part (a file, or a partition of the engine); "
-                    "repartition by item, or let an engine that sorts by item do it"
+                    "repartition by item, or let an engine that sorts by item do it. If the parts "
+                    "overlap, remove the copies"
                 )
         return SurveyResult(found.tallies, ())
 

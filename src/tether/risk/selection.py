@@ -213,6 +213,20 @@ class Selection(records.Saved, Described):
         return self.exists and is_useful(self.promise, self.tolerated, self.bound)
 
     @property
+    def refused_groups(self) -> tuple[str, ...]:
+        """The groups without a useful promise, those that were pooled by their own names."""
+        refused = [name for name, part in self.groups.items() if not part.useful]
+        pooled = self.pooled_groups if POOL_NAME in refused else ()
+        return (*(name for name in refused if name != POOL_NAME), *pooled)
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is anything to filter by: a useful promise, or one in some group."""
+        if self.groups:
+            return any(part.useful for part in self.groups.values())
+        return self.useful
+
+    @property
     def stability(self) -> float:
         """How far the threshold moves when one item is replaced, ε̂; NaN where not measured."""
         return math.nan if self.stability_detail is None else self.stability_detail.epsilon
@@ -289,7 +303,12 @@ class Selection(records.Saved, Described):
         if name not in self.groups:
             names = (*self.groups, *self.pooled_groups)
             known = ", ".join(repr(key) for key in names if key != POOL_NAME)
-            raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {known or 'none'}")
+            if not known:
+                raise ValueError(
+                    f"groups: {str(group)!r} was given, but this selection has no groups: it has "
+                    "one threshold for all claims"
+                )
+            raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {known}")
         return self.groups[name]
 
     def to_dict(self) -> dict[str, Any]:

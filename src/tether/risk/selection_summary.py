@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.columns import Columns
+from tether._core.counted import counted
 from tether._core.description import Description
+from tether.risk.loss_words import named_loss, promise_in_words
 
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
@@ -23,14 +25,21 @@ def describe_selection(selection: Selection) -> Description:
         facts.append(("kept", str(selection.kept)))
         if (shown := risk_of_shown(selection)) is not None:
             facts.append(("shown", shown))
-    if not selection.groups:
+    if selection.groups:
+        facts.append(("loss", _loss(selection)))
+    else:
         facts += _calibration_facts(selection)
     if selection.pooled_groups:
         names = ", ".join(selection.pooled_groups)
         facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
-    if (detail := selection.stability_detail) is not None and np.isfinite(detail.epsilon):
-        moved = f"replacing one item moves the threshold by {detail.epsilon:.3g}"
-        facts.append(("stability", f"{moved} on average, {detail.largest:.3g} at most"))
+    if selection.serves and (refused := selection.refused_groups):
+        facts.append(("refused", f"{', '.join(refused)}: {_refused(selection)}"))
+    if (detail := selection.stability_detail) is not None:
+        moved = f"replacing one item moves the threshold by {detail.epsilon:.3g} on average"
+        moved = f"{moved}, {detail.largest:.3g} at most"
+        if not np.isfinite(detail.epsilon):
+            moved = "replacing one item can move the threshold beyond all scores"
+        facts.append(("stability", moved))
     return Description(
         headline=headline,
         tone="good" if selection.useful else "caution" if selection.exists else "stop",
@@ -44,11 +53,23 @@ def _verdict(selection: Selection) -> str:
     if not selection.exists:
         named = "alpha" if selection.target is None else "a promise of"
         return f"no threshold passes at {named} {selection.tolerated:g}"
+    if np.isinf(selection.threshold):
+        return "keeps nothing" if selection.threshold > 0 else "keeps everything"
     return f"keep what scores at least {selection.threshold:.6g}"
 
 
+def _refused(selection: Selection) -> str:
+    kept = "nothing" if selection.safer == "larger" else "everything"
+    return f"no useful promise, so tether filter keeps {kept} of theirs"
+
+
+def _loss(selection: Selection) -> str:
+    shape = "" if selection.monotone else ", not monotone in the threshold"
+    return f"{named_loss(selection)}, from 0 to {selection.bound:g}{shape}"
+
+
 def _promise(selection: Selection) -> str:
-    text = selection.statement
+    text = promise_in_words(selection)
     if selection.exists and not selection.useful:
         text = f"no useful promise: {text}"
     if selection.target is not None:
@@ -58,7 +79,8 @@ def _promise(selection: Selection) -> str:
 
 def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
     """The loss, its risk at the threshold, and the data."""
-    size = f"on {selection.n_items:,} items, {selection.n_candidates:,} candidate thresholds"
+    candidates = counted(selection.n_candidates, "candidate threshold")
+    size = f"on {counted(selection.n_items, 'item')}, {candidates}"
     if selection.effective_sample_size < selection.n_items:
         size += (
             f"; the weighted items are worth {selection.effective_sample_size:,.1f} equally "
@@ -66,11 +88,7 @@ def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
         )
     facts = []
     if not selection.by_loss:
-        shape = "" if selection.monotone else ", not monotone in the threshold"
-        facts = [
-            ("loss", f"{selection.loss}, from 0 to {selection.bound:g}{shape}"),
-            ("risk", _risk(selection)),
-        ]
+        facts = [("loss", _loss(selection)), ("risk", _risk(selection))]
     facts.append(("calibrated", size))
     if selection.settings:
         settings = ", ".join(f"{name} {value}" for name, value in selection.settings.items())

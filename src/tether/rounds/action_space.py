@@ -19,6 +19,7 @@ from tether._core.shown import shown
 from tether._core.types import Integers
 from tether.control.family import Family
 from tether.control.policy_path import PathFamily
+from tether.policies.aligned_actions import in_order_of
 from tether.policies.policy import Policy, PolicyLike, as_policy
 from tether.policies.sampler import Sampler, as_named_sampler
 from tether.policies.shortlist import Shortlist
@@ -78,11 +79,14 @@ class ActionSpace:
                 check()
 
     def optimized(self, name: str, optimized: Any) -> Policy:
-        """An optimized policy over what is stored; a score of candidates in a run on shortlists."""
+        """An optimized policy over what is stored; a score of candidates in a run on shortlists.
+
+        The same actions in another order are matched by name.
+        """
         if self._path is not None:
             return as_path_optimized(name, optimized, self._path, self.safe)
         if self._shortlist is None:
-            return self._as_policy(name, optimized)
+            return in_order_of(self.safe, self._as_policy(name, optimized))
         return self._shortlist.picker_of(optimized)
 
     def stored_contexts(self, contexts: Any, rng: np.random.Generator) -> Any:

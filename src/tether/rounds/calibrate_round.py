@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core import policy_calls
 from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.blend import blend_scores
@@ -139,8 +140,12 @@ def calibrate_round(
         return settled_marginal_normalizer(policy, lambda: [(log.log_safe, blended)])
 
     probed = probed[:PROBES_PER_CALL]
-    at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
-    probe = (take(contexts, probed), actions[probed], at_probed)
+    probe_rows = take(contexts, probed), actions[probed]
+    if along_path:  # the end of a path may be a blend, and what is probed is the model itself
+        at_probed = policy_calls.score("optimized", optimized, *probe_rows)
+    else:
+        at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
+    probe = (*probe_rows, at_probed)
     begun = RoundStart(note, calibration, None, reference, proposals, all_actions, allowed)
     return begun.deploying(settings, registry, optimized, normalize, probe)
 
@@ -247,9 +252,12 @@ def check_enough_observed(settings: Settings, expected: Integers, arrived: Integ
     needed = settings.min_observed_share * expected * (1 - OBSERVED_SHARE_TOLERANCE)
     if (arrived < needed).any():
         number = int(np.argmax(arrived < needed))
-        raise LossesMissingError(
+        counted = (
             f"round {number} has {arrived[number]:,} of {expected[number]:,} losses of its "
-            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}: "
-            f"observe them (`run.pending()` lists the missing ones), withdraw actions that were "
-            f"never carried out, or serve the safe policy meanwhile with `run.begin()`"
+            f"calibration rows, but missing='wait' requires {settings.min_observed_share:.0%}"
         )
+        advice = (
+            "observe them (`run.pending()` lists the missing ones), withdraw actions that were "
+            "never carried out, or serve the safe policy meanwhile with `run.begin()`"
+        )
+        raise LossesMissingError(f"{counted}: {advice}", counted)

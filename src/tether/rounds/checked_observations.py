@@ -54,6 +54,10 @@ class NewObservations:
         """The actions, each once."""
         return np.unique(self.action)
 
+    def by_loss(self, limits: Limits) -> dict[str, Integers]:
+        """The actions that each loss is of, by the name of the loss."""
+        return {name: self.action[self.which == place] for place, name in enumerate(limits)}
+
     def columns(self) -> dict[str, list[Any]]:
         """As the database takes them."""
         return {

@@ -67,4 +67,16 @@ class RoundOverError(RuntimeError):
 
 
 class LossesMissingError(RuntimeError):
-    """Too few losses have arrived to calibrate on."""
+    """Too few losses have arrived to calibrate on.
+
+    Parameters
+    ----------
+    message : str
+        What is missing, and what to do about it in Python.
+    counted : str, optional
+        What is missing alone; the message by default.
+    """
+
+    def __init__(self, message: str, counted: str = "") -> None:
+        super().__init__(message)
+        self.counted = counted or message

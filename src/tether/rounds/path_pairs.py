@@ -57,7 +57,7 @@ class PathPair(Protocol):
         draws: int = ...,
         logged_by: Policy | None = None,
     ) -> Proposals:
-        """Draws of every policy of the path."""
+        """Draws of every policy of the path; those of one policy are all in different rows."""
         ...
 
     def tethered(self, beta: float | Calibration, /) -> PathTethered:

@@ -260,10 +260,10 @@ class Recorder:
         limits: Limits,
         *,
         keep_first: bool = False,
-    ) -> int:
+    ) -> NewObservations:
         """Store losses and rewards; those that are stored already change nothing.
 
-        If `keep_first`, other ones for them are skipped. Returns how many losses were new.
+        If `keep_first`, other ones for them are skipped. Returns those that were new.
         """
         rewarded_together = rewards is not None and len(limits) > 1  # a reward is the action's
         return self._write_observations(
@@ -283,20 +283,20 @@ class Recorder:
         *,
         alone: bool = False,
         keep_first: bool = False,
-    ) -> int:
+    ) -> NewObservations:
         self.deliver()
 
-        def write(writer: Writer) -> int:
+        def write(writer: Writer) -> NewObservations:
             check_known(writer.lanes, given.ids)
             left = without_observed if keep_first else without_repeated
             new = left(writer.connection, given)
             if not len(new):
-                return 0
+                return new
             writer.observations(new.columns())
             if actor:
                 count = f"{len(new):,} actions: {given.reason}"
                 queries.write_audit(writer, "withdraw", actor, count)
-            return len(new)
+            return new
 
         try:
             stored = self._submit(write, exclusive=bool(actor) or alone)

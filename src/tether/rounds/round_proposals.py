@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.contexts import labels, take
+from tether._core.shown import shown
 from tether.control.family import Family
 from tether.control.proposal_blocks import DEFAULT_BUDGET
 from tether.control.proposals import Proposals
@@ -52,7 +53,13 @@ def draw_proposals(
     rng = np.random.default_rng([settings.seed, number, PROPOSAL_STREAM])
     if isinstance(optimized, PathOptimized):
         given = {} if draws is None else {"draws": draws}
-        return optimized.pair.make_proposals(contexts, rng, logged_by=logged_by, **given)
+        drawn = optimized.pair.make_proposals(contexts, rng, logged_by=logged_by, **given)
+        if drawn.context is None or not np.isin(drawn.context, labels(contexts)).all():
+            raise ValueError(
+                f"the proposals of {shown(optimized.pair)} must state the contexts that they were "
+                f"drawn in as rounds do, by the labels of their content"
+            )
+        return drawn
     if isinstance(contexts, int):
         rows, most = contexts, min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
         drawn_in, count = 1, draws or max(MIN_PROPOSALS, min(rows, most))

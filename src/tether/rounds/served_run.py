@@ -16,8 +16,9 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core.types import Contexts
+from tether.rounds.begin_conditions import missing_in_words, require_losses
 from tether.rounds.controller import Controller
-from tether.rounds.errors import RoundOverError, RoundTakenError, StoreError
+from tether.rounds.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
 from tether.rounds.history import Alarm
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.json_rows import contexts_from_json
@@ -136,7 +137,7 @@ class ServedRun:
 
     def observe(
         self, ids: Sequence[int], losses: Mapping[str, Sequence[float]], rewards: Any = None
-    ) -> int:
+    ) -> dict[str, int]:
         """Store losses and rewards, as `Controller.observe`.
 
         Parameters
@@ -150,10 +151,11 @@ class ServedRun:
 
         Returns
         -------
-        int
-            How many losses were new.
+        dict of str to int
+            How many losses were new, by name.
         """
-        return self.run._recorder.observe(ids, losses, rewards, self.settings.limits)
+        new = self.run._recorder.observe(ids, losses, rewards, self.settings.limits)
+        return {name: len(each) for name, each in new.by_loss(self.settings.limits).items()}
 
     def follow(self) -> RunState:
         """Read what holds now, and act in that round from now on.
@@ -231,6 +233,8 @@ class ServedRun:
             If `after` is not the present round.
         ValueError
             If there is nothing that makes a policy.
+        LossesMissingError
+            If too few losses have arrived to calibrate on; nothing is stored then.
         StoreError
             If the act could not be stored.
         """
@@ -242,6 +246,7 @@ class ServedRun:
                 if after != self._round.number:
                     raise NoSuchRoundError(f"round {after} is not the present one")
                 return after + 1
+            require_losses(self.run)
             with self.run._store.writing(exclusive=True) as writer:
                 latest = read_serving(writer.connection).round
                 if latest != after:
@@ -299,6 +304,8 @@ class ServedRun:
                 self._round, self._look_again_at = begun, np.inf
         except Exception as error:  # whatever it is, the present round goes on
             self._begin_failure = f"{type(error).__name__}: {error}"
+            if isinstance(error, LossesMissingError):
+                self._begin_failure = missing_in_words(error)
             if not self._is_closed:
                 log.error("a round could not begin: %s", self._begin_failure)
         finally:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether._core.validate import frozen
+from tether.policies.aligned_actions import ReorderedColumns
 from tether.policies.categorical import (
     Categorical,
     ClassifierLogits,
@@ -81,6 +82,13 @@ def _classifier_logits(classifier: Any) -> ClassifierLogits:
     return ClassifierLogits(classifier)
 
 
+def _reordered_columns(function: Any, order: Any) -> ReorderedColumns:
+    places = np.asarray(order)
+    if places.dtype.kind not in "iu" or sorted(places.tolist()) != list(range(places.size)):
+        raise ValueError(f"order must name every column once, got {places.tolist()!r:.80}")
+    return ReorderedColumns(callable_value("function", function), tuple(places.tolist()))
+
+
 def _pool(log_probabilities: Any) -> Pool:
     table = vector_or_table("log_probabilities", log_probabilities, 1)
     check_normalized("log_probabilities", table)
@@ -151,6 +159,12 @@ POLICY_KINDS = (
     of_type("probability_function", ProbabilityFunction, "function", build=_probability_function),
     of_type("logit_function", LogitFunction, "function", "temperature", build=_logit_function),
     of_type("classifier_logits", ClassifierLogits, "classifier", build=_classifier_logits),
+    Kind(
+        "reordered_columns",
+        lambda value: type(value) is ReorderedColumns,
+        lambda value: {"function": value.function, "order": np.asarray(value.order, np.int64)},
+        _reordered_columns,
+    ),
     Kind(
         "pool",
         lambda value: type(value) is Pool,

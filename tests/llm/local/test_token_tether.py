@@ -9,6 +9,8 @@ import torch
 import tether
 from tests.fit import chi_square
 from tests.llm import tiny_models
+from tests.progress_reporter import Counted
+from tether._core import progress
 from tether.control import Acting
 from tether.llm import CausalPolicy, TokenTether
 
@@ -145,6 +147,32 @@ def test_calibrated_saved_loaded_and_served_over_two_rounds(tmp_path):
     proposals = pair.make_proposals(prompts, rng, draws=20, logged_by=mixture)
     again = tether.calibrate(second, proposals, alpha=alpha, family=pair.family)
     assert again.exists
+
+
+def test_draws_of_one_policy_are_in_rows_of_their_own():
+    """Also where fewer rows are given than draws are asked for."""
+    pair = TokenTether(*two_models(), log_betas=[-1.0, 0.0])
+    distinct = np.array([[1, 2], [2, 3], [3, 1], [2, 2], [3, 3]])
+    repeated = np.repeat([[1, 2]], 5, axis=0)
+    rng = np.random.default_rng(0)
+    for prompts, draws in ((distinct, 4), (distinct, 32), (repeated, 32)):
+        proposals = pair.make_proposals(prompts, rng, draws=draws)
+        drawn_at = proposals.policy_path.drawn_at
+        assert len(drawn_at) == 3 * min(draws, 5)
+        for level in (-1.0, 0.0, np.inf):
+            labels = proposals.context[drawn_at == level]
+            assert len(labels) == min(draws, 5)
+            assert len(np.unique(labels)) == (len(labels) if prompts is distinct else 1)
+
+
+def test_draws_and_scores_report_their_progress():
+    pair, reporter = TokenTether(*two_models(), log_betas=[-1.0, 0.0]), Counted()
+    prompts = np.array([[1, 2], [2, 3], [3, 1]])
+    with progress.reported_to(reporter):
+        actions = pair.tethered(1.0).sample(prompts, np.random.default_rng(0))
+        pair.path_scores(prompts, actions)
+    tokens = (actions >= 0).sum()
+    assert reporter.steps == {"drawing completions": [3, 3], "scoring completions": [tokens] * 2}
 
 
 def test_tables_of_likely_tokens_are_those_of_the_tethered_model():

@@ -11,7 +11,7 @@ from tether.release import ArmCounts
 from tether.rounds.releases.arm_rows import ArmRows
 
 OLD, ALPHA, LOG_ROWS, KEYS, STEPS = 0.1, 0.2, 150, 60, 5
-RUNS = scaled(40)
+RUNS = scaled(24)
 
 
 def risks_of_steps(new_risk, seed, *, late=(0.0, 0.0), promise=False):

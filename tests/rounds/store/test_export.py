@@ -179,7 +179,7 @@ print(middle - before, after - before)
 def test_memory_does_not_grow_with_the_run(tmp_path):
     """Ten times as many large contexts take about the same memory, far less than the data."""
     used = {}
-    for rows in (2_000, 20_000):
+    for rows in (1_000, 10_000):
         store, path = tmp_path / f"{rows}.db", tmp_path / f"{rows}.parquet"
         safe = tether.Categorical.from_probabilities([0.5, 0.5], actions=["a", "b"])
         rng = np.random.default_rng(0)
@@ -190,5 +190,5 @@ def test_memory_does_not_grow_with_the_run(tmp_path):
         command = [sys.executable, "-c", MEASURED, str(store), str(path)]
         result = subprocess.run(command, check=True, capture_output=True, text=True)
         used[rows] = max(map(int, result.stdout.split())) * 1024
-    assert used[20_000] < used[2_000] + 40e6
-    assert used[20_000] < 20_000 * 8_000  # the contexts alone
+    assert used[10_000] < used[1_000] + 30e6
+    assert used[10_000] < 10_000 * 8_000  # the contexts alone

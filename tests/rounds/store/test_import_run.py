@@ -81,11 +81,11 @@ def test_a_restored_run_raises_the_same_alarms_at_the_same_rows(tmp_path):
                 run.begin(None if number == 0 else tether.Gaussian(0.3))
             if number == 3:
                 run.resume("the sensor was replaced", actor="Ada")
-            for batch in range(12):
-                contexts = rng.normal(size=(50, 1)) + 3 * (number == 5 and batch > 5)
+            for batch in range(6):
+                contexts = rng.normal(size=(60, 1)) + 3 * (number == 5 and batch > 2)
                 taken = run.round.act(contexts, rng)
-                harm = 0.9 if number == 2 and batch > 3 else 0.05
-                losses = (rng.random(50) < harm).astype(float)
+                harm = 0.9 if number == 2 and batch > 1 else 0.05
+                losses = (rng.random(60) < harm).astype(float)
                 if batch % 3:
                     run.observe(taken.ids[::-1], losses, losses - 0.5)
             run.withdraw(run.pending().ids[:3], "they were never carried out", actor="Ada")

@@ -125,6 +125,23 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
         run.close()
 
 
+def test_a_round_without_its_losses_is_refused_at_once_in_words(tmp_path):
+    waits = {"controller": {"missing": "wait"}}
+    with (
+        ChatServer(draw_answer) as upstream,
+        running(service_settings(tmp_path / "gateway.db", upstream.url, **waits)) as client,
+    ):
+        questions = [asked(each) for each in QUESTIONS] * 20
+        client.server.config.app.state.service.run.act(np.array(questions, dtype=object))
+        early = client.post("/v1/begin", json={"round": 1, "reason": "too early"})
+        assert early.status_code == 409, early.text
+        message = early.json()["error"]["message"]
+        assert message.startswith("round 1 has 0 of ")
+        assert "report the outcomes that are missing (POST /v1/outcomes), then begin" in message
+        assert "run." not in message
+        assert client.get("/v1/status").json()["round"] == 1
+
+
 @pytest.fixture(scope="module")
 def upstream():
     with ChatServer(draw_answer) as made:

@@ -9,6 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.service.running import running, settings
 
 
+def labels(system):
+    return ("guardrail", "complaint"), ("system", system)
+
+
 def test_metrics_say_what_happened(tmp_path):
     with running(settings(tmp_path / "release.db")) as client:
         client.post("/v1/decisions", json={"keys": ["ann", "bob"]})
@@ -26,9 +30,10 @@ def test_metrics_say_what_happened(tmp_path):
     }
     assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 2
     assert samples["tether_decisions_total", ("stored", "false"), ("system", "old")] == 0
-    assert samples[("tether_outcomes_total",)] == 1
+    outcomes = {each: samples["tether_outcomes_total", *labels(each)] for each in ("old", "new")}
+    assert outcomes == {"old": 1, "new": 0}
     assert samples[("tether_outcomes_without_row_total",)] == 1
-    old, new = ((("guardrail", "complaint"), ("system", each)) for each in ("old", "new"))
+    old, new = labels("old"), labels("new")
     assert samples["tether_loss_mean", *old] == 0
     assert math.isnan(samples["tether_loss_mean", *new])
     assert (samples["tether_step_outcomes", *old], samples["tether_step_outcomes", *new]) == (1, 0)

@@ -66,7 +66,7 @@ def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
 
     def observe(*arguments, **options):
         begun.set()
-        return ObservedKeys(int(halted.wait(20)), 0)
+        return ObservedKeys(int(halted.wait(20)), 0, {})
 
     monkeypatch.setattr(ServedRelease, "observe_counted", observe)
     outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}

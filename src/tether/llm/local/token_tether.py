@@ -178,19 +178,23 @@ class TokenTether:
     ) -> Proposals:
         """Draw completions along the path, among which the test weight is found.
 
-        Every policy that may be chosen, the optimized model included, draws completions of
-        prompts that are picked at random. With m draws of each, the probability that the next
+        Every policy that may be chosen, the optimized model included, draws completions, each of
+        another prompt that is picked at random. With m draws of each, the probability that the next
         completion weighs more than the condition allows is at most 1/(m + 1), however many betas
-        there are (`tether.control.path_weight` has the proof).
+        there are, if the prompts do not depend on the log (`tether.control.path_weight` has the
+        proof, and what holds for prompts of the log itself).
 
         Parameters
         ----------
         contexts : array_like of str, or of int with shape (n, length)
-            Prompts as they will come: those of the log, or better others, without losses.
+            Prompts as they will come, one row each: those of the log, or better others, without
+            losses. The optimized model must not have been trained on them. A prompt that comes more
+            often has more rows.
         rng : numpy.random.Generator
             The source of randomness.
         draws : int, default 32
-            How many completions each policy draws.
+            How many completions each policy draws; as many as there are rows of prompts, if these
+            are fewer. Two draws of one policy in the same row would not be independent.
         logged_by : Policy, optional
             As for `make_log`.
 
@@ -201,10 +205,12 @@ class TokenTether:
         """
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
-        draws = validate.integer_at_least("draws", draws)
+        prompts = length(contexts)
+        draws = min(validate.integer_at_least("draws", draws), prompts)
         levels = np.append(self.log_betas, np.inf)
         drawn_at = np.repeat(levels, draws)
-        asked = take(contexts, rng.integers(length(contexts), size=len(drawn_at)))
+        rows = [rng.choice(prompts, size=draws, replace=False) for _ in levels]
+        asked = take(contexts, np.concatenate(rows))
         actions = np.concatenate(
             [
                 TokenTethered(self.pair, self.rule, float(level)).sample(

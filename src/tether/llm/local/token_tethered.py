@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tether._core import validate
+from tether._core import progress, validate
 from tether._core.types import Actions, Contexts, Floats
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import PADDING, Tokens
@@ -66,12 +66,16 @@ class TokenTethered(CompletionPolicy):
         scores = np.zeros(len(prompts))
         sizes = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         widths = np.full_like(sizes, self.max_new_tokens)
-        with self.pair.running(prompts[0]):
+        with (
+            self.pair.running(prompts[0]),
+            progress.step("drawing completions", total=len(prompts)) as step,
+        ):
             for rows in pack_rows(sizes, widths, self.pair.batch_tokens):
                 drawing = self._begin([prompts[row] for row in rows])
                 while drawing.step(rng):
                     pass
                 actions[rows], scores[rows] = drawing.tokens, drawing.scores
+                step.advance(len(rows))
         return actions, scores
 
     def stream(self, contexts: Contexts, rng: np.random.Generator) -> Iterator[Tokens]:

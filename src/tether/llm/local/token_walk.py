@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from tether._core import progress
 from tether._core.types import Floats, Integers
 from tether.llm.completions import Tokens
 from tether.llm.local.batched_model import distinct_prompts, pack_prompts, pack_rows
@@ -71,9 +72,12 @@ def score_path(
     The sum over the tokens of a completion; the table has 2 + betas columns.
     """
     total = np.zeros((len(actions), 2 + len(log_betas)))
-    for rows, _, log_safe, log_optimized, tokens in walk_tokens(pair, prompts, actions, lengths):
-        scores = rule.log_densities(log_safe, log_optimized, tokens, log_betas)
-        total[rows] += scores.cpu().numpy()
+    tables = walk_tokens(pair, prompts, actions, lengths)
+    with progress.step("scoring completions", total=float(lengths.sum())) as step:  # in tokens
+        for rows, _, log_safe, log_optimized, tokens in tables:
+            scores = rule.log_densities(log_safe, log_optimized, tokens, log_betas)
+            total[rows] += scores.cpu().numpy()
+            step.advance(len(rows))
     if np.isnan(total).any():
         raise ValueError(
             f"the scores are NaN for {int(np.isnan(total).any(axis=1).sum())} of {len(total)} "

@@ -7,6 +7,7 @@ old one has answered. And a key that the old system answered without a row has n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,10 +40,13 @@ class ObservedKeys(NamedTuple):
         How many losses were new.
     without_row : int
         How many keys were skipped, because the old system has no row of them.
+    counts : mapping
+        How many losses were new, by system and guardrail.
     """
 
     new: int
     without_row: int
+    counts: Mapping[tuple[str, str], int]
 
 
 def observe_keys(
@@ -68,7 +72,7 @@ def observe_keys(
             "got None"
         )
     if not contents:
-        return ObservedKeys(0, 0)
+        return ObservedKeys(0, 0, {})
     if len(set(contents)) < len(contents):
         raise ValueError("keys must have each key once: one row is one key and system")
     with store.reading() as connection:
@@ -84,11 +88,12 @@ def observe_keys(
         named = {name: values[has_row] for name, values in named.items()}
     without_row = int((~has_row).sum())
     if not has_row.any():
-        return ObservedKeys(0, without_row)
+        return ObservedKeys(0, without_row, {})
     ids = np.array([row.id for row in rows if row is not None])
     try:
         new = recorder.observe(ids, named, None, limits, keep_first=keep_first)
-        return ObservedKeys(new, without_row)
+        counts = _counts(new.by_loss(limits), known, set(ids.tolist()))
+        return ObservedKeys(len(new), without_row, counts)
     except FinalLossError as error:
         of_key = dict(zip(ids.tolist(), _chosen(contents, has_row), strict=True))
         different = [of_key[each] for each in error.ids]
@@ -96,6 +101,19 @@ def observe_keys(
             f"{_listed_keys(different)} were already observed with another loss ({len(different)} "
             f"of {len(ids)}): a loss is final, and nothing of this call was stored"
         ) from error
+
+
+def _counts(
+    new: Mapping[str, NDArray[Any]], known: Mapping[bytes, Mapping[str, KeyRow]], ids: set[int]
+) -> dict[tuple[str, str], int]:
+    """How many losses are new, by system and guardrail."""
+    system_of = {
+        row.id: system for rows in known.values() for system, row in rows.items() if row.id in ids
+    }
+    found = Counter(
+        (system_of[each], name) for name, actions in new.items() for each in actions.tolist()
+    )
+    return dict(found)
 
 
 def _chosen(contents: Sequence[bytes], has_row: NDArray[np.bool_]) -> list[bytes]:

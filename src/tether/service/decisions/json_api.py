@@ -39,6 +39,7 @@ from tether.service.service import Service
 
 SYSTEMS = ("old", "new")
 OUTCOME_FIELDS = ("key", "system", "losses")
+OBSERVED_FIELDS = ("new", "without_row")
 """What an outcome consists of."""
 
 
@@ -47,6 +48,8 @@ class JsonApi:
 
     def __init__(self, service: Service) -> None:
         self._service, self._limits = service, service.settings.limits
+        guardrails = service.release.settings.limits
+        service.metrics.outcomes({(each, name): 0 for each in SYSTEMS for name in guardrails})
 
     def endpoints(self) -> list[Endpoint]:
         """What is answered here."""
@@ -70,7 +73,7 @@ class JsonApi:
         ]
         decided = [decision, object_schema({"decisions": list_schema(decision)})]
         reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
-        observed = object_schema(dict.fromkeys(ObservedKeys._fields, INTEGER_SCHEMA))
+        observed = object_schema(dict.fromkeys(OBSERVED_FIELDS, INTEGER_SCHEMA))
         return [
             Endpoint(
                 "POST", "/v1/decisions", "decide",
@@ -138,8 +141,8 @@ class JsonApi:
         except (ValueError, TypeError) as error:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(found.new, found.without_row)
-        return JSONResponse(found._asdict())
+        self._service.metrics.outcomes(found.counts, found.without_row)
+        return JSONResponse({name: getattr(found, name) for name in OBSERVED_FIELDS})
 
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""

@@ -150,13 +150,13 @@ class ReleaseGateway:
 
     def _observe(self, reports: list[LossReport]) -> None:
         """Store losses, all of the same guardrails."""
-        count = self._service.release.observe(
+        found = self._service.release.observe_counted(
             [each.key for each in reports],
             {name: [each.losses[name] for each in reports] for name in reports[0].losses},
-            system=[each.system for each in reports],
+            [each.system for each in reports],
             keep_first=True,
         )
-        self._service.metrics.outcomes(count)
+        self._service.metrics.outcomes(found.counts, found.without_row)
 
     def _check_guardrails(self) -> None:
         """Refuse to report to what is no guardrail, or to one that cannot have a loss of 1."""

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tether.rounds.errors import LossesMissingError
 from tether.rounds.releases.beginning import StepOverError
 from tether.rounds.served_run import NoSuchRoundError, ServedRun
 from tether.service.api_errors import ApiError
@@ -113,7 +114,7 @@ class OperatorApi:
         """Do it, count it and log it."""
         try:
             done = await self._service.act(act)
-        except (StepOverError, NoSuchRoundError) as error:
+        except (StepOverError, NoSuchRoundError, LossesMissingError) as error:
             raise ApiError(409, str(error)) from None
         except ValueError as error:
             raise ApiError(409 if name == "resume" else 400, str(error)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -63,7 +64,12 @@ class ServiceMetrics:
             registry=kept,
         )
         self.decision_count = 0
-        self._outcomes = Counter("tether_outcomes", "New losses stored.", registry=kept)
+        self._outcomes = Counter(
+            "tether_outcomes",
+            "New losses stored; of a run the guardrail is the name of the loss.",
+            ["system", "guardrail"],
+            registry=kept,
+        )
         self._without_row = Counter(
             "tether_outcomes_without_row",
             "Keys of outcomes that were skipped: the old system has no row of them.",
@@ -134,9 +140,10 @@ class ServiceMetrics:
                 labels = (name, str(stored).lower(), str(failed).lower())
                 self._actions.labels(*labels).inc(count)
 
-    def outcomes(self, count: int, without_row: int = 0) -> None:
-        """Count new losses, and keys that have no row."""
-        self._outcomes.inc(count)
+    def outcomes(self, counts: Mapping[tuple[str, str], int], without_row: int = 0) -> None:
+        """Count new losses by system and guardrail, and keys that have no row."""
+        for place, count in counts.items():
+            self._outcomes.labels(*place).inc(count)
         self._without_row.inc(without_row)
 
     def act(self, name: str) -> None:

@@ -33,6 +33,7 @@ class OutcomesApi:
     def __init__(self, service: Service) -> None:
         self._service, self._limits = service, service.settings.limits
         self._losses = service.served.settings.limits
+        service.metrics.outcomes({("", name): 0 for name in self._losses})
 
     def endpoints(self) -> list[Endpoint]:
         """What is answered here."""
@@ -77,14 +78,14 @@ class OutcomesApi:
         rewards = columns.pop(_REWARD, None)
         run = self._service.run
         try:
-            count = (
-                await self._service.call(lambda: run.observe(ids, columns, rewards)) if ids else 0
-            )
+            new: dict[str, int] = {}
+            if ids:
+                new = await self._service.call(lambda: run.observe(ids, columns, rewards))
         except (ValueError, TypeError) as error:
             is_final = isinstance(error, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(count)
-        return JSONResponse({"new": count})
+        self._service.metrics.outcomes({("", name): count for name, count in new.items()})
+        return JSONResponse({"new": sum(new.values())})
 
     def _outcome(self, given: Any, where: str) -> tuple[int, dict[str, float]]:
         """The id and the values of one outcome; the reward stands under a name of its own."""

@@ -1,0 +1,95 @@
+"""Columns of probabilities in place of log-probabilities: what a table of decisions has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tether._core import frames, validate
+from tether._core.types import Floats
+from tether.cli.table_file import FileColumns
+from tether.policies.propensities import MAX_PROPENSITY, checked_propensities, max_ratio_of
+
+PropensityOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of the safe policy's probabilities of the actions taken, instead of "
+        "--log-safe."
+    ),
+]
+ProbabilityOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of the optimized policy's probabilities of the same actions, instead of "
+        "--log-optimized."
+    ),
+]
+MinPropensityOption = Annotated[
+    float | None,
+    typer.Option(
+        help="A number that the safe policy's probability of any action is not below, instead of "
+        "--max-ratio."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ProbabilityColumns:
+    """Which columns hold probabilities, and the smallest one that the safe policy gives."""
+
+    propensity: str | None = None
+    probability: str | None = None
+    min_propensity: float | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read."""
+        return [name for name in (self.propensity, self.probability) if name is not None]
+
+    def require_memory(self) -> None:
+        """Refuse them for files that are read in parts."""
+        if self.names:
+            raise ValueError(
+                f"--propensity and --probability are for one file that fits into memory, got "
+                f"{' and '.join(self.names)}: store their logarithms, and name them with "
+                "--log-safe and --log-optimized"
+            )
+
+    def read(
+        self, table: FileColumns, log_safe: str, log_optimized: str, max_ratio: float | None
+    ) -> tuple[FileColumns, float | None]:
+        """The table with log-probabilities under the names that a log looks for, and max_ratio."""
+        arrays, known = dict(table.arrays), list(table.column_names)
+        for option, column, target, logs in (
+            ("--propensity", self.propensity, log_safe, _log_propensities),
+            ("--probability", self.probability, log_optimized, _log_probabilities),
+        ):
+            if column is None:
+                continue
+            if target in known:
+                raise ValueError(f"{option} {column}: there is a column {target!r} too")
+            arrays[target] = logs(frames.column(table, option, column))
+            known.append(target)
+        if self.min_propensity is not None:
+            if max_ratio is not None or self.propensity is None:
+                raise ValueError("--min-propensity belongs to --propensity, without --max-ratio")
+            max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
+        return FileColumns(known, arrays, table.missing), max_ratio
+
+
+def _log_propensities(values: Any) -> Floats:
+    logs: Floats = np.log(checked_propensities(values, len(values), finite=True))
+    return logs
+
+
+def _log_probabilities(values: Any) -> Floats:
+    """The logarithms of the optimized policy's probabilities, which may be 0."""
+    numbers = validate.floats("probabilities", values)
+    bad = ~((numbers >= 0) & (numbers <= MAX_PROPENSITY))
+    if bad.any():
+        validate.reject("probabilities", numbers, bad, "a probability from 0 to 1 (40 % is 0.4)")
+    with np.errstate(divide="ignore"):
+        return np.log(np.minimum(numbers, 1.0))

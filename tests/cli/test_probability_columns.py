@@ -1,0 +1,94 @@
+"""`tether calibrate --propensity`: a table of decisions with probabilities, as people have it."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+
+RNG = np.random.default_rng(1)
+ROWS = 2000
+SEGMENT, ACTION = RNG.integers(4, size=ROWS), RNG.integers(3, size=ROWS)
+NEW = tether.Categorical.from_probabilities(RNG.dirichlet(np.ones(3), size=4))
+LEFT = (RNG.random(ROWS) < 0.05 + 0.1 * (ACTION == 2)).astype(float)
+PROBABILITY = np.exp(NEW.log_prob(SEGMENT, ACTION))
+TABLE = {
+    "segment": SEGMENT,
+    "left": LEFT,
+    "propensity": np.full(ROWS, 1 / 3),
+    "new": PROBABILITY,
+}
+COLUMNS = ("--loss", "left", "--propensity", "propensity", "--probability", "new")
+MIX = ("--context", "segment", "--family", "mix", "--promise", 0.2)
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def decisions(request, tmp_path):
+    path = tmp_path / f"decisions.{request.param}"
+    write = pyarrow.csv.write_csv if request.param == "csv" else pyarrow.parquet.write_table
+    write(pa.table(TABLE), path)
+    return path
+
+
+def changed(path, **columns):
+    pyarrow.parquet.write_table(pa.table({**TABLE, **columns}), path)
+    return path
+
+
+def test_it_finds_what_the_library_finds_and_verify_reads_it_alike(decisions, tmp_path):
+    log = tether.make_log(
+        None, NEW, SEGMENT, ACTION, LEFT,
+        propensities=TABLE["propensity"], min_propensity=0.33,
+    )  # fmt: skip
+    expected = tether.calibrate(log, promise=0.2, family="mix")
+    out = tmp_path / "found.json"
+    options = (*COLUMNS, "--min-propensity", 0.33)
+    done = run("calibrate", decisions, *options, *MIX, "--json", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert float(json.loads(done.stdout)["beta"]) == pytest.approx(expected.beta, rel=1e-9)
+    assert expected.beta > 0
+    done = run("verify", out, "--log", decisions, *options, "--context", "segment")
+    assert done.exit_code == 0, done.output
+
+
+def test_without_a_smallest_propensity_mix_says_what_is_missing(decisions):
+    done = run("calibrate", decisions, *COLUMNS, *MIX)
+    assert done.exit_code == 2
+    assert "max_ratio" in one_line(done) or "max-ratio" in one_line(done)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({"propensity": np.full(ROWS, 40.0)}, (), "40 % is 0.4"),
+        ({"propensity": np.full(ROWS, -1.0)}, (), "look like log-probabilities"),
+        ({"new": np.full(ROWS, 1.5)}, (), "a probability from 0 to 1"),
+        ({"log_safe": np.full(ROWS, -1.0)}, (), "there is a column 'log_safe' too"),
+        ({}, ("--min-propensity", 0.5), "an action with the probability 0.333333 in row 0"),
+        ({}, ("--min-propensity", 0.3, "--max-ratio", 4), "without --max-ratio"),
+        ({}, ("--propensity", "p"), "there is no column 'p'"),
+    ],
+)
+def test_mistakes_are_named(columns, options, message, tmp_path):
+    path = changed(tmp_path / "log.parquet", **columns)
+    done = run("calibrate", path, *COLUMNS, *MIX, *options)
+    assert done.exit_code == 2
+    assert message in one_line(done)
+
+
+def test_a_folder_is_told_to_hold_logarithms(tmp_path):
+    changed(tmp_path / "log.parquet")
+    done = run("calibrate", tmp_path, *COLUMNS, *MIX)
+    assert done.exit_code == 2
+    assert "store their logarithms" in one_line(done)
+
+
+def test_a_table_without_log_probabilities_is_told_of_propensities(decisions):
+    done = run("calibrate", decisions, "--loss", "left", *MIX)
+    assert done.exit_code == 2
+    assert "--propensity and --probability" in one_line(done)

@@ -1,0 +1,95 @@
+"""Claims as their own items, and items that are in a table twice, are told."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tether
+from tether.risk.repeated_claims import repeated_claims_warning, single_claims_warning
+
+
+def table(seed=0, items=60, sizes=(2, 7), digits=None):
+    """Scores, labels and items, one row per claim."""
+    rng = np.random.default_rng(seed)
+    item = np.repeat(np.arange(items), rng.integers(*sizes, size=items))
+    scores = rng.random(len(item))
+    labels = rng.random(len(item)) < scores
+    return scores if digits is None else scores.round(digits), labels, item
+
+
+def joined(columns, rows):
+    return [np.concatenate([column, column[rows]]) for column in columns]
+
+
+def says_repeated(columns):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tether.AssumptionWarning)
+        return repeated_claims_warning(tether.Claims.from_table(*columns)) is not None
+
+
+@pytest.mark.parametrize("digits", [None, 1])
+def test_a_table_joined_to_itself_is_told_with_the_first_item_and_the_rows(digits):
+    columns = table(digits=digits)
+    twice = joined(columns, slice(None))
+    with pytest.warns(tether.AssumptionWarning) as told:
+        tether.Claims.from_table(*twice)
+    assert "the first is item 0" in str(told[0].message)
+    if digits is None:
+        assert "60 of 60 items occur more than once" in str(told[0].message)
+        assert f"({len(twice[0])} rows" in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+def test_files_that_overlap_in_some_items_and_three_copies_are_told():
+    columns = table()
+    assert says_repeated(joined(columns, columns[2] < 5))
+    assert not says_repeated(joined(columns, columns[2] < 2))  # it takes some items
+    assert says_repeated(joined(joined(columns, slice(None)), slice(len(columns[0]))))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("sizes", [(1, 5), (2, 3), (4, 5), (6, 9)])
+@pytest.mark.parametrize("digits", [0, 1, 2, None])
+def test_rounded_scores_are_no_copies(seed, sizes, digits):
+    assert not says_repeated(table(seed, 80, sizes, digits))
+
+
+def test_scores_of_answers_and_answers_that_repeat_a_claim_are_no_copies():
+    scores, labels, item = table()
+    assert not says_repeated((np.random.default_rng(0).random(60)[item], item % 2 == 0, item))
+    first_claims = np.unique(item, return_index=True)[1]
+    assert not says_repeated(joined((scores, labels, item), first_claims))
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt])
+def test_every_method_tells_where_each_claim_is_its_own_item(method):
+    scores, labels, item = table()
+    own = tether.Claims.from_table(scores, labels, np.arange(len(item)))
+    with pytest.warns(tether.AssumptionWarning, match="each of the .* items has exactly one claim"):
+        found = method(own, alpha=0.3, loss="any_false")
+    assert any("has exactly one claim" in each for each in found.warnings)
+    right = method(tether.Claims.from_table(scores, labels, item), alpha=0.3, loss="any_false")
+    assert not any("exactly one claim" in each for each in right.warnings)
+
+
+def test_few_items_unnamed_items_and_labels_are_not_told():
+    scores, labels, _ = table()
+    assert single_claims_warning(tether.Claims(scores, labels, range(len(scores) + 1))) is None
+    few = tether.Claims.from_table(scores[:20], labels[:20], range(20))
+    assert single_claims_warning(few) is None
+    assert single_claims_warning(tether.ScoredLabels(scores, labels)) is None
+
+
+def test_claims_in_parts_are_told_too(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    scores, labels, item = table()
+    columns = {"score": scores, "label": labels, "item": np.arange(len(item))}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "claims.parquet")
+    scanned = tether.Claims.scan(
+        tmp_path / "claims.parquet", scores="score", supported="label", items="item"
+    )
+    with pytest.warns(tether.AssumptionWarning, match="has exactly one claim"):
+        tether.gcrc(scanned, alpha=0.3, loss="any_false")
