@@ -2,7 +2,8 @@
 
 Each measurement runs in a fresh process: processor time without start-up, the number of passes over
 the rows, and the private memory at its peak. `python -m benchmarks.scan --rows 1e7 1e8` compares
-two sizes; files are written to a folder that is removed afterwards.
+two sizes; files are written to a folder that is removed afterwards. `--claim-rows 1e7 1e8` does the
+same for the threshold of gCRC on claims.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import numpy as np
 ROWS_PER_FILE = 1_000_000
 ROWS_OF_START_UP = 1_000
 ACTIONS = 4
+CLAIMS_PER_ITEM = 10
 KERNEL_LIMIT = 5.0
 """The most that clip and mix may cost, in bare scans of the same files."""
 MEMORY_LIMIT, MEMORY_GROWTH = 300.0, 1.1
@@ -34,7 +37,7 @@ PASSES_LIMIT = 6
 """The most passes over the rows for the beta of a log with contexts."""
 
 
-def write_world(folder: Path, rows: int, *, contexts: bool) -> None:
+def write_world(folder: Path, rows: int, *, contexts: bool, binary: bool = True) -> None:
     """Write a log of Gaussian actions, or of finitely many actions with tables, in many files."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -59,11 +62,29 @@ def write_world(folder: Path, rows: int, *, contexts: bool) -> None:
                 columns[f"log_optimized_all_{k}"] = optimized[:, k]
         else:
             actions = rng.normal(size=count)
+            loss = (actions > 1.5).astype(float)
             columns = {
-                "loss": (actions > 1.5).astype(float),
+                "loss": loss if binary else (loss + rng.random(count)) / 2,
                 "log_safe": -(actions**2) / 2,
                 "log_optimized": -((actions - 1) ** 2) / 2,
             }
+        parquet.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
+
+
+def write_claims(folder: Path, rows: int) -> None:
+    """Write scored claims in many files, all claims of an item in one of them."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    for number, start in enumerate(range(0, rows, ROWS_PER_FILE)):
+        count = min(ROWS_PER_FILE, rows - start)
+        score = rng.random(count)
+        columns = {
+            "score": score,
+            "label": rng.random(count) < 0.5 + score / 2,
+            "item": (start + np.arange(count)) // CLAIMS_PER_ITEM,
+        }
         parquet.write_table(pa.table(columns), folder / f"part-{number:05d}.parquet")
 
 
@@ -89,6 +110,18 @@ class CountRows:
         return Count(len(columns[self.columns[0]]))
 
 
+class Counted:
+    """A source that counts how often it is read."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.names, self.passes = source, source.names, 0
+
+    def reduce(self, kernel: Any) -> Any:
+        """What the source returns."""
+        self.passes += 1
+        return self.source.reduce(kernel)
+
+
 def private_memory() -> float:
     """The private memory of this process, in megabytes."""
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
@@ -106,6 +139,11 @@ def _run(what: str, log: Any, folder: str) -> int:
         source = open_source(folder)
         source.reduce(CountRows(tuple(source.names or ())))
         return 1
+    if what == "gcrc":
+        source = Counted(open_source(folder))
+        claims = tether.Claims.scan(source, scores="score", supported="label", items="item")
+        assert tether.gcrc(claims, alpha=0.1).exists
+        return source.passes
     found = tether.calibrate(log, alpha=0.2, family="mix" if what == "mix" else "clip")
     assert found.exists
     if what == "summary":
@@ -141,15 +179,24 @@ def measure(what: str, folder: str) -> dict[str, float]:
     from tether.scan import open_source
 
     names = open_source(folder).names
-    contexts = "log_safe_all_0" in names
-    settings = {} if contexts else {"context": None}
-    if what == "mix":
-        settings["max_ratio"] = 1e9
+    if "item" in names:
+        write, settings = write_claims, None
+    else:
+        contexts = "log_safe_all_0" in names
+        write, settings = partial(write_world, contexts=contexts), {"context": None}
+        if contexts:
+            settings = {}
+        if what == "mix":
+            settings["max_ratio"] = 1e9
+
+    def log_of(path: str) -> Any:
+        return None if settings is None else tether.Log.scan(path, **settings)
+
     with tempfile.TemporaryDirectory() as small:
         # Imports and first calls are start-up, which does not count.
-        write_world(Path(small), ROWS_OF_START_UP, contexts=contexts)
-        _run(what, tether.Log.scan(small, **settings), small)
-    log = tether.Log.scan(folder, **settings)
+        write(Path(small), ROWS_OF_START_UP)
+        _run(what, log_of(small), small)
+    log = log_of(folder)
     spent, megabytes, passes = watched(lambda: _run(what, log, folder))
     return {"seconds": spent, "megabytes": megabytes, "passes": passes}
 
@@ -161,34 +208,42 @@ def in_fresh_process(what: str, folder: Path) -> dict[str, float]:
     return found
 
 
-def table(sizes: list[int], *, contexts: bool) -> bool:
-    """Print one table; whether all limits are kept."""
+def table(sizes: list[int], what_rows: str) -> bool:
+    """Print the table of logs, of logs with contexts or of claims; whether limits are kept."""
     kept = True
     memory: list[float] = []
-    kinds = ("clip",) if contexts else ("clip", "mix", "summary")
+    kinds = {"plain": ("clip", "mix", "summary"), "contexts": ("clip",), "claims": ("gcrc",)}
+    names = {"plain": "", "contexts": f", {ACTIONS} listed actions", "claims": " of claims"}
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            write_world(Path(folder), rows, contexts=contexts)
+            if what_rows == "claims":
+                write_claims(Path(folder), rows)
+            else:
+                write_world(Path(folder), rows, contexts=what_rows == "contexts")
             bare = in_fresh_process("bare scan", Path(folder))
-            name = f"{rows:.0e} rows" + (f", {ACTIONS} listed actions" if contexts else "")
-            print(f"{name:<28} bare scan {rows / bare['seconds'] / 1e6:6.1f} M rows per second")
-            for what in kinds:
+            name = f"{rows:.0e} rows{names[what_rows]}"
+            print(
+                f"{name:<28} bare scan {rows / bare['seconds'] / 1e6:6.1f} M rows per second",
+                flush=True,
+            )
+            for what in kinds[what_rows]:
                 found = in_fresh_process(what, Path(folder))
                 ratio = found["seconds"] / bare["seconds"]
                 good, limits = found["megabytes"] <= MEMORY_LIMIT, f"{MEMORY_LIMIT:g} MB"
-                if contexts:
+                if what_rows == "contexts":
                     good &= found["passes"] <= PASSES_LIMIT
                     limits += f", {PASSES_LIMIT} passes"
-                elif what != "summary":
+                elif what in ("clip", "mix"):
                     good &= ratio <= KERNEL_LIMIT
                     limits += f", {KERNEL_LIMIT:g} scans"
-                if what == "clip":
+                if what == kinds[what_rows][0]:
                     memory.append(found["megabytes"])
                 kept &= good
                 print(
                     f"  {what:<10} {ratio:6.1f} scans, {found['passes']:.0f} passes, "
                     f"{found['megabytes']:.0f} MB private (at most {limits})  "
-                    f"{'ok' if good else 'OVER'}"
+                    f"{'ok' if good else 'OVER'}",
+                    flush=True,
                 )
     if len(memory) > 1:
         growth = memory[-1] / memory[0]
@@ -202,18 +257,19 @@ def table(sizes: list[int], *, contexts: bool) -> bool:
 
 
 def main() -> bool:
-    """Print both tables; whether all limits are kept."""
+    """Print the tables; whether all limits are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", nargs="+", type=float, default=[1e6, 1e7])
-    parser.add_argument("--context-rows", nargs="+", type=float, default=[1e5])
+    parser.add_argument("--rows", nargs="*", type=float, default=[1e6, 1e7])
+    parser.add_argument("--context-rows", nargs="*", type=float, default=[1e5])
+    parser.add_argument("--claim-rows", nargs="*", type=float, default=[1e6])
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "FOLDER"))
     given = parser.parse_args()
     if given.measure:
         print(json.dumps(measure(*given.measure)))
         return True
-    kept = table([int(rows) for rows in given.rows], contexts=False)
-    kept &= table([int(rows) for rows in given.context_rows], contexts=True)
-    return kept
+    asked = {"plain": given.rows, "contexts": given.context_rows, "claims": given.claim_rows}
+    kept = [table([int(rows) for rows in sizes], kind) for kind, sizes in asked.items()]
+    return all(kept)
 
 
 if __name__ == "__main__":

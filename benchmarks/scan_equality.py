@@ -3,20 +3,24 @@
 Worlds have ties, zeros, ratios past ±700, mixtures, one row, several losses and partitions without
 rows (`tests.control.parts.worlds`); in three of four, alpha is near the mean loss. In two of three
 worlds so few rows may be collected that bins are divided instead, and in every tenth the rows are
-shuffled and divided anew, which must give the same bits.
+shuffled and divided anew, which must give the same bits. With `--engine duckdb` or `polars`, the
+rows come from a frame of that engine, in batches of a few rows.
 
-    python -m benchmarks.scan_equality [--worlds 10000] [--first 0]
+    python -m benchmarks.scan_equality [--worlds 10000] [--first 0] [--engine duckdb]
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from tests.control.parts.worlds import World, marginal_world
+from tests.control.parts.worlds import World, in_pieces, marginal_world
 
 from tether.control.parts import clip_solver
+from tether.scan import engine_frames
 
 MOST_DIFFERENCE = 1e-10
 """The largest difference in log beta that passes, absolutely or relative to log beta."""
@@ -34,7 +38,23 @@ def near_the_mean(world: World, rng: np.random.Generator) -> World:
     return replace(world, settings={**world.settings, "alpha": stated})
 
 
-def compare(seed: int) -> tuple[str, float]:
+def frame_of(engine: str) -> Callable[..., Any]:
+    """A source for worlds: their rows as a frame of an engine, in order or shuffled."""
+
+    def source(columns: Any, rng: np.random.Generator, pieces: int, shuffle: bool) -> Any:
+        import duckdb
+        import polars
+
+        rows = len(columns["log_safe"])
+        order = rng.permutation(rows) if shuffle else np.arange(rows)
+        engine_frames.ROWS_PER_ENGINE_BATCH = max(rows // pieces, 1)
+        frame = polars.DataFrame({name: values[order] for name, values in columns.items()})
+        return frame.lazy() if engine == "polars" else duckdb.from_arrow(frame.to_arrow())
+
+    return source
+
+
+def compare(seed: int, source: Callable[..., Any] = in_pieces) -> tuple[str, float]:
     """One world: how it ended, and the largest difference in log beta."""
     rng = np.random.default_rng(seed)
     world = near_the_mean(marginal_world(rng), rng) if seed % 4 else marginal_world(rng)
@@ -43,13 +63,13 @@ def compare(seed: int) -> tuple[str, float]:
         expected = world.in_memory()
     except ValueError:
         try:
-            world.in_parts(rng)
+            world.in_parts(rng, source=source)
         except ValueError:
             return "refused by both", 0.0
         return "REFUSED IN MEMORY ALONE", np.inf
-    found = world.in_parts(rng)
+    found = world.in_parts(rng, source=source)
     if seed % 10 == 0:
-        other = world.in_parts(np.random.default_rng(seed), 5, shuffle=True)
+        other = world.in_parts(np.random.default_rng(seed), 5, shuffle=True, source=source)
         if other.log_beta_by_constraint != found.log_beta_by_constraint:
             return "NOT THE SAME BITS", np.inf
     differences = [0.0]
@@ -69,11 +89,13 @@ def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--engine", choices=("duckdb", "polars"))
     given = parser.parse_args()
+    source = frame_of(given.engine) if given.engine else in_pieces
     counts: dict[str, int] = {}
     largest = 0.0
     for seed in range(given.first, given.first + given.worlds):
-        kind, difference = compare(seed)
+        kind, difference = compare(seed, source)
         counts[kind] = counts.get(kind, 0) + 1
         if kind.isupper():
             print(f"seed {seed}: {kind}, {difference:.3g}", flush=True)

@@ -7,6 +7,7 @@ for `--quick`, and with `__main__.py`, which starts with `task = harness.begin(_
 from __future__ import annotations
 
 import argparse
+import atexit
 import csv
 import os
 import platform
@@ -14,7 +15,8 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ class Task:
     quick: bool
     out: Path
     started: float
+    shown: ExitStack = field(default_factory=ExitStack, repr=False)
+    """What shows on a terminal that the experiment is running, until it is closed."""
 
     def __getitem__(self, key: str) -> Any:
         return self.settings[key]
@@ -60,6 +64,7 @@ class Task:
 
         import tether
 
+        self.shown.close()
         lines = [
             f"command: python -m experiments.{self.name}{' --quick' if self.quick else ''}",
             f"seconds: {time.time() - self.started:.0f} "
@@ -102,7 +107,19 @@ def begin(file: str, arguments: Sequence[str] | None = None) -> Task:
         settings |= chosen
     out = given.out or home / ("quick" if given.quick else "results")
     out.mkdir(parents=True, exist_ok=True)
-    return Task(home.name, settings, given.quick, out, time.time())
+    return Task(home.name, settings, given.quick, out, time.time(), _shown(home.name))
+
+
+def _shown(name: str) -> ExitStack:
+    """Bars for the experiment and for the long steps of the library in it, on a terminal."""
+    import tether
+    from tether._core import progress
+
+    stack = ExitStack()
+    atexit.register(stack.close)
+    stack.enter_context(tether.progress_bars())
+    stack.enter_context(progress.step(f"experiment {name}"))
+    return stack
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:

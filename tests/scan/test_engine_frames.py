@@ -1,6 +1,5 @@
 """Frames of DuckDB and Polars give the answers of memory, and say what is wrong with their rows."""
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,10 +8,9 @@ import tether
 from tests.scan import tables
 from tether._core.kernels import merge_all
 from tether.control.constraint import Constraint
-from tether.control.parts.bin_sums import bin_terms
 from tether.control.parts.ratio_bins import Bins
 from tether.control.parts.term_kernels import BinRows
-from tether.scan import engine_frames, engine_two_losses
+from tether.scan import engine_frames
 from tether.scan.engine_frames import FrameSource, whole_items
 
 duckdb = pytest.importorskip("duckdb", reason="needs duckdb")
@@ -39,65 +37,18 @@ def test_a_log_has_the_beta_of_memory(tmp_path, engine, family):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("two_losses", [False, True])
-@pytest.mark.parametrize(
-    ("alpha", "bound", "ratio_error"), [(0.15, 1.0, 1.0), (1e-4, 1.0, 1.0), (0.3, 900.0, 1.5)]
-)
-def test_the_group_by_of_an_engine_is_the_table_of_the_kernel(
-    tmp_path, engine, alpha, bound, ratio_error, two_losses, monkeypatch
-):
-    rng = np.random.default_rng(1)
-    columns = tables.log_columns(rng, 3000)
-    columns["loss"] = np.where(rng.random(3000) < 0.1, bound, 1.0) * rng.random(3000)
-    if two_losses:
-        columns["loss"] = np.where(rng.random(3000) < 0.1, bound, 0.0)
-    tables._write(tmp_path, [columns])
+def test_the_batches_of_an_engine_merge_to_the_bits_of_one_part(tmp_path, engine, monkeypatch):
+    columns = tables.write_log(tmp_path)
+    monkeypatch.setattr(engine_frames, "ROWS_PER_ENGINE_BATCH", 701)
+    job = BinRows((Constraint("loss", 0.15, 1.0),), 0.0, Bins())
     log = tether.Log.scan(ENGINES[engine](tmp_path), context=None)
-    job = BinRows((Constraint("loss", alpha, bound, ratio_error),), 0.0, Bins())
-    (grouped,) = log.reduce(job)
-    survey = log.survey
-    monkeypatch.setattr(engine_frames, "grouped_summary", lambda frame, kernel: None)
-    other = tether.Log.scan(ENGINES[engine](tmp_path), context=None)
-    (streamed,) = other.reduce(job)
-    assert survey == other.survey
-    assert grouped.largest == streamed.largest
-
-    def sums(table):
-        """Signed sums by bin."""
-        scale = np.where(table.negative, -1.0, 1.0) * 256.0**table.power
-        both = [
-            (table.digits[:, k] * 2.0**26 + table.digits[:, k + 1]) * 2.0**-46 * scale
-            for k in (0, 2)
-        ]
-        bins, place = np.unique(table.bin * 2 + table.negative, return_inverse=True)
-        return [bins, *(np.bincount(place, each) for each in (*both, table.count))]
-
-    for one, two in zip(sums(grouped.tables[0]), sums(streamed.tables[0]), strict=True):
-        assert one == pytest.approx(two, rel=1e-11, abs=1e-13 * alpha)
-
-
-def test_a_bin_with_more_rows_than_expected_is_grouped_again_with_fewer_digits(monkeypatch):
-    asked = []
-
-    def grouped(rows, bound, digits, original=engine_two_losses._grouped):
-        asked.append(digits)
-        return original(rows, bound, digits)
-
-    monkeypatch.setattr(engine_two_losses, "_grouped", grouped)
-    monkeypatch.setattr(engine_two_losses, "SUM_DIGITS", 50)
-    rng = np.random.default_rng(2)
-    rows = {"loss": rng.integers(0, 2, 3000).astype(float), "ratio": 1e-3 * rng.random(3000)}
-    constraint = Constraint("loss", 0.1, 1.0)
-    table = engine_two_losses.two_losses_table(
-        nw.from_native(polars.LazyFrame(rows)), constraint, 3000
-    )
-    assert len(asked) == 2
-    assert asked[1] < asked[0]
-    expected = bin_terms(Bins(), rows["ratio"], constraint.signed(rows["loss"]), None)
-    assert np.array_equal(table.key, expected.key)
-    assert np.array_equal(table.count, expected.count)
-    assert table.digits[:, 0] == pytest.approx(expected.digits[:, 0])
-    assert table.digits[:, 2] == pytest.approx(expected.digits[:, 2], rel=1e-9)
+    (found,) = log.reduce(job)
+    whole = tether.Log.scan(lambda kernel: [kernel.partial(columns)], context=None)
+    (expected,) = whole.reduce(job)
+    assert log.survey == whole.survey
+    assert found.largest == expected.largest
+    for name in ("key", "count", "digits"):
+        assert np.array_equal(getattr(found.tables[0], name), getattr(expected.tables[0], name))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -76,8 +76,10 @@ class Constraint:
             One number per row; negative where the loss is below alpha.
         """
         difference = loss - self.alpha
-        difference *= np.where(difference < 0, 1 + TIE_TOLERANCE, 1.0)
-        return np.asarray(difference * self.factors(loss))
+        below = np.minimum(difference, 0.0)
+        below *= TIE_TOLERANCE
+        difference += below
+        return np.asarray(difference * self.factors(loss)) if self.ratio_error != 1 else difference
 
     @property
     def worst(self) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tether.control.parts import bin_sums
-from tether.control.parts.bin_sums import bin_terms, bin_two_amounts
+from tether.control.parts.bin_sums import bin_terms
 from tether.control.parts.binned_condition import signed_sum
 from tether.control.parts.ratio_bins import Bins
 
@@ -50,45 +50,9 @@ def test_the_sum_of_a_table_is_that_of_its_amounts(seed):
     assert abs(found - float(exact)) <= 1e-13 * size
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_of_two_amounts_have_the_table_that_any_rows_have(seed):
-    rng = np.random.default_rng(seed)
-    rows = 20_000
-    ratio = rng.normal(size=rows) * rng.choice([0.001, 2.0])
-    ratio[rng.random(rows) < 0.1] = -np.inf
-    second = rng.random(rows) < 0.3
-    amounts = np.array(
-        [(-0.1, 0.9), (-0.3, 0.0), (-1e-5, 700.0), (0.9, -0.1), (-3e-9, -1e9)][seed % 5]
-    )
-    found = bin_two_amounts(ratio, second, amounts)
-    assert found is not None
-    expected = bin_terms(Bins(), ratio, amounts[second.astype(int)], None)
-    for name in COLUMNS:
-        assert np.array_equal(getattr(found, name), getattr(expected, name))
-
-
-def test_two_amounts_that_share_a_row_of_the_table_are_left_to_the_general_way():
-    ratio, second = np.zeros(3), np.array([True, False, True])
-    assert bin_two_amounts(ratio, second, np.array([0.5, 0.6])) is None
-
-
-def test_more_rows_than_one_integer_can_add_are_still_exact():
-    ratio = np.full(3 * bin_sums.MOST_ADDED, -1 / 256 + 1e-12)  # as far from the edge as can be
-    second = np.zeros(len(ratio), dtype=bool)
-    table = bin_two_amounts(ratio, second, np.array([255.0, -1.0]))
-    one = bin_two_amounts(ratio[:1], second[:1], np.array([255.0, -1.0]))
-    assert table is not None
-    assert one is not None
-
-    def rising(of):
-        return (int(of.digits[0, 2]) << 26) + int(of.digits[0, 3])
-
-    assert rising(table) == len(ratio) * rising(one)
-
-
 def test_the_polynomial_of_a_bin_is_the_exponential_up_to_rounding():
     y = np.linspace(0, 1 / 256, 10_001)
-    assert np.abs(bin_sums._less_than_one(y) + np.expm1(-y)).max() <= 1e-17
+    assert np.abs(bin_sums.less_than_one(y) + np.expm1(-y)).max() <= 1e-17
 
 
 def test_a_ratio_that_no_bin_can_hold_is_refused():

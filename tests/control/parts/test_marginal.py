@@ -260,3 +260,27 @@ def test_a_confidence_with_a_mixture_needs_and_uses_the_policy_that_acted(family
         tether.calibrate(without, **settings)
     with pytest.raises(ValueError, match="log_base_limit needs log_logged"):
         tether.Log.scan(in_pieces(columns, rng), context=None, log_base_limit="limit")
+
+
+def test_the_stability_of_mix_is_that_of_memory_where_one_row_outweighs_all_others():
+    rng = np.random.default_rng(0)
+    ratio = np.concatenate((rng.normal(size=40), [800.0]))
+    loss = np.append((rng.random(40) < 0.1).astype(float), 0.0)
+    columns = {"loss": loss, "log_safe": np.zeros(41), "log_optimized": ratio}
+    settings = {"alpha": 0.5, "family": "mix", "test_weight": 2.0}
+    expected = tether.calibrate(tether.Log.from_frame(columns, context=None), **settings)
+    log = tether.Log.scan(lambda kernel: [kernel.partial(columns)], context=None)
+    found = tether.calibrate(log, **settings)
+    assert found.stability == pytest.approx(expected.stability, rel=1e-6)
+
+
+def test_a_row_that_weighs_something_only_without_itself_counts_in_the_stability_of_mix():
+    ratio = np.where(np.arange(20) % 3 == 0, -np.inf, 0.0)
+    loss = np.where(np.arange(20) < 7, 0.9, 0.1)
+    columns = {"loss": loss, "log_safe": np.zeros(20), "log_optimized": ratio}
+    settings = {"alpha": 0.42, "family": "mix", "test_weight": 1.0}
+    expected = tether.calibrate(tether.Log.from_frame(columns, context=None), **settings)
+    log = tether.Log.scan(lambda kernel: [kernel.partial(columns)], context=None)
+    found = tether.calibrate(log, **settings)
+    assert found.log_beta == expected.log_beta
+    assert found.stability == pytest.approx(expected.stability, rel=1e-6)

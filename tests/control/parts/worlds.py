@@ -46,11 +46,11 @@ class World:
         drawn = None if self.proposals is None else tether.Proposals(**self.proposals)
         return tether.calibrate(made, drawn, **self.settings)
 
-    def in_parts(self, rng, pieces=4, shuffle=False):
+    def in_parts(self, rng, pieces=4, shuffle=False, source=in_pieces):
         losses = [name for name in self.log if name.startswith("loss")]
         mix = "log_mix" if "log_mix" in self.log else None
         log = tether.Log.scan(
-            in_pieces(self.log, rng, pieces, shuffle),
+            source(self.log, rng, pieces, shuffle),
             context=None,
             loss="loss" if losses == ["loss"] else losses,
             log_mix=mix,
@@ -58,8 +58,8 @@ class World:
         )
         drawn = None
         if self.proposals is not None:
-            source = in_pieces(self.proposals, rng, 3, shuffle)
-            drawn = tether.Proposals.scan(source, context=None, log_mix=mix)
+            draws = source(self.proposals, rng, 3, shuffle)
+            drawn = tether.Proposals.scan(draws, context=None, log_mix=mix)
         return tether.calibrate(log, drawn, **self.settings)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from tether._core.kernels import merge_all
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.parts.ratio_bins import (
-    BINS_PER_UNIT,
     LOG_POWER,
     LOWER_DIGITS,
     LOWER_SCALE,
@@ -22,12 +21,10 @@ from tether.control.parts.ratio_bins import (
     Bins,
     BinTable,
     carried,
-    refuse_large,
+    finite_ends,
     row_key,
 )
 
-ROWS_IN_CACHE = 1 << 13
-"""How many rows are taken at once where few arrays are needed for them."""
 ROWS_PER_TABLE = 1 << 15
 """How many rows are taken at once where a table of its own is made from them."""
 MOST_ADDED = 1 << 17
@@ -56,63 +53,7 @@ def bin_terms(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None
     return merge_all(tables) or EMPTY_TABLE
 
 
-def bin_two_amounts(ratio: Floats, second: Booleans, amounts: Floats) -> BinTable | None:
-    """The same in coarse bins, for rows that have one of two amounts; None where it has no use.
-
-    Losses of most logs are 0 or 1. Then Σ|a| is a count times the amount, with the same bits as
-    the sum over the rows.
-    """
-    lowest, highest = float(ratio.min()), float(ratio.max())
-    if lowest == -np.inf:
-        finite = ratio > -np.inf
-        ratio, second = ratio[finite], second[finite]
-        lowest = float(ratio.min(initial=np.inf))
-    if not len(ratio):
-        return EMPTY_TABLE
-    refuse_large(ratio)
-    first = int(np.floor(lowest * BINS_PER_UNIT))
-    width = int(np.floor(highest * BINS_PER_UNIT)) - first + 1
-    size = np.where(amounts == 0, 1.0, np.abs(amounts))  # rows of zero are left out at the end
-    pairs = [_powers(size[k : k + 1], None) for k in (0, 1)]
-    power = np.array([int(pair[0][0]) for pair in pairs])
-    scaled = np.array([float(pair[1][0]) for pair in pairs])
-    kind = row_key(np.zeros(2, dtype=np.int64), power, amounts < 0)
-    if kind[0] == kind[1] or 2 * width > max(MOST_PLACES, 8 * len(ratio)):
-        return None
-    order = np.argsort(kind)  # so that keys come in order
-    place_of = np.argsort(order)
-    units = scaled[order] * 2.0**UNIT_DIGITS
-    sums = _Sums(2 * width)
-    for start in range(0, len(ratio), ROWS_IN_CACHE):
-        rows = slice(start, start + ROWS_IN_CACHE)
-        number = np.floor(ratio[rows] * BINS_PER_UNIT)
-        less = less_than_one(number, ratio[rows])
-        place = second[rows].astype(np.int64)
-        if place_of[0]:
-            place ^= 1
-        less *= units.take(place)
-        number -= first
-        number *= 2
-        place += number.astype(np.int64)
-        sums.add(place, less)
-    upper, lower = (half[order] for half in _halves(scaled))
-    count = sums.count.reshape(width, 2)
-    flat = np.stack((count * upper.astype(np.int64), count * lower.astype(np.int64)), axis=-1)
-    number = np.repeat(first + np.arange(width), 2)
-    key = row_key(number, np.tile(power[order], width), np.tile((amounts < 0)[order], width))
-    table = BinTable(key, sums.count, sums.digits(flat.reshape(-1, 2)))
-    return table.of_bins((sums.count > 0) & np.tile((amounts != 0)[order], width))
-
-
-def less_than_one(number: Floats, ratio: Floats) -> Floats:
-    """1 − e^(ratio − right edge) for ratios in coarse bins, to the last digits of a float."""
-    y = number + 1.0
-    y *= 1 / BINS_PER_UNIT
-    y -= ratio
-    return _less_than_one(y)
-
-
-def _less_than_one(y: Floats) -> Floats:
+def less_than_one(y: Floats) -> Floats:
     """1 − e^−y for 0 ≤ y ≤ 1/256: its series up to y^5, which is off by at most 5e-18."""
     found = y * (1 / 120)
     for coefficient in (-1 / 24, 1 / 6, -1 / 2, 1.0):
@@ -121,7 +62,7 @@ def _less_than_one(y: Floats) -> Floats:
     return found
 
 
-class _Sums:
+class Sums:
     """How many rows each place has, and the sum of integers below 2^46 in it."""
 
     def __init__(self, places: int) -> None:
@@ -138,10 +79,11 @@ class _Sums:
         np.add.at(self._sum, place, np.rint(values, out=values).astype(np.int64))
         self._added += len(values)
 
-    def digits(self, flat: Integers) -> Integers:
-        """The digits of a table, given those of Σ|amount|."""
+    def table(self, used: Integers, key: Integers, flat: Integers) -> BinTable:
+        """The table of the places that are used, given their keys and the digits of Σ|amount|."""
         self._split()
-        return carried(np.concatenate((flat, flat - self._halves), axis=1))
+        digits = np.concatenate((flat, flat - self._halves[used]), axis=1)
+        return BinTable(key, self.count[used], carried(digits))
 
     def _split(self) -> None:
         self._halves[:, 0] += self._sum >> LOWER_DIGITS
@@ -158,7 +100,7 @@ def _table(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -
         log_base = None if log_base is None else log_base[used]
     if not len(ratio):
         return EMPTY_TABLE
-    refuse_large(ratio)
+    finite_ends(ratio)
     number, inside = bins.place(ratio)
     if inside is not None:
         ratio, amount = ratio[inside], amount[inside]
@@ -167,14 +109,14 @@ def _table(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -
             return EMPTY_TABLE
     power, scaled = _powers(np.abs(amount), log_base)
     key, place = _keys(number, power, amount < 0)
-    less = _less_than_one(bins.edges(number)[1] - ratio)
+    less = less_than_one(bins.edges(number)[1] - ratio)
     less *= scaled
     less *= 2.0**UNIT_DIGITS
-    sums = _Sums(len(key))
+    sums = Sums(len(key))
     sums.add(place, less)
-    halves = [np.bincount(place, half, len(key)).astype(np.int64) for half in _halves(scaled)]
-    table = BinTable(key, sums.count, sums.digits(np.stack(halves, axis=1)))
-    return table if table.count.all() else table.of_bins(table.count > 0)
+    used = np.flatnonzero(sums.count)
+    flat = [np.bincount(place, half, len(key))[used].astype(np.int64) for half in halves(scaled)]
+    return sums.table(used, key[used], np.stack(flat, axis=1))
 
 
 def _keys(number: Integers, power: Integers, negative: Booleans) -> tuple[Integers, Integers]:
@@ -190,7 +132,7 @@ def _keys(number: Integers, power: Integers, negative: Booleans) -> tuple[Intege
     return row_key(first + rest // several, lowest + rest % several, sign), place
 
 
-def _halves(values: Floats) -> tuple[Floats, Floats]:
+def halves(values: Floats) -> tuple[Floats, Floats]:
     """Numbers below 256 as two integers."""
     scaled = values * UPPER_SCALE
     upper = np.floor(scaled)

@@ -121,7 +121,7 @@ class DiagnosticsInParts:
         solver = problem.solver(constraints)
         if isinstance(problem.family, Mix):
             lines = tuple(solver.lines[each.name] for each in constraints)
-            return MixMoves(constraints, lines, self.log_beta, self.at, problem.search_range())
+            return MixMoves(constraints, lines, self.log_beta, problem.search_range())
         assert problem.family.smoothness is not None
         bands = tuple(
             solver.binned.band(each.name, *solver.crossings[each.name][1:]) for each in constraints
@@ -235,7 +235,8 @@ class DiagnosticsInParts:
         if not self.problem.is_marginal:
             found: float = self.problem.solver(self.constraints).stability(self)
             return found
-        return float(np.exp(self.sums.sums.logs[-1] - self._log_total))
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.sums.sums.logs[-1] - self._log_total))
 
     def robustness(self) -> float:
         """The largest ratio error at which a beta still passes, or is certified."""

@@ -61,8 +61,8 @@ class SmoothMoves(LeftOut):
     smoothness: float
     reach: tuple[float, float]
 
-    def log_moves(self, part: LogPart, ratio: Floats, base: Floats) -> Floats:
-        """Log of e^(K·|move|) − 1."""
+    def log_changes(self, part: LogPart, ratio: Floats, base: Floats, rows: Floats) -> Floats:
+        """Log of w·(e^(K·|move|) − 1)."""
         without = np.full(len(ratio), np.inf)
         for each, band in zip(self.constraints, self.bands, strict=True):
             amount = scaled_amounts(each, part, base, band.scale)
@@ -70,7 +70,7 @@ class SmoothMoves(LeftOut):
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             moved = np.clip(without, *self.reach) - np.clip(self.log_beta, *self.reach)
             moved = np.abs(np.where(np.isnan(moved), 0.0, moved))
-            return _log_expm1(self.smoothness * moved)
+            return rows + np.where(rows > -np.inf, _log_expm1(self.smoothness * moved), 0.0)
 
 
 @dataclass(frozen=True)
@@ -80,23 +80,21 @@ class MixMoves(LeftOut):
     constraints: tuple[Constraint, ...]
     lines: tuple[MixLines, ...]
     log_beta: float
-    at: float
     search_range: tuple[float, float]
 
-    def log_moves(self, part: LogPart, ratio: Floats, base: Floats) -> Floats:
-        """Log of |w(β without the row)/w(β) − 1|."""
+    def log_changes(self, part: LogPart, ratio: Floats, base: Floats, rows: Floats) -> Floats:
+        """Log of |w(β without the row) − w(β)|; a weight may be zero at one of the two."""
         without = np.full(len(ratio), np.inf)
         for each, lines in zip(self.constraints, self.lines, strict=True):
             amount = scaled_amounts(each, part, base, lines.scale)
             without = np.minimum(without, lines.without_each(ratio, amount))
         at = np.clip(self.log_beta, *self.search_range)
         own = np.clip(without, *self.search_range)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            here = _log_mix(ratio, at)
-            log_change = _log_mix(ratio, own) - here
-            # Relative to the weight at the beta that serves, which may be outside the range.
-            size = np.where(log_change > 0, _log_expm1(log_change), np.log(-np.expm1(log_change)))
-            return size + here - _log_mix(ratio, self.at)
+        here, there = _log_mix(ratio, at), _log_mix(ratio, own)
+        larger, smaller = np.maximum(here, there), np.minimum(here, there)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = larger + np.log(-np.expm1(smaller - larger))
+        return base + np.where(larger > -np.inf, change, -np.inf)
 
 
 def _log_mix(ratio: Floats, log_beta: Floats | float) -> Floats:

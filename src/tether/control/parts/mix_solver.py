@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.control.constraint import Constraint
 from tether.control.parts.binned_condition import Cells, power_above, signed_sum
 from tether.control.parts.log_sum import LOG_TWO
-from tether.control.solvers.mix import Lines
+from tether.control.parts.ratio_bins import BINS_PER_UNIT, LARGEST_BINNED_RATIO
+from tether.control.solvers.mix import Lines, _others
 from tether.control.solvers.segments import MAX_LOG_RANGE
 
 if TYPE_CHECKING:
@@ -31,6 +32,33 @@ MAX_ENVELOPE_PASSES = 50
 
 
 @dataclass(frozen=True)
+class LinesByBin:
+    """The level and the slope that the rows of each coarse bin add up to.
+
+    A row that is heavier than all others by more than floats can tell is left out of its own bin
+    alone. The difference to the sum of all bins would be the rounding of that row.
+    """
+
+    number: Integers
+    count: Integers
+    level: Floats
+    slope: Floats
+
+    def without_each(self, ratio: Floats, level: Floats, slope: Floats) -> tuple[Floats, Floats]:
+        """The sums without each row, given the rows' own levels and slopes."""
+        binned = np.maximum(ratio, -LARGEST_BINNED_RATIO)
+        number = np.floor(binned * BINS_PER_UNIT).astype(np.int64)
+        place = np.minimum(np.searchsorted(self.number, number), max(len(self.number) - 1, 0))
+        alone = self.count[place] == 1
+        found = []
+        for bins, own in ((self.level, level), (self.slope, slope)):
+            rest = np.where(alone, 0.0, bins[place] - own)
+            # A row with an amount of zero is in no bin.
+            found.append(np.where(level == 0, bins.sum(), _others(bins)[place] + rest))
+        return found[0], found[1]
+
+
+@dataclass(frozen=True)
 class MixLines:
     """The condition as lines in γ = β·e^shift, with all amounts over 2^scale."""
 
@@ -40,6 +68,7 @@ class MixLines:
     top_slope: Floats
     shift: float
     scale: int
+    by_bin: LinesByBin
 
     @classmethod
     def build(cls, cells: Cells, terms: MarginalTerms, constraint: Constraint) -> MixLines:
@@ -76,6 +105,7 @@ class MixLines:
         shift = shift if np.isfinite(shift) else 0.0
         with np.errstate(under="ignore"):
             slopes = np.exp(cells.log_rising - shift - unit)
+            levels = np.exp(cells.log_size - unit)
             return cls(
                 level=signed_sum(cells.table, scale),
                 slope=math.fsum(slopes[0].tolist() + (-slopes[1]).tolist()),
@@ -83,6 +113,12 @@ class MixLines:
                 top_slope=np.exp(log_slope - shift - unit),
                 shift=shift,
                 scale=scale,
+                by_bin=LinesByBin(
+                    np.rint(cells.left * BINS_PER_UNIT).astype(np.int64),
+                    cells.count,
+                    levels[0] - levels[1],
+                    slopes[0] - slopes[1],
+                ),
             )
 
     @property
@@ -97,8 +133,8 @@ class MixLines:
 
     def without_each(self, ratio: Floats, amount: Floats) -> Floats:
         """Log of the largest beta without each row, given its ratio and its amount over 2^scale."""
-        level = self.level - amount
-        slope = self.slope - amount * np.exp(np.minimum(ratio - self.shift, MAX_LOG_RANGE))
+        own = amount * np.exp(np.minimum(ratio - self.shift, MAX_LOG_RANGE))
+        level, slope = self.by_bin.without_each(ratio, amount, own)
         none_passes = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
         smallest = np.full(len(ratio), np.inf)
         for top_level, top_slope in {*zip(self.top_level, self.top_slope, strict=True)}:

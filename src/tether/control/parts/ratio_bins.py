@@ -123,11 +123,6 @@ class BinTable:
         return BinTable(self.key[chosen], self.count[chosen], self.digits[chosen])
 
 
-def halves(total: int) -> tuple[int, int]:
-    """A sum in units of 2^-46 as its upper and lower digits."""
-    return total >> LOWER_DIGITS, total & ((1 << LOWER_DIGITS) - 1)
-
-
 def carried(digits: Integers) -> Integers:
     """The same sums, with lower digits in their range: one way to write each sum."""
     for upper in (0, 2):
@@ -155,14 +150,16 @@ def _numbered(key: Integers) -> tuple[Integers, Integers]:
     return np.unique(key, return_inverse=True)
 
 
-def refuse_large(ratio: Floats) -> None:
-    """Refuse finite ratios that no bin can hold."""
-    if max(-float(ratio.min()), float(ratio.max())) > LARGEST_BINNED_RATIO:  # −inf was left out
+def finite_ends(ratio: Floats) -> tuple[float, float]:
+    """The smallest and the largest of finite ratios; those that no bin can hold are refused."""
+    low, high = float(ratio.min()), float(ratio.max())
+    if max(-low, high) > LARGEST_BINNED_RATIO:
         row = int(np.argmax(np.abs(ratio)))
         raise ValueError(
             f"log_optimized - log_safe is {ratio[row]:g} in a row: a log that is read in parts may "
             f"have log ratios of up to {LARGEST_BINNED_RATIO:g}"
         )
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ def bin_tops(bins: Bins, ratio: Floats, log_base: Floats) -> TopTable:
     ratio, log_base = ratio[used], log_base[used]
     if not len(ratio):
         return NO_TOPS
-    refuse_large(ratio)
+    finite_ends(ratio)
     number, inside = bins.place(ratio)
     if inside is not None:
         ratio, log_base = ratio[inside], log_base[inside]

@@ -80,15 +80,14 @@ class SumRows:
             yield 2 * base + log_loss
             yield 2 * base + 2 * log_loss
         if self.without is not None:
-            moves = self.without.log_moves(part, ratio, base)
-            yield rows + np.where(rows > -np.inf, moves, 0.0)
+            yield self.without.log_changes(part, ratio, base, rows)
 
 
 class LeftOut:
     """How far the policy moves when a row is left out."""
 
-    def log_moves(self, part: LogPart, ratio: Floats, base: Floats) -> Floats:
-        """Log of how much each row's weight changes, relatively, at the beta without it."""
+    def log_changes(self, part: LogPart, ratio: Floats, base: Floats, rows: Floats) -> Floats:
+        """Log of the change of each row's weight, in logs `rows`, at the beta without it."""
         raise NotImplementedError
 
 

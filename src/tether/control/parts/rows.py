@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ class LogPart(Log):
     """Some rows of a log: what can only be told from all rows is not checked here."""
 
     draws: dict[str, Floats]
+
+    @cached_property
+    def log_ratio(self) -> Floats:
+        """The log ratio of every row, which several kernels need."""
+        return self.log_optimized - self.log_safe
 
     def _refuse_probabilities(self) -> None:
         """A part may hold log-densities between 0 and 1 by chance."""

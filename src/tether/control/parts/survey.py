@@ -44,14 +44,14 @@ class LogSurvey:
     @classmethod
     def of(cls, part: LogPart) -> LogSurvey:
         """The survey of one part."""
-        ratio = part.log_optimized - part.log_safe
         base = np.zeros(1) if part.log_mix is None else part.log_safe - part.log_mix
-        zeros = bool(part.log_optimized.min() == -np.inf)
+        scores = _range(part.log_safe), _range(part.log_optimized)
+        zeros = scores[1][0] == -np.inf
         found = {
             "rows": len(part),
             "largest_loss": tuple(float(loss.max()) for loss in part.loss.values()),
-            "scores": (_range(part.log_safe), _range(part.log_optimized)),
-            "ratio": finite_range(ratio),
+            "scores": scores,
+            "ratio": finite_range(part.log_ratio),
             "log_base": _range(base),
             "zeros": zeros,
         }

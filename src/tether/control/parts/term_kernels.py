@@ -10,7 +10,8 @@ from tether._core import validate
 from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.constraint import Constraint
-from tether.control.parts.bin_sums import bin_terms, bin_two_amounts
+from tether.control.parts.bin_sums import bin_terms
+from tether.control.parts.loss_bins import NO_LOGS, bin_losses, largest_logs
 from tether.control.parts.ratio_bins import (
     LARGEST_BINNED_RATIO,
     Bins,
@@ -20,11 +21,11 @@ from tether.control.parts.ratio_bins import (
 )
 from tether.control.parts.rows import LogPart, ProposalsPart
 
-NO_LOGS = (-np.inf, -np.inf)
-
 
 def row_ratio(part: LogPart, blend: float) -> Floats:
     """The log ratio of every row."""
+    if not blend:
+        return part.log_ratio
     optimized = blend_scores(part.log_optimized, part.log_safe, blend)
     return np.asarray(optimized - part.log_safe)
 
@@ -88,32 +89,17 @@ class BinRows:
         for each in self.constraints:
             loss = part.loss[each.name]
             check_bound(each, loss, several=len(part.loss) > 1)
-            table = None
             if base is None and self.bins.left is None:
-                table = _of_two_losses(each, ratio, loss)
-            if table is None:
+                table, logs = bin_losses(each, ratio, loss)
+            else:
                 amount = each.signed(loss)
-                table = bin_terms(self.bins, ratio, amount, base), _largest(ratio, amount, base)
-            tables.append(table[0])
-            largest.append(table[1])
+                table, logs = (
+                    bin_terms(self.bins, ratio, amount, base),
+                    _largest(ratio, amount, base),
+                )
+            tables.append(table)
+            largest.append(logs)
         return BinnedRows(tuple(tables), tuple(largest))
-
-
-def _of_two_losses(
-    constraint: Constraint, ratio: Floats, loss: Floats
-) -> tuple[BinTable, tuple[float, float]] | None:
-    """The table and the largest amounts of rows with at most two different losses, else None."""
-    values = np.array([loss.min(), loss.max()])
-    second = loss == values[1]
-    if np.count_nonzero(second) + np.count_nonzero(loss == values[0]) < len(loss):
-        return None
-    amounts = constraint.signed(values)
-    table = bin_two_amounts(ratio, second, amounts)
-    if table is None:
-        return None
-    if ratio.min() > -np.inf:
-        return table, _largest(np.zeros(2), amounts, None)
-    return table, _largest(ratio, amounts[second.astype(np.int64)], None)
 
 
 def check_bound(constraint: Constraint, loss: Floats, *, several: bool) -> None:
@@ -129,9 +115,7 @@ def _largest(ratio: Floats, amount: Floats, base: Floats | None) -> tuple[float,
     counts = ratio > -np.inf
     amount = amount if counts.all() else np.where(counts, amount, 0.0)
     if base is None:
-        with np.errstate(divide="ignore"):
-            high, low = np.log([max(amount.max(), 0.0), max(-amount.min(), 0.0)])
-        return float(high), float(low)
+        return largest_logs(amount)
     with np.errstate(divide="ignore"):
         logs = np.log(np.abs(amount)) + base
     return (

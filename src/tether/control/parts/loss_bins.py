@@ -1,0 +1,200 @@
+"""Rows of a log without a mixture in coarse bins: the table that the first pass makes.
+
+It holds the sums of `bin_terms`, made faster. The amount of a row is its loss minus alpha, so all
+amounts lie between a unit in the last place of alpha and the bound, and the few powers of 256 that
+can occur are known beforehand. Rows are taken in blocks that stay in the processor's cache. What a
+row adds depends on its own values alone: parts merge to the same bits, whichever way is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.types import Booleans, Floats, Integers
+from tether.control.constraint import Constraint
+from tether.control.parts.bin_sums import (
+    EMPTY_TABLE,
+    MOST_PLACES,
+    Sums,
+    halves,
+    less_than_one,
+)
+from tether.control.parts.ratio_bins import (
+    BINS_PER_UNIT,
+    POWER_DIGITS,
+    UNIT_DIGITS,
+    BinTable,
+    finite_ends,
+    row_key,
+)
+
+ROWS_IN_CACHE = 1 << 14
+"""How many rows are taken at once."""
+LEAST_POWER = -127
+"""The lowest power of 256 whose inverse is a float."""
+NO_LOGS = (-np.inf, -np.inf)
+
+
+def bin_losses(
+    constraint: Constraint, ratio: Floats, loss: Floats
+) -> tuple[BinTable, tuple[float, float]]:
+    """The table of rows with finite ratios, and logs of the largest amounts of either sign."""
+    if ratio.min() == -np.inf:
+        finite = ratio > -np.inf
+        ratio, loss = ratio[finite], loss[finite]
+    if not len(ratio):
+        return EMPTY_TABLE, NO_LOGS
+    powers = Powers.of(constraint)
+    ends = np.array([loss.min(), loss.max()])
+    second = loss == ends[1]
+    amounts = constraint.signed(ends)
+    if np.count_nonzero(second) + np.count_nonzero(loss == ends[0]) >= len(loss):
+        kind, scaled = powers.kinds(amounts.copy())
+        if kind[0] != kind[1] or ends[0] == ends[1]:
+            return _two_amounts(powers, ratio, second, kind, scaled), largest_logs(amounts)
+    # With factors that change elsewhere than at alpha, amounts do not grow with the loss.
+    grows = constraint.ratio_error == 1 or constraint.split in (None, constraint.alpha)
+    logs = largest_logs(amounts if grows else constraint.signed(loss))
+    return _any_amounts(constraint, powers, ratio, loss), logs
+
+
+@dataclass(frozen=True)
+class Powers:
+    """The powers of 256 by which the amounts of a constraint are grouped.
+
+    Smaller amounts count in the lowest. Its unit is below that in the last place of alpha, so that
+    every loss other than alpha has an amount, rounded to 2^-54 of alpha or less.
+    """
+
+    lowest: int
+    highest: int
+
+    @classmethod
+    def of(cls, constraint: Constraint) -> Powers:
+        """From one below that of alpha to that of the largest amount."""
+        error = constraint.ratio_error
+        lowest = max(_power(constraint.alpha / error) - 1, LEAST_POWER)
+        largest = max(constraint.bound - constraint.alpha, constraint.alpha)
+        return cls(lowest, max(_power(largest * error), lowest))
+
+    def kinds(self, amount: Floats) -> tuple[NDArray[np.int16], Floats]:
+        """Twice the power above the lowest, plus one if negative; and the size over its power.
+
+        The sizes take the place of the amounts.
+        """
+        kind = (amount < 0).astype(np.int16)
+        size = np.abs(amount, out=amount)
+        for power in range(self.lowest + 1, self.highest + 1):
+            kind += (size >= 2.0 ** (POWER_DIGITS * power)) * np.int16(2)
+        size *= self._units.take(kind)
+        return kind, size
+
+    @cached_property
+    def _units(self) -> Floats:
+        """What a size of each kind is multiplied by."""
+        powers = np.arange(self.lowest, self.highest + 1).repeat(2)
+        return np.asarray(2.0 ** (-POWER_DIGITS * powers))
+
+    def keys(self, number: Integers, kind: Integers) -> Integers:
+        """The keys of bins and kinds."""
+        return row_key(number, self.lowest + (kind >> 1), kind & 1)
+
+    def __len__(self) -> int:
+        return self.highest - self.lowest + 1
+
+
+def _power(size: float) -> int:
+    return (math.frexp(size)[1] - 1) // POWER_DIGITS
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of rows: the index of each row's bin in `numbers`, and 1 − e^(ratio − right edge)."""
+
+    ratio: Floats
+    numbers: Integers
+    index: Integers | None
+
+    @classmethod
+    def of(cls, ratio: Floats, places: int) -> _Blocks:
+        """All bins between the first and the last, or those that occur if this is too many."""
+        low, high = (math.floor(end * BINS_PER_UNIT) for end in finite_ends(ratio))
+        if places * (high - low + 1) <= max(MOST_PLACES, 8 * len(ratio)):
+            return cls(ratio, np.arange(low, high + 1), None)
+        number = np.floor(ratio * BINS_PER_UNIT).astype(np.int64)
+        return cls(ratio, *np.unique(number, return_inverse=True))
+
+    def __iter__(self) -> Iterator[tuple[slice, Integers, Floats]]:
+        for start in range(0, len(self.ratio), ROWS_IN_CACHE):
+            rows = slice(start, start + ROWS_IN_CACHE)
+            units = self.ratio[rows] * BINS_PER_UNIT
+            number = np.floor(units)
+            units -= number
+            np.subtract(1.0, units, out=units)
+            units *= 1 / BINS_PER_UNIT
+            if self.index is None:
+                number -= self.numbers[0]
+                place = number.astype(np.int64)
+            else:
+                place = self.index[rows].copy()
+            yield rows, place, less_than_one(units)
+
+
+def _two_amounts(
+    powers: Powers, ratio: Floats, second: Booleans, kind: NDArray[np.int16], scaled: Floats
+) -> BinTable:
+    """The table of rows that have one of two amounts: Σ|amount| is a count times the amount."""
+    order = np.argsort(kind)  # so that keys come in order
+    blocks = _Blocks.of(ratio, 2)
+    sums = Sums(2 * len(blocks.numbers))
+    units = scaled * 2.0**UNIT_DIGITS
+    for rows, place, less in blocks:
+        own = second[rows].astype(np.int64)
+        less *= units.take(own)
+        place *= 2
+        place += own if order[0] == 0 else 1 - own
+        sums.add(place, less)
+    used = np.flatnonzero(sums.count)
+    own = order[used & 1]
+    if not scaled.all():
+        used, own = used[scaled[own] > 0], own[scaled[own] > 0]
+    keys = powers.keys(blocks.numbers[used >> 1], kind[own].astype(np.int64))
+    amounts = np.stack(halves(scaled), axis=1).astype(np.int64)
+    return sums.table(used, keys, sums.count[used, None] * amounts[own])
+
+
+def _any_amounts(constraint: Constraint, powers: Powers, ratio: Floats, loss: Floats) -> BinTable:
+    """The table of rows with amounts of any size."""
+    kinds = 2 * len(powers)
+    blocks = _Blocks.of(ratio, kinds)
+    cells = kinds * len(blocks.numbers)
+    sums, flat = Sums(cells), np.zeros((2, cells), dtype=np.int64)
+    for rows, place, less in blocks:
+        amount = constraint.signed(loss[rows])
+        if not amount.all():
+            used = amount != 0
+            place, less, amount = place[used], less[used], amount[used]
+        kind, scaled = powers.kinds(amount)
+        place *= kinds
+        place += kind
+        less *= scaled
+        less *= 2.0**UNIT_DIGITS
+        sums.add(place, less)
+        for total, half in zip(flat, halves(scaled), strict=True):
+            total += np.bincount(place, half, cells).astype(np.int64)
+    used = np.flatnonzero(sums.count)
+    keys = powers.keys(blocks.numbers[used // kinds], used % kinds)
+    return sums.table(used, keys, flat[:, used].T)
+
+
+def largest_logs(amount: Floats) -> tuple[float, float]:
+    """Logs of the largest positive and of the largest negative amount; −inf if there is none."""
+    with np.errstate(divide="ignore"):
+        high, low = np.log([max(amount.max(), 0.0), max(-amount.min(), 0.0)])
+    return float(high), float(low)
