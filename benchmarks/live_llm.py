@@ -3,12 +3,11 @@
     TETHER_VLLM=.venv-vllm/bin/vllm python -m benchmarks.live_llm [--prompts 32] [--turns 5]
     python -m benchmarks.live_llm --url http://127.0.0.1:8000/v1 --model base
 
-Best of 8 draws, scores and picks through `Shortlist.tethered`, over `OpenAIPolicy` (a request with
-a seed for each answer, with log-probabilities) and over `ChatPolicy` (one request for the answers
-of a prompt). Plain sampling is a bare asynchronous client that asks for as many answers of the same
-prompts, `n=8` in one request, 256 of them at a time. All are measured in turns within one run, so
-that other work on the machine slows down all of them; the figures are medians over the turns. The
-first turn warms up.
+Best of 8 draws, scores and picks through `Shortlist.tethered`, over `OpenAIPolicy` (with
+log-probabilities) and over `ChatPolicy`; both ask for the answers of a prompt in one request.
+Plain sampling is a bare asynchronous client that asks for as many answers of the same prompts,
+`n=8` in one request, 256 of them at a time. All are measured in turns within one run, so that other
+work on the machine slows down all of them; the figures are medians over the turns. The first turn warms up.
 """
 
 from __future__ import annotations
