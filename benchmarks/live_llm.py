@@ -7,7 +7,8 @@ Best of 8 draws, scores and picks through `Shortlist.tethered`, over `OpenAIPoli
 log-probabilities) and over `ChatPolicy`; both ask for the answers of a prompt in one request.
 Plain sampling is a bare asynchronous client that asks for as many answers of the same prompts,
 `n=8` in one request, 256 of them at a time. All are measured in turns within one run, so that other
-work on the machine slows down all of them; the figures are medians over the turns. The first turn warms up.
+work on the machine slows down all of them; the figures are medians over the turns. The first turn
+warms up.
 """
 
 from __future__ import annotations
