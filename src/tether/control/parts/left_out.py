@@ -86,8 +86,8 @@ class MixMoves(LeftOut):
         """Log of |w(β without the row) − w(β)|; a weight may be zero at one of the two."""
         without = np.full(len(ratio), np.inf)
         for each, lines in zip(self.constraints, self.lines, strict=True):
-            amount = scaled_amounts(each, part, base, lines.scale)
-            without = np.minimum(without, lines.without_each(ratio, amount))
+            amount = each.signed(part.loss[each.name])
+            without = np.minimum(without, lines.without_each(ratio, amount, base))
         at = np.clip(self.log_beta, *self.search_range)
         own = np.clip(without, *self.search_range)
         here, there = _log_mix(ratio, at), _log_mix(ratio, own)

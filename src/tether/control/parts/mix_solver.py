@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
 from tether.control.constraint import Constraint
@@ -44,8 +45,10 @@ class LinesByBin:
     level: Floats
     slope: Floats
 
-    def without_each(self, ratio: Floats, level: Floats, slope: Floats) -> tuple[Floats, Floats]:
-        """The sums without each row, given the rows' own levels and slopes."""
+    def without_each(
+        self, ratio: Floats, level: Floats, slope: Floats, counts: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """The sums without each row, given the rows' own levels and slopes, and which count."""
         binned = np.maximum(ratio, -LARGEST_BINNED_RATIO)
         number = np.floor(binned * BINS_PER_UNIT).astype(np.int64)
         place = np.minimum(np.searchsorted(self.number, number), max(len(self.number) - 1, 0))
@@ -54,7 +57,7 @@ class LinesByBin:
         for bins, own in ((self.level, level), (self.slope, slope)):
             rest = np.where(alone, 0.0, bins[place] - own)
             # A row with an amount of zero is in no bin.
-            found.append(np.where(level == 0, bins.sum(), _others(bins)[place] + rest))
+            found.append(np.where(counts, _others(bins)[place] + rest, bins.sum()))
         return found[0], found[1]
 
 
@@ -131,10 +134,15 @@ class MixLines:
         """Log of the largest beta that passes; −inf if none does."""
         return self.lines.first_crossing()
 
-    def without_each(self, ratio: Floats, amount: Floats) -> Floats:
-        """Log of the largest beta without each row, given its ratio and its amount over 2^scale."""
-        own = amount * np.exp(np.minimum(ratio - self.shift, MAX_LOG_RANGE))
-        level, slope = self.by_bin.without_each(ratio, amount, own)
+    def without_each(self, ratio: Floats, amount: Floats, log_base: Floats) -> Floats:
+        """Log of the largest beta without each row, given its ratio, and its amount times e^base.
+
+        A base may be too small for a float while the slope that it gives to β counts.
+        """
+        unit = self.scale * LOG_TWO
+        own_level = amount * np.exp(log_base - unit)
+        own_slope = amount * np.exp(np.minimum(log_base + ratio - self.shift - unit, MAX_LOG_RANGE))
+        level, slope = self.by_bin.without_each(ratio, own_level, own_slope, amount != 0)
         none_passes = (level >= 0) | (level + self.top_level.max(initial=0.0) > 0)
         smallest = np.full(len(ratio), np.inf)
         for top_level, top_slope in {*zip(self.top_level, self.top_slope, strict=True)}:

@@ -16,11 +16,14 @@ from tether.control.parts.grid_search import MAX_SEARCH_PASSES, Interval, Search
 from tether.control.parts.interval_sums import Bounds, SumIntervals
 from tether.control.parts.left_out_rows import MoveRows
 from tether.control.parts.weights import WeightsOfPart
-from tether.control.solvers.search import LEAVE_ONE_OUT_POINTS
+from tether.control.solvers.search import LEAVE_ONE_OUT_POINTS, MAX_CROSSING_STEP
 
 if TYPE_CHECKING:
     from tether.control.parts.diagnostics import DiagnosticsInParts
     from tether.control.parts.problem import ProblemInParts
+
+MOST_STEPS = 256
+"""The most steps of log beta in a pass that leaves out rows: each takes a number for each row."""
 
 
 class SearchSolver:
@@ -113,5 +116,8 @@ class SearchSolver:
 
 
 def _grid(earliest: float, latest: float) -> Floats:
+    """Points of one pass at which rows are left out: more where the crossings are far apart."""
     at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
-    return np.unique(np.append(np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS), at_one))
+    steps = int(min((latest - earliest) / MAX_CROSSING_STEP, MOST_STEPS)) + 1
+    even = np.linspace(earliest, latest, max(LEAVE_ONE_OUT_POINTS, steps))
+    return np.unique(np.append(even, at_one))

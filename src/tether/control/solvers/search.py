@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
 UNCERTIFIED_POINTS = 257
 """How many ratios, and as many even steps, a search without known bounds starts with."""
 LEAVE_ONE_OUT_POINTS = 65
-"""Points between the earliest and the latest crossing at which rows are left out."""
+"""Even steps, and ratios, from the earliest to the latest crossing at which rows are left out."""
+MAX_CROSSING_STEP = 0.25
+"""A crossing is interpolated in a step of log beta that is at most so long."""
 
 
 def largest(problem: Problem, constraint: Constraint) -> float:
@@ -41,7 +42,8 @@ def largest(problem: Problem, constraint: Constraint) -> float:
 def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
     """Log of the largest beta without each row in turn.
 
-    First passages on a grid between the earliest and the latest crossing, interpolated.
+    First passages on a grid between the earliest and the latest crossing, halved where a row
+    crosses, and interpolated.
     """
     excess = Excess(problem, constraint)
     lo, hi = problem.search_range()
@@ -55,17 +57,33 @@ def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
 
     earliest, latest = crossing("below"), crossing("above")
     at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
-    grid = np.unique(np.append(np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS), at_one))
+    even = np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS)
+    ratios = _ratios_between(problem, earliest, latest)
+    ahead = np.unique(np.concatenate((even, ratios, at_one)))[::-1].tolist()
     log_beta = np.full(len(problem.log), np.nan)
-    previous = excess.without_each(grid[0])
+    left = ahead.pop()
+    previous = excess.without_each(left)
     log_beta[previous > 0] = -np.inf if earliest == lo else earliest
-    for left, right in pairwise(grid):
-        value = excess.without_each(right)
+    while ahead:
+        value = excess.without_each(ahead[-1])
         crossed = np.isnan(log_beta) & (value > 0)
+        if crossed.any() and ahead[-1] - left > MAX_CROSSING_STEP:
+            ahead.append((left + ahead[-1]) / 2)
+            continue
         share = -previous[crossed] / (value[crossed] - previous[crossed])
-        log_beta[crossed] = left + (right - left) * share
-        previous = value
+        log_beta[crossed] = left + (ahead[-1] - left) * share
+        left, previous = ahead.pop(), value
     return np.where(np.isnan(log_beta), np.inf if latest == hi else latest, log_beta)
+
+
+def _ratios_between(problem: Problem, lo: float, hi: float) -> Floats:
+    """Quantiles of the rows' log ratios in a wide interval, in which the condition may turn."""
+    if hi - lo <= MAX_CROSSING_STEP * LEAVE_ONE_OUT_POINTS:
+        return np.empty(0)
+    ratio = problem.log_ratio
+    ratio = np.sort(ratio[(ratio > lo) & (ratio < hi)])
+    places = np.linspace(0, len(ratio) - 1, min(LEAVE_ONE_OUT_POINTS, len(ratio)))
+    return np.asarray(ratio[places.astype(int)])
 
 
 def risks(problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
