@@ -16,7 +16,7 @@ from tether.release import ArmCounts
 from tether.rounds.history import Alarm
 from tether.rounds.releases.served_release import ReleaseState, ServedRelease
 from tether.service import ApiKeys, add_key
-from tether.service.operating.gate import why_closed
+from tether.service.operating.gate import why_closed, why_open
 from tether.service.settings.service_settings import ServiceLimits
 
 GATE = "/v1/gate"
@@ -74,7 +74,9 @@ def test_argo_and_flagger_are_told_of_alarms_and_shares(tmp_path):
         assert (open_gate["pass"], open_gate["alarm"], open_gate["step"]) == (True, None, 1)
         assert open_gate["losses"] == {"complaint": {}}
         assert 0.3 < open_gate["share"] < 0.4
-        assert argo(client, "?weight=30", **key)["pass"] is True
+        passing = argo(client, "?weight=30", **key)
+        assert passing["pass"] is True
+        assert "of the keys, at least 30 %" in passing["reason"]
         too_far = argo(client, "?weight=40", **key)
         assert too_far["pass"] is False
         assert "of the keys, less than 40 %" in too_far["reason"]
@@ -124,6 +126,36 @@ def test_other_queries_are_refused(client, query):
     found = client.get(f"{GATE}?{query}")
     assert found.status_code == 400
     assert "one weight, from 0 to 100" in found.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("weight", ["0.3", "1e-9", "0.999"])
+def test_a_fraction_as_weight_is_refused_and_the_unit_named(client, weight):
+    for found in (
+        client.get(f"{GATE}?weight={weight}"),
+        client.post(f"{GATE}?weight={weight}", json=FLAGGER),
+    ):
+        assert found.status_code == 400
+        assert "weight is a percentage: 30 for 30 %" in found.json()["error"]["message"]
+
+
+def test_a_weight_in_the_body_is_refused(client):
+    found = client.post(GATE, json=FLAGGER | {"weight": 30})
+    assert found.status_code == 400
+    assert "weight belongs in the query" in found.json()["error"]["message"]
+
+
+def test_the_reason_repeats_the_weight_and_the_share():
+    alarm = Alarm(1, 1, "halt", "a rumour", "now")
+    state = ReleaseState(step=None, share=0.25, alarm=None)
+    assert why_open(state, None) == "no alarm stands"
+    assert why_open(state, 20.0) == (
+        "no alarm stands, and the new system has 25 % of the keys, at least 20 %"
+    )
+    assert why_closed(state, 30.0) == "the new system has 25 % of the keys, less than 30 %"
+    halted = ReleaseState(step=None, share=0.0, alarm=alarm)
+    assert why_closed(halted, 30.0) == (
+        "alarm 1 stands (halt): a rumour; the new system has 0 % of the keys, asked for 30 %"
+    )
 
 
 @given(percent=st.integers(0, 100), share=st.integers(0, 1000), stands=st.booleans())

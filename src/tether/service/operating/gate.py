@@ -63,7 +63,7 @@ class Gate:
             ),
             Endpoint(
                 "POST", GATE_PATH, "read", self.check, told, anything, result,
-                statuses=[CLOSED_STATUS, 503], query=query,
+                statuses=[400, CLOSED_STATUS, 503], query=query,
             ),
         ]  # fmt: skip
 
@@ -72,8 +72,14 @@ class Gate:
         return JSONResponse(await self._answer(request))
 
     async def check(self, request: Request) -> Response:
-        """Say it by the status; the body of the request is not used."""
-        await read_object(request, self._service.settings.limits.body_bytes)
+        """Say it by the status; the body of the request is not used, and may name no weight."""
+        body = await read_object(request, self._service.settings.limits.body_bytes)
+        if "weight" in body:
+            raise ApiError(
+                400,
+                f"weight belongs in the query, as in {GATE_PATH}?weight=30, and not in the body, "
+                f"got {body['weight']!r:.80}",
+            )
         answer = await self._answer(request)
         return JSONResponse(answer, 200 if answer["pass"] else CLOSED_STATUS)
 
@@ -88,7 +94,7 @@ class Gate:
         reason = why_closed(state, weight)
         return {
             "pass": reason is None,
-            "reason": reason or "no alarm stands",
+            "reason": reason or why_open(state, weight),
             "share": state.share,
             "step": state.step.number,
             "alarm": None if state.alarm is None else state.alarm.number,
@@ -106,10 +112,23 @@ class Gate:
 def why_closed(state: ReleaseState, weight: float | None) -> str | None:
     """Why another tool may not go on to a weight, in percent; None if it may."""
     if state.alarm is not None:
-        return f"alarm {state.alarm.number} stands ({state.alarm.monitor}): {state.alarm.message}"
+        alarm = f"alarm {state.alarm.number} stands ({state.alarm.monitor}): {state.alarm.message}"
+        return alarm if weight is None else f"{alarm}; {_compared(state, weight, 'asked for')}"
     if weight is not None and state.share < weight / 100:
-        return f"the new system has {state.share:.3%} of the keys, less than {weight:g} %"
+        return _compared(state, weight, "less than")
     return None
+
+
+def why_open(state: ReleaseState, weight: float | None) -> str:
+    """Why another tool may go on."""
+    if weight is None:
+        return "no alarm stands"
+    return f"no alarm stands, and {_compared(state, weight, 'at least')}"
+
+
+def _compared(state: ReleaseState, weight: float, how: str) -> str:
+    """The present share beside the weight that was asked for."""
+    return f"the new system has {100 * state.share:.5g} % of the keys, {how} {weight:g} %"
 
 
 def _weight(request: Request) -> float | None:
@@ -125,4 +144,9 @@ def _weight(request: Request) -> float | None:
     if name != "weight" or not 0 <= weight <= 100:
         shown = str(request.url.query)
         raise ApiError(400, f"the query may have one weight, from 0 to 100, got {shown!r:.80}")
+    if 0 < weight < 1:
+        raise ApiError(
+            400,
+            f"weight is a percentage: 30 for 30 %; it must be 0 or from 1 to 100, got {weight:g}",
+        )
     return weight
