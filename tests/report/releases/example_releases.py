@@ -87,6 +87,18 @@ def cleared_alarm() -> ReleaseHistory:
         return release.history()
 
 
+def cleared_after_a_step() -> ReleaseHistory:
+    """A step began while the alarm stood; resumed, and no key has come since."""
+    log = {"complaint": np.zeros(2_000)}
+    with tether.Release("sqlite://", {"complaint": 0.02}, old=log, salt=b"x") as release:
+        release.assign("ann")
+        release.observe("ann", 0.0)
+        release.halt("a drill", actor="ann")
+        release.advance()
+        release.resume("it is over", actor="bob")
+        return release.history()
+
+
 def hostile_names() -> ReleaseHistory:
     log = {HOSTILE_NAME: np.zeros(500), "[/] %s": np.zeros(500)}
     with tether.Release("sqlite://", dict.fromkeys(log, 0.1), old=log, salt=b"x") as release:
@@ -104,6 +116,7 @@ EXAMPLES = {
         confident,
         active_alarm,
         cleared_alarm,
+        cleared_after_a_step,
         hostile_names,
     )
 }

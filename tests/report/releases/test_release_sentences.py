@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.report.releases.example_releases import example
+from tests.report.releases.example_releases import example, rendered
 from tether.report.releases.release_sentences import (
     format_share,
     release_promise,
@@ -24,6 +24,7 @@ from tether.report.releases.release_sentences import (
         ("confident", "running", "The new system answers", "Why this share: all rows so far."),
         ("active_alarm", "alarm", "The old system has answered all keys since", "The risk monitor"),
         ("cleared_alarm", "safe", "since an alarm ended step 1", "a new ramp begins"),
+        ("cleared_after_a_step", "safe", "answers all keys in step 2", "a new ramp begins"),
     ],
 )
 def test_states(name, kind, sentence, details):
@@ -31,6 +32,14 @@ def test_states(name, kind, sentence, details):
     assert state.kind == kind
     assert sentence in state.sentence
     assert details in state.details
+
+
+def test_no_alarm_is_said_to_stand_after_it_was_cleared():
+    page = rendered("cleared_after_a_step")
+    assert "alarm 1 stood when the step began" in page
+    assert "alarm 1 stands" not in page.lower()
+    assert not example("ramp").is_resumed
+    assert not example("active_alarm").is_resumed
 
 
 def test_the_terms_of_the_promise_are_explained():

@@ -29,7 +29,7 @@ def test_a_halt_is_share_0_at_once_and_resuming_begins_at_the_start():
     assert release.share == 0
     assert set(release.assign(USERS)) == {"old"}
     assert release.advance().share == 0
-    assert release.step.ramp_share.reason == "alarm 1 stands: the old system answers"
+    assert release.step.ramp_share.reason == "alarm 1 stood when the step began"
     release.resume("it was nothing", actor="bob")
     assert release.share == 0  # until the next step, which the next key begins
     release.assign("another")

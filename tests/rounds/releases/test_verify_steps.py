@@ -126,7 +126,7 @@ def test_a_guardrail_that_does_not_bind_the_share_is_found(path):
 
 def test_a_reason_that_the_numbers_do_not_give_is_found(tmp_path):
     """The first step has no rows of the old system, and the second begins under an alarm."""
-    path, halted = tmp_path / "release.db", "alarm 1 stands: the old system answers"
+    path, halted = tmp_path / "release.db", "alarm 1 stood when the step began"
     with tether.Release(path, {"complaint": 0.1}) as release:
         release.advance()
         release.halt("a test", actor="ann")

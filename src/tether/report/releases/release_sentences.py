@@ -23,11 +23,14 @@ def release_state(history: ReleaseHistory) -> RunState:
             f"message “{alarm.message}”. It stays active until a person clears it and gives a "
             f"reason.",
         )
-    if history.share == 0 and step.share > 0:
+    if history.is_resumed:
+        since = f"since an alarm ended step {step.number}"
+        if step.share == 0:
+            since = f"in step {step.number}, which began under an alarm"
         return RunState(
             "safe",
             "Old system only",
-            f"The old system answers all keys since an alarm ended step {step.number}.",
+            f"The old system answers all keys {since}.",
             "The alarm was cleared: with the next key a new ramp begins.",
         )
     if history.share == 0:

@@ -61,7 +61,7 @@ def next_step(
         None if previous is None or cleared > previous.cleared else previous,
         number=FIRST_STEP if previous is None else previous.number + 1,
         wait=settings.wait,
-        stops=None if alarm is None else f"alarm {alarm} stands: the old system answers",
+        stops=None if alarm is None else f"alarm {alarm} stood when the step began",
         cleared=cleared,
         seen=seen,
         begun=begun,

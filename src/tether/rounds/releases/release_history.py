@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
+from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
 from tether.rounds.limits import Limit
@@ -53,6 +54,8 @@ class StepRecord:
         The step whose rows of the new system decided the share; 0 if none did.
     ramp : int
         The step at which the ramp began: 1, or the first after an alarm was cleared.
+    cleared : int
+        The last alarm that was cleared before it; 0 if none was.
     old : SystemRecord
         The old system in this step.
     new : SystemRecord
@@ -64,6 +67,7 @@ class StepRecord:
     calibration: RampShare
     window: int
     ramp: int
+    cleared: int
     old: SystemRecord
     new: SystemRecord
 
@@ -141,6 +145,14 @@ class ReleaseHistory(Described):
     def alarm(self) -> Alarm | None:
         """The alarm that stands, if any."""
         return next((alarm for alarm in self.alarms if alarm.cleared is None), None)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the alarms were cleared during the present step: the next key ends it."""
+        step = self.steps[-1]
+        if self.alarm is not None or step.calibration.reason == NO_OLD_ROWS:
+            return False
+        return bool(self.alarms) and self.alarms[-1].number > step.cleared
 
     def to_frame(self) -> Columns:
         """Return one row per step.

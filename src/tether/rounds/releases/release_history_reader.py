@@ -121,6 +121,7 @@ class ReleaseReader:
             calibration=step.ramp_share,
             window=step.window,
             ramp=step.ramp,
+            cleared=step.cleared,
             old=SystemRecord(
                 self._rows[Arm(number, False)], self._mean_losses(losses, number, OLD_SUMS)
             ),
