@@ -121,6 +121,21 @@ def test_a_wrong_log_of_the_old_system(tmp_path, content, message):
     assert not (tmp_path / "new.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("losses", "advice"),
+    [([0] * 11, "more rows of the old system are needed"), ([1] * 99, "are losses inverted?")],
+)
+def test_an_old_system_that_does_not_pass_is_exit_code_3(tmp_path, losses, advice):
+    (tmp_path / "old.csv").write_text("\n".join(["complaint", *map(str, losses), ""]))
+    start = ["release", "start", tmp_path / "new.db", *GUARDRAIL, "--promise"]
+    for options in (["--old", tmp_path / "old.csv"], []):  # again: it continues
+        done = run(*start, *options)
+        assert done.exit_code == 3
+        assert "the promise asked for, 0.02," in one_line(done)
+        assert advice in one_line(done)
+        assert "another store" in one_line(done)
+
+
 def test_a_password_is_not_shown():
     done = run("release", "start", "postgresql://u:s3cret@h:p/d", *GUARDRAIL)
     assert done.exit_code == 2

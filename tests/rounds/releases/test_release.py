@@ -192,7 +192,7 @@ def test_no_halt_changes_which_rows_the_first_step_without_a_log_has(stands):
     release.assign(USERS[400:700])
     assert release.step.number == 2
     if stands:
-        assert "alarm 1 stands" in release.step.ramp_share.reason
+        assert "alarm 1 stood" in release.step.ramp_share.reason
         release.resume("they look good now", actor="ann")
         release.assign(USERS[700:800])
         assert release.step.number == 3

@@ -10,7 +10,13 @@ import typer
 from tether.cli.releases import option_values
 from tether.cli.releases.step_text import show_step
 from tether.cli.table_file import Wanted, read_columns
-from tether.cli.terminal import JsonOption, MaxRowsOption, StoreName, report_errors
+from tether.cli.terminal import (
+    NOTHING_PASSES,
+    JsonOption,
+    MaxRowsOption,
+    StoreName,
+    report_errors,
+)
 
 OPTIONS_OF_START = {
     "guardrails": "--guardrail",
@@ -88,8 +94,12 @@ def start(
     max_rows: MaxRowsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a release, and show its first share; one that has the same settings continues."""
+    """Create a release, and show its first share; one that has the same settings continues.
+
+    Exit code 3 if no share passes, because the old system alone does not.
+    """
     from tether.rounds import Release
+    from tether.rounds.releases.closed_share import closed_share_advice
 
     if promise and confidence is not None:
         raise ValueError("--confidence promises alpha itself: leave out --promise")
@@ -112,6 +122,8 @@ def start(
     with option_values.naming_options(OPTIONS_OF_START), Release(store, limits, **given) as made:
         history = made.history()
     show_step(history, as_json=as_json)
+    if closed_share_advice(history.steps[-1].calibration):
+        raise typer.Exit(NOTHING_PASSES)
 
 
 def _old_losses(path: Path, names: list[str], max_rows: int | None) -> dict[str, Any]:

@@ -22,9 +22,13 @@ def show_step(history: ReleaseHistory, *, as_json: bool) -> None:
 
 def step_text(history: ReleaseHistory) -> str:
     """The present step in words."""
+    from tether.rounds.releases.closed_share import closed_share_advice
+
     step = history.steps[-1]
     if step.calibration.reason:
-        return f"Step {step.number}: the old system answers all keys: {step.why}"
+        advice = closed_share_advice(step.calibration)
+        text = f"Step {step.number}: the old system answers all keys: {step.why}"
+        return f"{text}; {advice}" if advice else text
     promises = step.calibration.promises
     stated = ", ".join(f"{name} ≤ {promises[name]:.3g}" for name in history.limits)
     sure = "in expectation"

@@ -1,0 +1,40 @@
+"""What to do about a share of 0 that the rows of the old system cause."""
+
+from __future__ import annotations
+
+from tether.release.ramp_result import GuardrailShare, RampShare
+
+
+def closed_share_advice(found: RampShare) -> str:
+    """What to do where the old system alone does not pass; empty where that is not the reason.
+
+    In expectation a release keeps the rows of the old system that it began with; with a confidence
+    later ones count too.
+    """
+    closed = [each for each in found.guardrails.values() if each.share == 0 and each.old.rows]
+    if found.share > 0 or not closed:
+        return ""
+    each = closed[0]
+    mean, tolerated = _mean(each), each.guardrail.tolerated
+    if mean is not None and mean > each.guardrail.bound / 2:
+        return (
+            f"the mean of the old losses is {mean:.3g}, of at most {each.guardrail.bound:g}: are "
+            f"losses inverted? The harm has the larger loss. If so, begin in another store"
+        )
+    if mean is not None and mean >= tolerated:
+        return (
+            f"the mean of the old losses is {mean:.3g} itself, so that more rows alone will hardly "
+            f"help: tolerate more, in another store"
+        )
+    if found.confidence is not None:
+        return "more rows of the old system are needed; those of this release count too"
+    return (
+        "more rows of the old system are needed, in another store: a release keeps those that it "
+        "began with"
+    )
+
+
+def _mean(each: GuardrailShare) -> float | None:
+    """The mean of the old losses that are known, if any are."""
+    known = each.old.rows - each.old.pending
+    return each.old.total / known if known else None

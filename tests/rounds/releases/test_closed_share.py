@@ -1,0 +1,32 @@
+"""What to do about a share of 0."""
+
+import pytest
+
+from tether.release import ArmCounts, Guardrail, ramp_share
+from tether.rounds.releases.closed_share import closed_share_advice
+
+NONE = ArmCounts(0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "old", "confidence", "advice"),
+    [
+        (Guardrail(promise=0.02), ArmCounts(11, 0.0), None, "more rows of the old system are"),
+        (Guardrail(0.02), ArmCounts(11, 0.0), None, "in another store"),
+        (Guardrail(0.02), ArmCounts(11, 0.0), 0.9, "those of this release count too"),
+        (Guardrail(0.02), ArmCounts(1_000, 300.0), None, "0.3 itself, so that more rows alone"),
+        (Guardrail(0.02), ArmCounts(1_000, 980.0), None, "0.98, of at most 1: are losses inverted"),
+        (Guardrail(0.02, bound=2.0), ArmCounts(1_000, 980.0), None, "0.98 itself"),
+        (Guardrail(0.02), ArmCounts(100, 0.0, 100), None, "more rows of the old system are"),
+    ],
+)
+def test_the_advice_names_what_would_help(guardrail, old, confidence, advice):
+    made = ramp_share({"x": guardrail}, old={"x": old}, new={"x": NONE}, confidence=confidence)
+    assert made.share == 0
+    assert advice in closed_share_advice(made)
+
+
+def test_there_is_none_where_the_old_system_passes_or_nothing_is_known_of_it():
+    for old in (NONE, ArmCounts(1_000, 5.0)):
+        made = ramp_share({"x": Guardrail(0.02)}, old={"x": old}, new={"x": NONE})
+        assert closed_share_advice(made) == ""
