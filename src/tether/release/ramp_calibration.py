@@ -204,7 +204,8 @@ def reason_of_zero(found: Mapping[str, GuardrailShare], confidence: float | None
     missing = each.old.missing_text(each.guardrail.bound)
     asked = f"alpha is {each.alpha:.4g}"
     if each.guardrail.promise is not None:
-        asked = f"the promise asked for, {each.guardrail.promise:.4g}, leaves alpha {each.alpha:.4g}"
+        promise = each.guardrail.promise
+        asked = f"the promise asked for, {promise:.4g}, leaves alpha {each.alpha:.4g}"
     return (
         f"the old system alone does not pass for {closed[0]}: the {kind} on its risk is "
         f"{each.old_bound:.4g} from {each.old.rows:,} rows{missing}, and {asked}"

@@ -110,6 +110,11 @@ def test_wrong_options_are_named_in_one_line_and_create_nothing(tmp_path, option
         ("complaint\n0\n2\n", "--old['complaint'] must be one loss in [0, 1] per key"),
         ("complaint\nno\n", "column 'complaint' must hold numbers"),
         ("complaint\n", "has no rows"),
+        (
+            "key,complaint\nann,0\nbob,1\nbob,0\nann,0\nbob,0\n",
+            "must have one row for each key, and 3 of its 5 rows repeat one; the first is 'bob'",
+        ),
+        ("key,complaint\n7,0\n8,0\n7,1\n", "1 of its 3 rows repeat one; the first is '7'"),
     ],
 )
 def test_a_wrong_log_of_the_old_system(tmp_path, content, message):
@@ -134,6 +139,15 @@ def test_an_old_system_that_does_not_pass_is_exit_code_3(tmp_path, losses, advic
         assert "the promise asked for, 0.02," in one_line(done)
         assert advice in one_line(done)
         assert "another store" in one_line(done)
+
+
+@pytest.mark.parametrize("keys", [("ann", "bob", "", ""), ("7", "007", "", ""), ("", "", "", "")])
+def test_a_log_whose_keys_do_not_repeat_may_have_rows_without_one(tmp_path, keys):
+    rows = [f"{key},0" for key in keys]
+    (tmp_path / "old.csv").write_text("\n".join(["key,complaint", *rows, ""]))
+    log = ["--guardrail", "complaint=0.5", "--old", tmp_path / "old.csv"]
+    done = run("release", "start", tmp_path / "new.db", *log)
+    assert done.exit_code == 0, done.output
 
 
 def test_a_password_is_not_shown():

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from tether.cli.releases import option_values
+from tether.cli.releases.assign import KEY_COLUMN
 from tether.cli.releases.step_text import show_step
+from tether.cli.table_batches import read_batches
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -47,7 +49,8 @@ def start(
         Path | None,
         typer.Option(
             help="Losses of the old system from before the release, one row for each key: a "
-            "Parquet or CSV file with a column for each guardrail, empty where one is not known."
+            "Parquet or CSV file with a column for each guardrail, empty where one is not known. "
+            "If it has a column `key`, each key must be there once."
         ),
     ] = None,
     promise: Annotated[
@@ -135,4 +138,23 @@ def _old_losses(path: Path, names: list[str], max_rows: int | None) -> dict[str,
             )
         if found.arrays[name].dtype.kind not in "fiub":
             raise ValueError(f"--old {path}: column {name!r} must hold numbers")
+    if KEY_COLUMN in found.column_names and KEY_COLUMN not in names:
+        _refuse_repeated_keys(path)
     return found.arrays
+
+
+def _refuse_repeated_keys(path: Path) -> None:
+    """Refuse keys with several rows; rows without a key are not compared."""
+    seen: set[str] = set()
+    count, rows, first = 0, 0, ""
+    for batch in read_batches(path, texts=(KEY_COLUMN,), numbers=()):
+        rows += batch.rows
+        for key in batch.texts[KEY_COLUMN]:
+            if key and key in seen:
+                count, first = count + 1, first or key
+            seen.add(key)
+    if count:
+        raise ValueError(
+            f"--old {path} must have one row for each key, and {count:,} of its {rows:,} rows "
+            f"repeat one; the first is {first!r:.80}: decide what the one loss of a key is"
+        )
