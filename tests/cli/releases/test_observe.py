@@ -178,4 +178,8 @@ def test_of_several_losses_of_a_key_the_first_may_be_kept(assigned, tmp_path, mo
     assert _total(store, "complaint") == (3, pytest.approx(0.875))
     again = ("release", "observe", store, "--key", KEYS[0], "--loss", "complaint=1")
     assert "already observed" in one_line(run(*again))
+    assert "skip them with --keep-first" in one_line(run(*again))
+    path.write_text(f"key,complaint\n{KEYS[0]},1\n")
+    done = run("release", "observe", store, "--file", path)
+    assert "skip them with --keep-first; 0 new losses were stored before" in one_line(done)
     assert run(*again, "--keep-first").output == "0 new losses stored.\n"

@@ -16,6 +16,9 @@ from tether.cli.terminal import StoreName, print_line, report_errors
 if TYPE_CHECKING:
     from tether.rounds import Release
 
+KEEP_FIRST = {"keep_first": "--keep-first"}
+"""The argument of `Release.observe` that is an option here."""
+
 
 @report_errors
 def observe(
@@ -68,7 +71,7 @@ def observe(
             count = _observe_file(release, file, system, keep_first)
         else:
             losses = named_numbers("--loss", loss or [])
-            with naming_options({"losses": "--loss"}):
+            with naming_options({"losses": "--loss"} | KEEP_FIRST):
                 count = release.observe(key or "", losses, system=system, keep_first=keep_first)
     print_line(f"{count:,} new {'loss' if count == 1 else 'losses'} stored.")
 
@@ -88,7 +91,8 @@ def _observe_file(release: Release, path: Path, system: str | None, keep_first: 
                 f"the guardrails {names}"
             )
         try:
-            count += _observe_batch(release, batch, system, keep_first)
+            with naming_options(KEEP_FIRST):
+                count += _observe_batch(release, batch, system, keep_first)
         except (ValueError, TypeError) as error:
             last = batch.first + batch.rows - 1
             raise ValueError(

@@ -99,7 +99,9 @@ def observe_keys(
         different = [of_key[each] for each in error.ids]
         raise ValueError(
             f"{_listed_keys(different)} were already observed with another loss ({len(different)} "
-            f"of {len(ids)}): a loss is final, and nothing of this call was stored"
+            f"of {len(ids)}): a loss is final, and nothing of this call was stored. The loss of a "
+            f"key is that of its first unit under the system: leave out those of later units, or, "
+            f"if losses of a key come in order, skip them with keep_first"
         ) from error
 
 
