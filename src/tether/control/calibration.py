@@ -72,7 +72,7 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
         What is approximate about the log-probabilities, and so about the promise.
     policies : mapping of str to str, optional
         Digests of the policies "safe" and "optimized", of those that have one, where the log is
-        from `tether.make_log`. Serving other policies is noticed.
+        from `tether.make_log`; of a shortlist, how its "picker" picks. Serving others is noticed.
 
     Examples
     --------

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from tether.control.scored_by import PICKER
+
 QUANTILES = 101
 """How many quantiles of the weights a calibration has."""
 NAMED_TEST_WEIGHTS = ("empirical", "analytic", "max_ratio")
 DIGEST_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
-POLICY_NAMES = {"safe", "optimized"}
-"""The policies that a calibration may have digests of."""
+POLICY_NAMES = {"safe", "optimized", PICKER}
+"""What a calibration may have digests of, or a description."""
 SETTING_NAMES = (
     *("alpha", "promise", "confidence", "bound", "family", "test_weight", "ratio_error", "blend"),
 )
@@ -49,7 +51,9 @@ def check_entries(saved: Mapping[str, Any]) -> None:
     if saved["policies"] is not None:
         noted = saved["policies"]
         if not isinstance(noted, Mapping) or not set(noted) <= POLICY_NAMES:
-            raise ValueError(f"policies must be digests of safe and optimized, got {noted!r}")
+            raise ValueError(
+                f"policies must be digests of safe and optimized, or a picker, got {noted!r}"
+            )
         for name, digest in noted.items():
             text(f"policies[{name!r}]", digest)
     each_of("risks", saved["risks"], names, not_negative)

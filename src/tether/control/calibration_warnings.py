@@ -13,12 +13,14 @@ from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
+from tether.control.scored_by import PICKER
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
     from tether.control.diagnostics import Diagnostics
+    from tether.control.log import Log
     from tether.control.parts.problem import ProblemInParts
 
 MIN_DRAWS_PER_LEVEL = 16
@@ -178,10 +180,15 @@ def _outside(problem: Problem | ProblemInParts) -> str:
     return f" ({few(names[never])})" if never.any() else ""
 
 
+def _may_be_picked(log: Log) -> bool:
+    """Whether the actions of a log may be positions of candidates."""
+    return log.scored_by is None or PICKER in log.scored_by.fingerprints
+
+
 def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
     """What an infinite beta picks of a shortlist: by its temperature, not the best candidate."""
     log = problem.given_log if isinstance(problem, Problem) else None
-    if log is None or log.scored_by is not None or log.log_safe_all is None:
+    if log is None or not _may_be_picked(log) or log.log_safe_all is None:
         return None
     assert log.log_optimized_all is not None
     size = log.log_safe_all.shape[1]

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats
 
+PICKER = "picker"
+"""The name of what picks the candidates of a shortlist, beside "safe" and "optimized"."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScoredBy:
@@ -20,7 +23,8 @@ class ScoredBy:
     actions : ndarray, optional
         The actions of the columns of tables.
     fingerprints : mapping of str to str, optional
-        Digests of the policies "safe" and "optimized"; those that have none are missing.
+        Digests of the policies "safe" and "optimized"; those that have none are missing. Of a
+        shortlist, how its "picker" picks, in words.
     probe_contexts : array, optional
         A few contexts of the log.
     probe_scores : mapping of str to ndarray, optional

@@ -83,6 +83,13 @@ class Picker:
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
     @property
+    def described(self) -> str:
+        """How it picks, in words: the temperature, and the name of the score if it has one."""
+        name = getattr(self.optimized, "name", None)
+        scorer = f", scored by {name}" if isinstance(name, str) else ""
+        return f"temperature {self.temperature:g}{scorer}"
+
+    @property
     def scores_are_log_ratios(self) -> bool:
         """Whether the score is the ratio of a policy to the one that draws the candidates."""
         return self._is_policy

@@ -18,6 +18,7 @@ from tether.control.log import Log
 from tether.policies.picker import Picker, checked_temperature
 from tether.policies.pool import Pool
 from tether.policies.sampler import as_sampler
+from tether.policies.served_picks import check_picks, note_picks
 from tether.policies.shortlist_checks import (
     check_exchangeable,
     check_scored_alone,
@@ -318,6 +319,7 @@ class Shortlist:
             log_safe_all=uniform,
             log_optimized_all=table,
             reward=rewards,
+            scored_by=note_picks(picker, rows, table),
         )
 
     def tethered(
@@ -341,10 +343,11 @@ class Shortlist:
         Raises
         ------
         ValueError
-            If the calibration is not one of shortlists of this size.
+            If the calibration is not one of shortlists of this size, temperature and score.
         """
         if isinstance(beta, Calibration):
             check_calibration(beta, self.size)
+            check_picks(self.required_picker, beta)
         pick = Tethered(self.uniform, self.required_picker, beta, family=family)
         return TetheredShortlist(self, pick)
 
