@@ -37,7 +37,7 @@ def test_actions_of_another_shape_or_dtype_are_refused(policy):
         policy.log_prob(["a"], np.array([[3, 4, 0]]))
     with pytest.raises(TypeError, match="must hold token ids, got an array of dtype float64"):
         policy.log_prob(["a"], np.array([[3.0, 4, 0, -1]]))
-    with pytest.raises(ValueError, match="actions has 1 rows but contexts has 2"):
+    with pytest.raises(ValueError, match="actions has 1 row but contexts has 2"):
         policy.log_prob(["a", "b"], np.array([[3, 4, 0, -1]]))
 
 
