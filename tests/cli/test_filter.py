@@ -188,7 +188,8 @@ def test_a_group_that_is_too_small_is_refused_by_name_and_the_others_are_served(
     text = one_line(done)
     assert "one threshold for each of 2 groups" in text
     assert "refused tiny: no useful promise, so nothing is kept of their 8 claims here" in text
-    assert "within each group, expected share of claims shown that are false at most: a 0." in text
+    assert "within each group, expected mean over all items of the share of an item's" in text
+    assert "(0 where nothing is shown) at most: a 0." in text
     selection = tether.Selection.load(chosen)
     kept = ([selection.for_group(each).threshold for each in groups] <= SCORES) & (groups != "tiny")
     np.testing.assert_array_equal(read(out)["s"].to_numpy(), SCORES[kept])
@@ -224,5 +225,5 @@ def test_the_loss_can_be_stated_and_must_match(claims, tmp_path):
     done = run(*options, "--loss", "fdr")
     assert done.exit_code == 0
     promise = one_line(done)
-    assert promise.count("expected share of claims shown that are false ≤") == 1
+    assert promise.count("claims that are false (0 where nothing is shown) ≤") == 1
     assert "expected loss" not in promise
