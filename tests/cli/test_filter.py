@@ -227,3 +227,20 @@ def test_the_loss_can_be_stated_and_must_match(claims, tmp_path):
     promise = one_line(done)
     assert promise.count("claims that are false (0 where nothing is shown) ≤") == 1
     assert "expected loss" not in promise
+
+
+def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
+    _, path = found(tmp_path)
+    out = tmp_path / "kept.parquet"
+    for share, code in ((0.4, 0), (0.6, 2)):
+        percent = np.where(np.arange(4000) < share * 4000, 100 * SCORES + 10, SCORES)
+        pyarrow.parquet.write_table(pa.table({"s": percent}), tmp_path / "new.parquet")
+        done = run(
+            *("filter", tmp_path / "new.parquet", "--threshold", path, "--score", "s"),
+            *("--out", out),
+        )
+        assert done.exit_code == code, done.output
+        assert "scores lie outside those of the calibration" in one_line(done)
+        assert out.exists() == (code == 0)
+        out.unlink(missing_ok=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["found.json", "new.parquet"]
