@@ -35,7 +35,7 @@ def read(path):
 
 
 def found(tmp_path, alpha=0.25, groups=False):
-    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, GROUPS)
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, GROUPS if groups else None)
     grouped = {"groups": scored.groups} if groups else {}
     selection = tether.gcrc(scored, alpha=alpha, **grouped)
     path = tmp_path / "found.json"

@@ -189,6 +189,10 @@ def test_words_as_labels_are_told_what_is_accepted(tmp_path, suffix):
     told = " ".join(done.stderr.split())
     assert "--label: column 'y' must hold true and false, or 1 and 0" in told
     assert "==" not in told
+    if suffix == "parquet":
+        done = call(tmp_path, "--alpha", 0.25, *COLUMNS)
+        assert done.exit_code == 2
+        assert "--label: column 'y' must hold true and false" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("method", ["gcrc", "all"])

@@ -136,6 +136,7 @@ def threshold(
 def _scanned(path: Path, names: dict[str, str], where: list[str] | None) -> ScannedClaims:
     """Claims in several files, or in one that does not fit into memory."""
     require_parquet(path)
+    _require_no_text(names["label"], path)
     return Claims.scan(
         path,
         scores=names["score"],
@@ -202,7 +203,23 @@ def _require_labels(name: str, values: Any) -> None:
     """Refuse text as labels: of two words, nothing says which of them means a true claim."""
     first = values[0] if len(values) else None
     if isinstance(first, str):
-        raise ValueError(
-            f"--label: column {name!r} must hold true and false, or 1 and 0, where true and 1 are "
-            f"claims that are true; got text such as {str(first)!r}"
-        )
+        raise ValueError(f"{_accepted_labels(name)}, got text such as {str(first)!r}")
+
+
+def _require_no_text(name: str, path: Path) -> None:
+    """The same for files that are read in parts, by the type of the column in the first."""
+    from pyarrow import parquet, types
+
+    from tether.scan.parquet import find_files
+
+    schema = parquet.read_schema(find_files(path)[0])
+    kind = schema.field(name).type if schema.names.count(name) == 1 else None
+    if kind is not None and (types.is_string(kind) or types.is_large_string(kind)):
+        raise ValueError(f"{_accepted_labels(name)}, got text")
+
+
+def _accepted_labels(name: str) -> str:
+    return (
+        f"--label: column {name!r} must hold true and false, or 1 and 0, where true and 1 are "
+        "claims that are true"
+    )
