@@ -135,8 +135,8 @@ def filter_(
     The promise is for complete items: every claim of an item must be there. The claims of a folder
     or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
     has no useful promise; with groups, if none of them has one. Nothing is written either, and the
-    exit code is 2, if most scores lie outside those of the calibration. Of other groups without one nothing
-    is kept (with the loss miss everything), and they are named.
+    exit code is 2, if most scores lie outside those of the calibration. Of groups without a useful
+    promise beside others nothing is kept (with the loss miss everything), and they are named.
     """
     require_file(threshold)
     files.require_other_file(out, claims, threshold)

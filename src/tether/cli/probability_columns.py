@@ -86,7 +86,6 @@ class ProbabilityColumns:
             max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
         return FileColumns(known, arrays, table.missing), max_ratio
 
-
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.
 

@@ -33,8 +33,8 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
         first = array.reshape(-1)[0]
     if isinstance(first, str):
         raise TypeError(
-            f"{name} must hold booleans, or 0 and 1, got text such as {first!r}: compare the column "
-            f"with the word that means {_label_one(name)}, as in column == 'yes'"
+            f"{name} must hold booleans, or 0 and 1, got text such as {first!r}: compare the "
+            f"column with the word that means {_label_one(name)}, as in column == 'yes'"
         )
     if array.dtype.kind not in "fiubO":
         raise TypeError(f"{name} must hold booleans, or 0 and 1, got {shown(array)}")

@@ -2,8 +2,9 @@
 
 A table that was joined to itself, or to one that overlaps it, has every claim of some items twice.
 That all claims of an item, with several scores among them, occur equally often more than once is no
-coincidence; that some of them do is common where an answer repeats itself or scores are rounded. Answers that are in
-the table several times under different names have exactly the scores of each other.
+coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
+
+Answers that are in the table several times under different names have exactly the same scores.
 """
 
 from __future__ import annotations
