@@ -52,3 +52,15 @@ def test_the_promise_of_fdr_counts_items_that_show_nothing():
     )
     assert found.statement in " ".join(str(found).split())
     assert tether.Selection.from_dict(found.to_dict()).statement == found.statement
+
+
+def test_another_loss_under_the_name_of_one_of_the_package_is_refused():
+    with pytest.raises(ValueError, match="'miss' is the name of another loss than 'fdr'"):
+        tether.gcrc({"miss": CLAIMS, "own": CLAIMS}, alpha=0.4)
+
+    def any_false(supported, kept):
+        return 0.1
+
+    with pytest.raises(ValueError, match="a function called 'any_false'"):
+        tether.gcrc(CLAIMS, alpha=0.4, loss=any_false)
+    assert tether.gcrc({"fdr": CLAIMS}, alpha=0.4).loss == "fdr"
