@@ -257,7 +257,7 @@ THREE = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], ["a", "b", "c"])
             "give the optimized policy a share of 1 of the requests",
         ),
         (lambda: tether.Claims([0.1, 0.2], ["yes", "no"], [0, 2]), "as in column == 'yes'"),
-        (lambda: tether.Claims([0.1, 0.2], pd.Series(["True", "x"]), [0, 2]), "column == 'True'"),
+        (lambda: tether.Claims([0.1, 0.2], pd.Series(["True", "x"]), [0, 2]), "such as 'True'"),
     ],
 )  # fmt: skip
 def test_further_mistakes_are_explained(call, message):

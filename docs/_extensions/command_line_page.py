@@ -61,8 +61,13 @@ def _table(command: Any, context: Any) -> str:
         if record is None or record[0].startswith("--help"):
             continue
         left = LIST.sub(r"<\1> …", record[0])
-        rows.append(f"| `{left}` | {_escaped(record[1])} |")
+        rows.append(f"| {_cell(f'`{left}`')} | {_cell(_escaped(record[1]))} |")
     return "\n".join(rows) + "\n" if rows[2:] else ""
+
+
+def _cell(text: str) -> str:
+    """Return a text in which no line divides the row of a table, not even in code."""
+    return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
 def _escaped(text: str) -> str:

@@ -35,7 +35,7 @@ def read(path):
 
 
 def found(tmp_path, alpha=0.25, groups=False):
-    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, GROUPS)
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS, GROUPS if groups else None)
     grouped = {"groups": scored.groups} if groups else {}
     selection = tether.gcrc(scored, alpha=alpha, **grouped)
     path = tmp_path / "found.json"
@@ -188,7 +188,8 @@ def test_a_group_that_is_too_small_is_refused_by_name_and_the_others_are_served(
     text = one_line(done)
     assert "one threshold for each of 2 groups" in text
     assert "refused tiny: no useful promise, so nothing is kept of their 8 claims here" in text
-    assert "within each group, expected share of claims shown that are false at most: a 0." in text
+    assert "within each group, expected mean over all items of the share of an item's" in text
+    assert "(0 where nothing is shown) at most: a 0." in text
     selection = tether.Selection.load(chosen)
     kept = ([selection.for_group(each).threshold for each in groups] <= SCORES) & (groups != "tiny")
     np.testing.assert_array_equal(read(out)["s"].to_numpy(), SCORES[kept])
@@ -224,5 +225,22 @@ def test_the_loss_can_be_stated_and_must_match(claims, tmp_path):
     done = run(*options, "--loss", "fdr")
     assert done.exit_code == 0
     promise = one_line(done)
-    assert promise.count("expected share of claims shown that are false ≤") == 1
+    assert promise.count("claims that are false (0 where nothing is shown) ≤") == 1
     assert "expected loss" not in promise
+
+
+def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
+    _, path = found(tmp_path)
+    out = tmp_path / "kept.parquet"
+    for share, code in ((0.4, 0), (0.6, 2)):
+        percent = np.where(np.arange(4000) < share * 4000, 100 * SCORES + 10, SCORES)
+        pyarrow.parquet.write_table(pa.table({"s": percent}), tmp_path / "new.parquet")
+        done = run(
+            *("filter", tmp_path / "new.parquet", "--threshold", path, "--score", "s"),
+            *("--out", out),
+        )
+        assert done.exit_code == code, done.output
+        assert "scores lie outside those of the calibration" in one_line(done)
+        assert out.exists() == (code == 0)
+        out.unlink(missing_ok=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["found.json", "new.parquet"]

@@ -59,7 +59,32 @@ def test_it_finds_what_the_library_finds_and_verify_reads_it_alike(decisions, tm
 def test_without_a_smallest_propensity_mix_says_what_is_missing(decisions):
     done = run("calibrate", decisions, *COLUMNS, *MIX)
     assert done.exit_code == 2
-    assert "max_ratio" in one_line(done) or "max-ratio" in one_line(done)
+    assert "--min-propensity" in one_line(done)
+
+
+def test_a_wrong_loss_is_not_told_of_log_probabilities(decisions):
+    options = ("--propensity", "propensity", "--probability", "new", "--min-propensity", 0.33)
+    done = run("calibrate", decisions, "--loss", "lost", *options, *MIX)
+    assert done.exit_code == 2
+    assert "there is no column 'lost'" in one_line(done)
+    assert "Name the column of losses with --loss" in one_line(done)
+    assert "--log-safe" not in one_line(done)
+
+
+def test_exchanged_columns_are_asked_about_and_nothing_is_saved(decisions, tmp_path):
+    out = tmp_path / "found.json"
+    options = ("--propensity", "new", "--probability", "propensity", "--min-propensity", 0.001)
+    done = run("calibrate", decisions, "--loss", "left", *options, *MIX, "--out", out)
+    assert done.exit_code == 3, done.output
+    assert "are --propensity new and --probability propensity exchanged?" in one_line(done)
+    assert not out.exists()
+
+
+def test_rounded_probabilities_of_the_same_policy_are_not_exchanged(tmp_path):
+    path = changed(tmp_path / "log.parquet", new=np.full(ROWS, 0.334))
+    done = run("calibrate", path, *COLUMNS, *MIX, "--min-propensity", 0.33)
+    assert "exchanged?" not in one_line(done)
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(

@@ -177,3 +177,32 @@ def test_warnings_of_the_library_are_one_line_beside_the_result_and_not_said_twi
     assert done.stderr == ""
     done = run("threshold", path, *columns, "--json")
     assert " ".join(done.stderr.split()).startswith("warning: are labels or scores inverted?")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_words_as_labels_are_told_what_is_accepted(tmp_path, suffix):
+    path = tmp_path / f"claims.{suffix}"
+    table = pyarrow.table({"q": ITEMS, "s": SCORES, "y": np.where(TRUE, "yes", "no")})
+    (pyarrow.csv.write_csv if suffix == "csv" else pyarrow.parquet.write_table)(table, path)
+    done = call(path, "--alpha", 0.25, *COLUMNS)
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.split())
+    assert "--label: column 'y' must hold true and false, or 1 and 0" in told
+    assert "==" not in told
+    if suffix == "parquet":
+        done = call(tmp_path, "--alpha", 0.25, *COLUMNS)
+        assert done.exit_code == 2
+        assert "--label: column 'y' must hold true and false" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("method", ["gcrc", "all"])
+def test_a_threshold_that_keeps_nothing_is_no_success(tmp_path, method):
+    table = pyarrow.table({"q": ITEMS, "s": np.full(800, 0.5), "y": TRUE})
+    pyarrow.parquet.write_table(table, tmp_path / "claims.parquet")
+    options = (tmp_path / "claims.parquet", *COLUMNS, "--method", method)
+    done = call(*options, "--alpha", 0.25)
+    assert done.exit_code == 3, done.output
+    assert "keeps nothing" in done.stdout
+    if method == "gcrc":
+        assert "no useful promise: the threshold keeps none of these claims" in done.stdout
+    assert call(*options, "--alpha", 0.6).exit_code == 0

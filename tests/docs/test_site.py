@@ -50,6 +50,10 @@ def test_the_command_line_has_a_page_with_every_command_and_option(extension):
     options = set(re.findall(r"^\| `[^`]*?(--[a-z-]+)", written, re.M))
     assert {"--what-if", "--max-ratio", "--item", "--mark", "--no-context"} <= options
     assert "\\[default: log\\_safe\\]" in written, "defaults are shown, and are no markup"
+    rows = [line for line in written.splitlines() if line.startswith("| ")]
+    assert any("\\|" in row for row in rows)
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)\|", row)) == 3, row
 
 
 def _listed(page):

@@ -65,10 +65,9 @@ def split(columns, rng, n_parts=5):
     return parts
 
 
-def in_memory(columns):
-    return tether.Claims.from_table(
-        columns["score"], columns["label"], columns["item"], columns["group"]
-    )
+def in_memory(columns, *, grouped=False):
+    group = columns["group"] if grouped else None
+    return tether.Claims.from_table(columns["score"], columns["label"], columns["item"], group)
 
 
 def weight_of_items(columns):

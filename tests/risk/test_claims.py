@@ -74,3 +74,10 @@ def test_items_are_taken_by_mask_or_index():
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             claims.take(items)
+
+
+@pytest.mark.parametrize("words", [["no", "yes"], np.array(["no", "yes"], dtype=object)])
+def test_words_as_labels_are_compared_with_the_word_for_a_true_claim(words):
+    with pytest.raises(TypeError, match="that means a true claim, as in column == 'yes'") as told:
+        tether.Claims.from_table([0.1, 0.9], words, ["a", "a"])
+    assert "== 'no'" not in str(told.value)

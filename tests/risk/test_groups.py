@@ -171,3 +171,16 @@ def test_five_of_the_nonmonotone_items_are_named():
     assert (found.n_nonmonotone, found.nonmonotone_items) == (40, (0, 1, 2, 3, 4))
     assert found.for_group(1).nonmonotone_items == (1, 3, 5, 7, 9)
     assert "(items 1, 3, 5, 7, 9, …)" in found.for_group(1).warnings[0]
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt])
+def test_groups_of_claims_that_are_not_used_are_told(method):
+    rng = np.random.default_rng(0)
+    scores, item = rng.random(400), np.repeat(np.arange(100), 4)
+    claims = tether.Claims.from_table(scores, rng.random(400) < scores, item, item % 2)
+    how = rf"tether\.{method.__name__}\(claims, groups=claims\.groups\)"
+    with pytest.warns(tether.AssumptionWarning, match=how):
+        found = method(claims, alpha=0.5, loss="any_false")
+    assert any("one threshold was chosen for all" in each for each in found.warnings)
+    by_group = method(claims, alpha=0.5, loss="any_false", groups=claims.groups)
+    assert not any("one threshold was chosen" in each for each in by_group.warnings)

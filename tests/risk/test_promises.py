@@ -14,7 +14,9 @@ def test_a_monotone_loss_is_promised_alpha():
     for method in (tether.gcrc, tether.crc):
         found = method(CLAIMS, alpha=0.5, loss="any_false")
         assert found.monotone
-        assert found.statement.startswith("expected loss ≤ 0.5, for exchangeable items")
+        assert found.statement.startswith(
+            "expected share of all items that show a false claim ≤ 0.5, for exchangeable items"
+        )
     weighted = tether.gcrc(CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600))
     assert "exchangeable after weighting" in weighted.statement
 
@@ -52,7 +54,7 @@ def test_the_promise_is_a_number():
     found = tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1.5)
     assert found.promise == pytest.approx(0.2 + 1.5 * found.stability)
     assert found.stability_term == pytest.approx(1.5 * found.stability)
-    assert f"expected loss ≤ {found.promise:g} (alpha 0.2 + 0.0034 for the" in found.statement
+    assert f"is shown) ≤ {found.promise:g} (alpha 0.2 + 0.0034 for the" in found.statement
     assert "1.5-Lipschitz in the threshold" in found.statement
 
 

@@ -62,6 +62,31 @@ def test_scores_of_answers_and_answers_that_repeat_a_claim_are_no_copies():
     assert not says_repeated(joined((scores, labels, item), first_claims))
 
 
+@pytest.mark.parametrize("saturated", [False, True])
+def test_answers_under_other_names_are_told(saturated):
+    scores, labels, item = table(sizes=(3, 8))
+    if saturated:
+        scores = np.where(np.arange(len(scores)) % 3 == 0, 1.0, scores)
+    rng = np.random.default_rng(1)
+    copies = [(scores, labels, 3 * item + k) for k in range(3)]
+    columns = [np.concatenate(column) for column in zip(*copies, strict=True)]
+    order = rng.permutation(len(columns[0]))
+    with pytest.warns(tether.AssumptionWarning, match="120 of 180 items have exactly the scores"):
+        tether.Claims.from_table(*(column[order] for column in columns))
+    two = [np.concatenate([a, a[item < 2]]) for a in (scores, labels)]
+    assert not says_repeated((*two, np.r_[item, item[item < 2] + 1000]))  # it takes some items
+    five = [np.concatenate([a, a[item < 5]]) for a in (scores, labels)]
+    assert says_repeated((*five, np.r_[item, item[item < 5] + 1000]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("values", [2, 30, 300, 1000, 3000, 100_000])
+def test_many_items_of_two_claims_with_rounded_scores_are_no_copies(seed, values):
+    rng = np.random.default_rng(seed)
+    scores, item = rng.integers(values, size=2000) / values, np.repeat(np.arange(1000), 2)
+    assert not says_repeated((scores, rng.random(2000) < scores, item))
+
+
 @pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt])
 def test_every_method_tells_where_each_claim_is_its_own_item(method):
     scores, labels, item = table()

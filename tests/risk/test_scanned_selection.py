@@ -48,7 +48,7 @@ def test_every_method_gives_the_answer_of_memory_in_any_order_of_parts(
     rng = np.random.default_rng(seed)
     columns = in_parts.columns_of(rng)
     parts = in_parts.split(columns, rng)
-    memory = in_parts.in_memory(columns)
+    memory = in_parts.in_memory(columns, grouped=grouped)
     claims = in_parts.scanned(parts)
     options = {"loss": loss, target: level}
     if fixed:

@@ -138,8 +138,8 @@ def test_a_promise_is_useful_if_it_says_something():
 def test_a_promise_that_says_nothing_is_not_presented_as_success():
     assert "promise     no useful promise: none: the losses" in str(tether.crc(CLAIMS, alpha=0.2))
     text = str(tether.gcrc(CLAIMS, alpha=0.2, lipschitz=1e6))
-    assert "no useful promise: expected share of claims shown that" in text
-    assert "are false ≤ 1 (alpha 0.2 + " in " ".join(text.split())
+    assert "no useful promise: expected mean over all items of the share" in text
+    assert "(0 where nothing is shown) ≤ 1 (alpha 0.2 + " in " ".join(text.split())
     grouped = str(tether.crc(CLAIMS, alpha=0.2, groups=np.arange(600) % 2))
     assert grouped.count("no useful promise") == 1
     rows = [line.split() for line in grouped.splitlines() if line[:3] in ("  0", "  1")]

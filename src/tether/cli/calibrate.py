@@ -38,6 +38,7 @@ from tether.cli.terminal import (
     KeyOption,
     MaxRowsOption,
     Output,
+    print_error,
     report_errors,
     run_interruptibly,
     show_and_save,
@@ -134,7 +135,8 @@ def calibrate(
 ) -> None:
     """Find how far the optimized policy may go, and estimate what this buys.
 
-    Give --promise or --alpha. The exit code is 3 where no beta passes, or the promise is of no use.
+    Give --promise or --alpha. The exit code is 3 where no beta passes, the promise is of no use, or
+    --propensity and --probability look exchanged.
     """
     saved = Output(out, force, key)
     saved.check(log, proposals)
@@ -149,6 +151,8 @@ def calibrate(
         "blend": blend,
     }
 
+    stated = ProbabilityColumns(propensity, probability, min_propensity)
+
     def find() -> CalibrationWithGain:
         actions, draws = read_log_files(
             log,
@@ -161,12 +165,15 @@ def calibrate(
             log_mix=log_mix,
             safe_share=safe_share,
             max_ratio=max_ratio,
-            probabilities=ProbabilityColumns(propensity, probability, min_propensity),
+            probabilities=stated,
             source=source,
             reward=reward,
             max_rows=max_rows,
             where=where,
         )
+        if stated.names and (question := stated.exchanged(actions)) is not None:
+            print_error("no useful promise:", question)
+            raise typer.Exit(NOTHING_PASSES)
         rows = "rows in parts" if isinstance(actions, LogInParts) else f"{len(actions):,} rows"
         with progress.step(f"calibrating on {rows}"):
             found = tether.calibrate(actions, draws, **options)

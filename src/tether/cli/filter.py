@@ -24,7 +24,7 @@ from tether.cli.terminal import (
 )
 from tether.risk import Selection
 from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words
-from tether.risk.loss_words import loss_in_words, promise_in_words
+from tether.risk.loss_words import loss_in_words
 
 MAX_NAMED_GROUPS = 6
 """Of how many groups the promises are named one by one."""
@@ -89,7 +89,7 @@ def _require_losses(selection: Selection, losses: list[str], path: Path) -> None
 def _promise(found: Selection) -> str:
     """The promise with the loss in words; of several groups, that of each."""
     if not found.groups:
-        return promise_in_words(found)
+        return found.statement
     served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
     each = ", ".join(f"{name} {promise:.4g}" for name, promise in served[:MAX_NAMED_GROUPS])
     if len(served) > MAX_NAMED_GROUPS:
@@ -134,8 +134,9 @@ def filter_(
 
     The promise is for complete items: every claim of an item must be there. The claims of a folder
     or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
-    has no useful promise; with groups, if none of them has one. Of other groups without one nothing
-    is kept (with the loss miss everything), and they are named.
+    has no useful promise; with groups, if none of them has one. Nothing is written either, and the
+    exit code is 2, if most scores lie outside those of the calibration. Of groups without a useful
+    promise beside others nothing is kept (with the loss miss everything), and they are named.
     """
     require_file(threshold)
     files.require_other_file(out, claims, threshold)

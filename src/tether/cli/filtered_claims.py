@@ -28,7 +28,7 @@ from tether.cli.table_file import (
 )
 from tether.cli.terminal import require_file
 from tether.risk import Selection
-from tether.risk.claim_filter import count_outside, keep_promised, score_range
+from tether.risk.claim_filter import count_outside, keep_promised, require_scale, score_range
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def copy_kept(
 ) -> FilteredClaims:
     """Write the claims of one file, or of all files of a folder or glob, that are kept.
 
-    All of them are written or none, into one file.
+    All of them are written or none, into one file: none where most scores lie outside those of the
+    calibration.
     """
     paths = _claim_files(source, target)
     is_csv = _is_csv(paths[0])
@@ -116,12 +117,14 @@ def copy_kept(
                 for batch in _kept(batches, selection, columns, written, counts):
                     writer.write_batch(batch)
                     step.advance(counts[-1].read)
-    return FilteredClaims(
-        sum(each.read for each in counts),
-        sum(each.kept for each in counts),
-        sum(each.outside for each in counts),
-        sum(each.refused for each in counts),
-    )
+        total = FilteredClaims(
+            sum(each.read for each in counts),
+            sum(each.kept for each in counts),
+            sum(each.outside for each in counts),
+            sum(each.refused for each in counts),
+        )
+        require_scale(selection, total.outside, total.read)
+    return total
 
 
 def _kept(

@@ -150,7 +150,7 @@ def _in_memory(
     max_rows: int | None,
     stated: ProbabilityColumns,
 ) -> tuple[tether.Log, tether.Proposals | None]:
-    with _naming_the_file(log):
+    with _naming_the_file(log, stated):
         numbers = [*names, *rewards, *stated.names]
         table = _read(log, columns, [*numbers, "max_ratio"], numbers, max_rows)
         table, shares["max_ratio"] = stated.read(
@@ -186,7 +186,7 @@ def _read(
 
 
 @contextmanager
-def _naming_the_file(path: Path) -> Iterator[None]:
+def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> Iterator[None]:
     """Say in which file an error is, and how contexts are stated on the command line."""
     try:
         yield
@@ -197,7 +197,7 @@ def _naming_the_file(path: Path) -> Iterator[None]:
             f"{describe_candidates(error.candidates)}"
         ) from error
     except NoSuchColumnError as error:
-        raise ValueError(f"{path}: {error}{_naming_options(error.argument)}") from error
+        raise ValueError(f"{path}: {error}{_naming_options(error.argument, stated)}") from error
     except TooManyRowsError:  # which names the file, and is no error if it can be read in parts
         raise
     except (ValueError, TypeError) as error:
@@ -205,10 +205,17 @@ def _naming_the_file(path: Path) -> Iterator[None]:
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error
 
 
-def _naming_options(argument: str) -> str:
+def _naming_options(argument: str, stated: ProbabilityColumns | None) -> str:
     """How the columns that every log needs are named, and made from propensities."""
     if argument not in ("loss", "log_safe", "log_optimized"):
         return ""
+    if stated is not None and stated.names:
+        if argument == "loss":
+            return ". Name the column of losses with --loss"
+        return (
+            ". Name the columns of probabilities with --propensity, for the safe policy, and "
+            "--probability, for the optimized one"
+        )
     return (
         ". Name the columns with --loss, --log-safe and --log-optimized, which hold each action's "
         "loss and its log-probability under both policies, or with --propensity and --probability, "

@@ -8,10 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+import tether
 from tether._core import frames, validate
 from tether._core.types import Floats
 from tether.cli.table_file import FileColumns
-from tether.policies.propensities import MAX_PROPENSITY, checked_propensities, max_ratio_of
+from tether.control.score_checks import MEAN_RATIO_ERRORS, MIN_ROWS_OF_MEAN_RATIO
+from tether.policies.propensities import (
+    MAX_PROPENSITY,
+    PROPENSITY_TOLERANCE,
+    checked_propensities,
+    max_ratio_of,
+)
 
 PropensityOption = Annotated[
     str | None,
@@ -78,6 +85,25 @@ class ProbabilityColumns:
                 raise ValueError("--min-propensity belongs to --propensity, without --max-ratio")
             max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
         return FileColumns(known, arrays, table.missing), max_ratio
+
+    def exchanged(self, log: tether.Log) -> str | None:
+        """Ask whether the two columns are exchanged; None if they cannot be.
+
+        The mean of optimized over safe probability of the actions that the safe policy took is at
+        most one; exchanged, it is above one by how different the policies are.
+        """
+        if self.propensity is None or self.probability is None or log.log_mix is not None:
+            return None
+        ratios = np.exp(log.log_optimized - log.log_safe)
+        mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
+        slack = MEAN_RATIO_ERRORS * error + PROPENSITY_TOLERANCE
+        if len(ratios) < MIN_ROWS_OF_MEAN_RATIO or mean <= 1 + slack:
+            return None
+        return (
+            f"are --propensity {self.propensity} and --probability {self.probability} exchanged? "
+            f"The mean of {self.probability} / {self.propensity} is {mean:.3g} ± {error:.2g}, and "
+            "at most 1 where --propensity is the probability with which each action was taken"
+        )
 
 
 def _log_propensities(values: Any) -> Floats:

@@ -11,7 +11,7 @@ import typer
 import tether
 from tether._core import frames, progress, validate
 from tether._core.counted import counted
-from tether.cli.compare_methods import MethodComparison, compare_methods, select_by
+from tether.cli.compare_methods import MethodComparison, compare_methods, keeps_nothing, select_by
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import Wanted, read_columns
@@ -37,6 +37,10 @@ from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
 
 ALL_METHODS = "all"
+NOTHING_KEPT = (
+    "the threshold keeps none of these claims, so the promise is kept by showing nothing: a larger "
+    "--promise, more items, or scores that tell true claims from false ones are needed"
+)
 
 
 @report_errors
@@ -75,9 +79,9 @@ def threshold(
 ) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
-    Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes or the
-    stated promise is of no use, such as that of crc where losses are not monotone; with groups, if
-    this is so in all of them.
+    Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
+    one that keeps nothing, or the stated promise is of no use, such as that of crc where losses are
+    not monotone; with groups, if this is so in all of them.
     """
     saved = Output(out, force, key)
     saved.check(claims)
@@ -120,7 +124,9 @@ def threshold(
     if isinstance(selection, Selection):
         if not (selection.useful or as_json):
             print_line("\n".join(_advice(selection)))
-        served = selection.serves
+        served = selection.serves and not keeps_nothing(selection)
+        if selection.serves and not served and not as_json:
+            print_line(f"  no useful promise: {NOTHING_KEPT}")
     else:
         served = selection.useful
     if not served:
@@ -130,6 +136,7 @@ def threshold(
 def _scanned(path: Path, names: dict[str, str], where: list[str] | None) -> ScannedClaims:
     """Claims in several files, or in one that does not fit into memory."""
     require_parquet(path)
+    _require_no_text(names["label"], path)
     return Claims.scan(
         path,
         scores=names["score"],
@@ -188,4 +195,31 @@ def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[st
     for name in names.values():
         if missing := table.missing[name]:
             raise ValueError(f"column {name!r} has {missing} missing value(s)")
+    _require_labels(names["label"], columns["label"])
     return columns
+
+
+def _require_labels(name: str, values: Any) -> None:
+    """Refuse text as labels: of two words, nothing says which of them means a true claim."""
+    first = values[0] if len(values) else None
+    if isinstance(first, str):
+        raise ValueError(f"{_accepted_labels(name)}, got text such as {str(first)!r}")
+
+
+def _require_no_text(name: str, path: Path) -> None:
+    """The same for files that are read in parts, by the type of the column in the first."""
+    from pyarrow import parquet, types
+
+    from tether.scan.parquet import find_files
+
+    schema = parquet.read_schema(find_files(path)[0])
+    kind = schema.field(name).type if schema.names.count(name) == 1 else None
+    if kind is not None and (types.is_string(kind) or types.is_large_string(kind)):
+        raise ValueError(f"{_accepted_labels(name)}, got text")
+
+
+def _accepted_labels(name: str) -> str:
+    return (
+        f"--label: column {name!r} must hold true and false, or 1 and 0, where true and 1 are "
+        "claims that are true"
+    )

@@ -76,7 +76,7 @@ class TestWeight(Protocol):
 
 STATE_MAX_RATIO = (
     "; or state the largest ratio: min_propensity in tether.make_log, max_ratio in tether.Log, "
-    "--max-ratio on the command line"
+    "--min-propensity or --max-ratio on the command line"
 )
 
 

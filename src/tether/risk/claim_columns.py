@@ -33,8 +33,8 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
         first = array.reshape(-1)[0]
     if isinstance(first, str):
         raise TypeError(
-            f"{name} must hold booleans, or 0 and 1, got text such as {first!r}: compare it, as in "
-            f"column == {first!r}"
+            f"{name} must hold booleans, or 0 and 1, got text such as {first!r}: compare the "
+            f"column with the word that means {_label_one(name)}, as in column == 'yes'"
         )
     if array.dtype.kind not in "fiubO":
         raise TypeError(f"{name} must hold booleans, or 0 and 1, got {shown(array)}")
@@ -43,6 +43,10 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     if bad.any():
         validate.reject(name, numbers, bad, "a label of 0 or 1")
     return validate.frozen(numbers.astype(np.bool_))
+
+
+def _label_one(name: str) -> str:
+    return "a true claim" if name == "supported" else "a positive label"
 
 
 def checked_offsets(values: ArrayLike, n_claims: int) -> Integers:

@@ -18,6 +18,10 @@ RANGE_MARGIN = 0.05
 """How far outside the range a score may be, as a share of it."""
 MANY_OUTSIDE = 0.2
 """The share of scores outside the range that deserves a warning."""
+MOST_OUTSIDE = 0.5
+"""The share of scores outside the range above which a file of claims is refused."""
+MIN_OUTSIDE = 5
+"""How many scores must lie outside at least before it is."""
 
 
 def filter_claims(
@@ -139,6 +143,12 @@ def count_outside(known: tuple[float, float] | None, scores: ArrayLike) -> int:
     low, high = known
     margin, values = RANGE_MARGIN * (high - low), np.asarray(scores, dtype=np.float64)
     return int(((values < low - margin) | (values > high + margin)).sum())
+
+
+def require_scale(selection: Selection, outside: int, total: int) -> None:
+    """Raise where most scores lie outside the range of the calibration."""
+    if outside >= MIN_OUTSIDE and outside > MOST_OUTSIDE * total:
+        raise ValueError(f"nothing is written: {outside_in_words(selection, outside, total)}")
 
 
 def outside_in_words(selection: Selection, outside: int, total: int) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats
+from tether.risk.loss_words import LOSS_WORDS
 
 LossFunction: TypeAlias = Callable[[Booleans, Booleans], float]
 
@@ -94,6 +95,11 @@ def claim_loss(loss: str | LossFunction) -> ClaimLoss:
         return CLAIM_LOSSES[validate.choice("loss", loss, CLAIM_LOSSES)]
 
     name = getattr(loss, "__name__", type(loss).__name__)
+    if name in LOSS_WORDS:
+        raise ValueError(
+            f"loss is a function called {name!r}, the name of a loss that comes with the package: "
+            "the promise would state that one; give the function another name"
+        )
 
     def checked_loss(supported: Booleans, kept: Booleans) -> float:
         value = loss(supported, kept)

@@ -124,7 +124,7 @@ class Claims:
         -----
         AssumptionWarning
             If all claims of several items occur more than once, as in a table of files that
-            overlap.
+            overlap, or several items have exactly the scores of others.
 
         Examples
         --------

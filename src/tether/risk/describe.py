@@ -12,6 +12,7 @@ from tether._core.counted import counted
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.risk.kept_share import KeptCounts
+from tether.risk.loss_words import in_words
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
@@ -58,7 +59,7 @@ def describe(
         alpha=alpha,
         bound=sweep.bound,
         promise=promise.value,
-        statement=promise.statement,
+        statement=promise.statement if counts is None else in_words(promise.statement, sweep.loss),
         loss=sweep.loss,
         safer=sweep.safer,
         n_items=sweep.n_items,

@@ -44,7 +44,10 @@ def select_by_group(
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
     for each in losses.values() if isinstance(losses, Mapping) else (losses,):
-        doubts = [text for text in (inverted_warning(each), single_claims_warning(each)) if text]
+        looks = (inverted_warning(each), single_claims_warning(each))
+        doubts = [text for text in looks if text is not None]
+        if groups is None and _has_groups(each):
+            doubts.append(_unused_groups(rule.method))
         for doubt in doubts:
             warn_user(doubt, AssumptionWarning)
         if doubts:
@@ -60,6 +63,20 @@ def select_by_group(
         ),
     )
     return found
+
+
+def _has_groups(losses: object) -> bool:
+    return isinstance(losses, Claims) and losses._groups is not None
+
+
+def _unused_groups(method: str) -> str:
+    """Say that the groups of claims were not used, and how they are."""
+    function = f"tether.{method.lower().replace(' ', '_')}"
+    return (
+        "these claims have groups, but one threshold was chosen for all of them: the promise is on "
+        f"average over the groups, not within each. For one threshold per group use "
+        f"{function}(claims, groups=claims.groups); otherwise build the claims without groups"
+    )
 
 
 def _select_by_group(

@@ -8,14 +8,20 @@ if TYPE_CHECKING:
     from tether.risk.selection import Selection
 
 LOSS_WORDS = {
-    "fdr": "share of claims shown that are false",
-    "any_false": "share of items that show a false claim",
-    "miss": "share of true claims that are not shown",
+    "fdr": "mean over all items of the share of an item's shown claims that are false (0 where "
+    "nothing is shown)",
+    "any_false": "share of all items that show a false claim",
+    "miss": "mean over all items of the share of an item's true claims that are not shown (0 where "
+    "it has none)",
     "false_discovery": "share of selected items that are negative",
     "false_positive": "share of negative items that are selected",
     "false_negative": "share of positive items that are not selected",
 }
-"""Each loss of claims and of labels, averaged over items."""
+"""What the average of each loss of claims and of labels is.
+
+Losses of claims are averaged over all items, those that show nothing included: the share of false
+claims among all claims shown is another number, and can be larger.
+"""
 
 
 def loss_in_words(selection: Selection) -> str | None:
@@ -29,14 +35,11 @@ def named_loss(selection: Selection) -> str:
     return selection.loss if words is None else f"{selection.loss}: {words}"
 
 
-def promise_in_words(selection: Selection) -> str:
-    """The statement of the promise, with the loss in words."""
-    if selection.by_loss:
-        parts = (f"{part.loss}: {promise_in_words(part)}" for part in selection.by_loss)
-        return f"each loss separately: {'; '.join(parts)}"
-    if selection.groups or (words := loss_in_words(selection)) is None:
-        return selection.statement
+def in_words(statement: str, loss: str) -> str:
+    """A statement about the expected loss, with the loss in words where it is of the package."""
+    if (words := LOSS_WORDS.get(loss)) is None:
+        return statement
     for general in ("expected loss ≤", "risk ≤"):
-        if general in selection.statement:
-            return selection.statement.replace(general, f"expected {words} ≤", 1)
-    return selection.statement
+        if general in statement:
+            return statement.replace(general, f"expected {words} ≤", 1)
+    return statement

@@ -1,15 +1,18 @@
-"""Items that look wrong in a table of claims: single claims as items, and claims that occur twice.
+"""Items that look wrong in a table of claims: single claims as items, claims and items twice.
 
 A table that was joined to itself, or to one that overlaps it, has every claim of some items twice.
 That all claims of an item, with several scores among them, occur equally often more than once is no
 coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
+
+Answers that are in the table several times under different names have exactly the same scores.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tether._core.types import Integers
+from tether._core.types import Floats, Integers
 from tether.risk.claims import Claims
 from tether.risk.scanned_claims import ScannedClaims
 
@@ -17,6 +20,8 @@ MIN_SINGLE_CLAIMS = 30
 """From how many items on it is told that none of them has a second claim."""
 MIN_REPEATED_ITEMS = 3
 """How many items must be repeated at least."""
+HASH_FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
+"""Odd constants that spread bits over 64 of them."""
 
 
 def single_claims_warning(losses: object) -> str | None:
@@ -38,14 +43,14 @@ def single_claims_warning(losses: object) -> str | None:
 
 
 def repeated_claims_warning(claims: Claims) -> str | None:
-    """Say that all claims of some items occur more than once; None if they do not."""
+    """Say that all claims of some items, or the items, occur more than once; None if not."""
     assert claims.items is not None
     values = np.sort(claims.scores)
     if np.count_nonzero(values[1:] == values[:-1]) < MIN_REPEATED_ITEMS:
         return None  # what takes longer is only looked at where scores are equal
     repeated, partly = _repeated_items(claims)
     if len(repeated) < max(MIN_REPEATED_ITEMS, partly + 1):
-        return None
+        return _copied_items_warning(claims, values)
     first = int(repeated[0])
     rows = int(np.diff(claims.offsets)[repeated].sum())
     return (
@@ -54,6 +59,68 @@ def repeated_claims_warning(claims: Claims) -> str | None:
         f"{claims.items[first].item()!r}): are rows repeated, or do files overlap? Remove the "
         "copies"
     )
+
+
+def _copied_items_warning(claims: Claims, ordered: Floats) -> str | None:
+    """Say that some items have exactly the scores of others; None if they do not."""
+    assert claims.items is not None
+    first, times, another = _copied_items(claims, ordered)
+    if len(first) < MIN_REPEATED_ITEMS:
+        return None
+    names = [claims.items[index[0]].item() for index in (first, another)]
+    return (
+        f"{int((times - 1).sum()):,} of {claims.n_items:,} items have exactly the scores of "
+        f"another item (the first is {names[1]!r}, with those of {names[0]!r}): are answers in the "
+        "table several times, under different names? Items that are copies are not independent, "
+        "and the promise then rests on fewer items than are counted. Keep one of each"
+    )
+
+
+def _copied_items(claims: Claims, ordered: Floats) -> tuple[Integers, Integers, Integers]:
+    """Items whose scores are all those of others: the first of each, how many, the second.
+
+    At least two of an item's scores must occur in it and its copies alone. So scores that are
+    rounded, or of which many are 0 or 1, are no copies: among items of two scores that are drawn
+    independently, whatever from, fewer than 0.04 pairs are expected to look like this, since
+    (Σ x²·exp(−x))² / (2N)² ≤ exp(−2) / 4, where x is how often each value is expected in N scores.
+    """
+    sizes = np.diff(claims.offsets)
+    own = np.flatnonzero(sizes > 1)
+    if not len(own):
+        return own, own, own
+    running = np.r_[np.uint64(0), np.cumsum(_spread(claims.scores))]  # modulo 2^64
+    hashes = running[claims.offsets[1:]] - running[claims.offsets[:-1]]
+    hashes = _mixed(hashes + sizes.astype(np.uint64))[own]
+    order = np.argsort(hashes, kind="stable")
+    starts = np.flatnonzero(np.r_[True, hashes[order][1:] != hashes[order][:-1]])
+    times = np.diff(np.r_[starts, len(order)])
+    starts, times = starts[times > 1], times[times > 1]
+    first, another = own[order[starts]], own[order[starts + 1]]
+    by_item = np.argsort(first)
+    first, times, another = first[by_item], times[by_item], another[by_item]
+    if len(first) < MIN_REPEATED_ITEMS:
+        return first, times, another
+    some = claims.take(first)
+    item = np.repeat(np.arange(len(first)), np.diff(some.offsets))
+    rows = np.lexsort((some.scores, item))
+    item, scores = item[rows], some.scores[rows]
+    runs = np.flatnonzero(np.r_[True, (item[1:] != item[:-1]) | (scores[1:] != scores[:-1])])
+    inside = np.diff(np.r_[runs, len(item)]) * times[item[runs]]
+    below, through = (np.searchsorted(ordered, scores[runs], side) for side in ("left", "right"))
+    alone = np.bincount(item[runs], through - below == inside, minlength=len(first)) >= 2
+    return first[alone], times[alone], another[alone]
+
+
+def _spread(scores: Floats) -> NDArray[np.uint64]:
+    """A hash of each score."""
+    return _mixed((scores + 0.0).view(np.uint64))  # -0.0 becomes 0.0
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Bits spread over 64 of them by multiplications and shifts."""
+    for factor in HASH_FACTORS:
+        bits = (bits ^ (bits >> np.uint64(31))) * factor
+    return bits ^ (bits >> np.uint64(29))
 
 
 def _repeated_items(claims: Claims) -> tuple[Integers, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tether._core import validate
 from tether.risk.describe import describe
+from tether.risk.loss_words import LOSS_WORDS
 from tether.risk.promised_level import promised_level
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
@@ -90,7 +91,14 @@ def _sweep(rule: Rule, part: Request) -> Sweep:
     if part.item_indices is not None:
         among_all = tuple(int(part.item_indices[i]) for i in swept.nonmonotone_items)
         swept = replace(swept, nonmonotone_items=among_all)
-    return swept if part.name is None else replace(swept, loss=part.name)
+    if part.name is None:
+        return swept
+    if swept.kept_counts is not None and part.name != swept.loss and part.name in LOSS_WORDS:
+        raise ValueError(
+            f"losses: {part.name!r} is the name of another loss than {swept.loss!r}, which this "
+            "is: the promise would state the wrong one; choose another name"
+        )
+    return replace(swept, loss=part.name)
 
 
 def _combine(parts: list[Selection], stops: Sequence[int]) -> Selection:

@@ -111,8 +111,9 @@ def _promise(found: Selection) -> Iterator[str]:
         yield f"stability_term is {found.stability_term!r}, but stability_detail gives otherwise"
     if found.exists and found.target is not None and _above(found.promise, found.target):
         yield f"promise is {found.promise!r}, above the target {found.target!r}"
-    if found.statement.startswith("expected loss ≤ ") and found.promise < found.bound:
-        if not found.statement.startswith(f"expected loss ≤ {found.promise:g}"):
+    what, bounded, level = found.statement.partition(" ≤ ")
+    if what.startswith("expected ") and bounded and found.promise < found.bound:
+        if not level.startswith(f"{found.promise:g}"):
             yield f"statement is {found.statement!r}, but promise is {found.promise!r}"
     elif found.exists and found.promise < found.bound and found.method != "LTT":
         yield f"statement is {found.statement!r}, but promise is {found.promise!r}"

@@ -9,7 +9,7 @@ import numpy as np
 from tether._core.columns import Columns
 from tether._core.counted import counted
 from tether._core.description import Description
-from tether.risk.loss_words import named_loss, promise_in_words
+from tether.risk.loss_words import named_loss
 
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
@@ -69,7 +69,7 @@ def _loss(selection: Selection) -> str:
 
 
 def _promise(selection: Selection) -> str:
-    text = promise_in_words(selection)
+    text = selection.statement
     if selection.exists and not selection.useful:
         text = f"no useful promise: {text}"
     if selection.target is not None:
