@@ -1,10 +1,22 @@
 """A store with two rounds and ten pending losses, and a way to raise its alarm."""
 
+import logging
+
 import numpy as np
 import pytest
 
 from tests.rounds.worlds import World, one_round
 from tether.rounds import Controller
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before():
+    """Undo what `--verbose` of a command sets up for the rest of a process."""
+    logger = logging.getLogger("tether")
+    handlers, level = list(logger.handlers), logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
 
 
 @pytest.fixture
