@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import tether
+from benchmarks.rounds_validity import open_run
 from benchmarks.rounds_worlds import World, all_worlds
 from tether.rounds import export_calibration
 
@@ -86,16 +87,7 @@ WAYS: dict[str, tuple[Begin, int, str]] = {
 def one_run(world: World, alpha: float, seed: int, way: str) -> np.ndarray:
     """Risk, promise and log beta of each round."""
     (begin, rows, missing), rng, found = WAYS[way], np.random.default_rng([seed, 0]), []
-    with tether.Controller(
-        world.safe,
-        alpha=alpha,
-        bound=world.bound,
-        store="sqlite://",
-        alarm_risk=0.999 * world.bound,
-        normalizer_draws=8192,
-        missing=missing,
-        seed=seed,
-    ) as run:
+    with open_run(world, alpha, seed, missing=missing) as run:
         run.begin()
         for _ in range(ROUNDS):
             late = act(run, world, rows, rng, harm_is_late=missing != "wait")

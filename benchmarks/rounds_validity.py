@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +30,12 @@ MEASURES = ("risk", "loss", "gain", "beta")
 """Of each round: expected loss, mean of the losses, expected reward of the policy, and its beta."""
 
 
-def tethered_run(world: World, alpha: float, seed: int, rounds: int = ROUNDS) -> np.ndarray:
-    """A complete run under the controller: the measures of each round.
+def open_run(world: World, alpha: float, seed: int, **options: Any) -> tether.Controller:
+    """A run in memory.
 
     The monitor watches for the bound itself, so that no alarm lends calibration a hand.
     """
-    rng, found, optimized = np.random.default_rng([seed, 0]), [], None
-    with tether.Controller(
+    return tether.Controller(
         world.safe,
         alpha=alpha,
         bound=world.bound,
@@ -43,7 +43,14 @@ def tethered_run(world: World, alpha: float, seed: int, rounds: int = ROUNDS) ->
         alarm_risk=0.999 * world.bound,
         normalizer_draws=8192,
         seed=seed,
-    ) as run:
+        **options,
+    )
+
+
+def tethered_run(world: World, alpha: float, seed: int, rounds: int = ROUNDS) -> np.ndarray:
+    """A complete run under the controller: the measures of each round."""
+    rng, found, optimized = np.random.default_rng([seed, 0]), [], None
+    with open_run(world, alpha, seed) as run:
         for _ in range(rounds):
             begun = run.begin(optimized)
             assert "alarm" not in begun.note
