@@ -8,6 +8,10 @@ EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_opt
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
+# Packages are compiled to bytecode when they are first imported. Images of containers often forbid
+# it, and then every process that a test starts would compile all of its packages anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo serve-demo docs test test-vllm lint types unit coverage endurance bad-inputs bench soak \
   validity power experiments smollm clean
 
