@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
+    "thumbnail_size": (600, 400),
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
@@ -86,6 +87,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tether"
 html_static_path = ["_static"]
 html_css_files = ["tether.css"]
+html_js_files = ["current_page.js"]
 html_favicon = "_static/tether.svg"
 html_show_sourcelink = False
 html_theme_options = {
